@@ -15,7 +15,7 @@ from closecall.storage.records import ConceptRecord
 
 
 class Archival(Base):
-    """A concept is archived, since a time."""
+    """The fact that a concept is archived, and since when."""
 
     __tablename__ = "archivals"
 

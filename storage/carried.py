@@ -35,12 +35,12 @@ class Upload(NamedTuple):
 
 
 def digest_of(content: bytes) -> str:
-    """Return the name of a content: 32 hexadecimal digits."""
+    """Return the digest of the content: 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def write(file: Path, uploads: Iterable[Upload]) -> None:
-    """Write uploads into the backup `file`, one after another, in place of those that it has.
+    """Replace the uploads in the backup `file`; `uploads` are read and written one after another.
 
     Raises
     ------

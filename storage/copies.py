@@ -60,11 +60,11 @@ def backup(
 
 
 def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> LabelFile | Server | None:
-    """Check the backup `file` and put it in place as the database at `where`.
+    """Check the backup `file`, and make a copy of it the database at `where`.
 
-    No server may have the database open. With `overwrite`, an existing database is not deleted but set aside,
-    a file together with its journal, under the name that is returned. `file` itself is not changed. Its
-    uploads are not part of a database: use `storage.carried.read`.
+    No server may have the database open. With `overwrite`, an existing database is renamed, a file together
+    with its journal, and its new place is returned. `file` itself is not changed. Its uploads are not part of
+    the database: use `storage.carried.read`.
 
     Raises
     ------

@@ -182,7 +182,7 @@ class LabelState:
         return decision.answer if decision else None
 
     def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
-        """Return the items that fewer than `persons` have answered, this annotator not among them: ascending.
+        """Return, ascending, the items answered by fewer than `persons` people, the annotator not among them.
 
         Items that nobody has answered, that all have skipped, or that are adjudicated are not included.
         """
@@ -195,14 +195,17 @@ class LabelState:
         return self._meaning(item).is_audited
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
-        """Return what a selection for the annotator depends on, if each item is for `persons` annotators."""
+        """Return the labels and items that a selection for the annotator depends on.
+
+        `persons` is the number of annotators per item.
+        """
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
         return self._standing({}, self.counts, wanted)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
     ) -> Standing:
-        """Return the same if the annotator's next answer were this one, about this item."""
+        """Return what `standing` would return if the annotator gave this answer about the item next."""
         meaning = _together([*self._votes.get(item, ()), _Vote("", annotator, answer, trains)])
         number = dict(self._number)
         _count(number, self._meaning(item), meaning)

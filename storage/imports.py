@@ -1,4 +1,4 @@
-"""Read labels and predictions from files: each line's statement in words, before these are interpreted.
+"""Read labels and predictions from files, without interpreting their words.
 
 A file's labels become answers of purpose "import" in sessions of their own, one per concept and annotator.
 Session and answer ids are made from the file's digest and the statement. A file that is imported twice is

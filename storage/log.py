@@ -112,7 +112,10 @@ class LabelLog:
     def update_session(
         self, session_id: str, *, strategy: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> SessionRecord:
-        """Store another choice of strategy, which reloads keep; each selection records its own."""
+        """Change the session's strategy and parameters, so that a reload keeps them.
+
+        Each selection records the strategy that it was made with.
+        """
         changes: dict[str, Any] = {}
         if strategy is not None:
             changes["strategy"] = strategy

@@ -28,14 +28,15 @@ class Place(Protocol):
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone` it connects only while no other program may write, where the folder has no lock for that.
+        With `alone`, it connects only while no other program may write. An SQLite file needs no such check,
+        because its server holds a lock in the folder.
         """
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
-        """Return an error of the driver as a StorageError."""
+        """Convert an error of the driver into a StorageError."""
 
     def require_room(self, connection: Connection) -> None:
-        """Check in a writing transaction that there is room for more rows.
+        """Check, in a writing transaction, that there is room for more rows.
 
         Raises
         ------
@@ -84,7 +85,7 @@ class Server(Place, Protocol):
         """Rename the existing labels in the transaction; return their new place."""
 
     def continue_counting(self, connection: Connection) -> None:
-        """Continue each table's generated keys after its restored rows, in the transaction."""
+        """Set each table's next generated key to follow its restored rows, in the transaction."""
 
 
 def place_of(where: Where) -> LabelFile | Server:

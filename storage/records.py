@@ -127,7 +127,7 @@ class SelectionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """One answer as the browser gave it, with an `id` made there. The log sets `seq` and `server_time`.
+    """An answer as the browser sent it, with the `id` made there. The log sets `seq` and `server_time`.
 
     An undo has the answer that it takes back in `undoes`, and repeats that answer's item. A correction has
     the answer that it replaces in `corrects`. Answers with purpose "audit" never train. One with purpose
@@ -151,7 +151,7 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Return whether id and content are the same; times are ignored, as a retry has others."""
+        """Return whether id and content are the same; times are ignored, because a retry has other times."""
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:

@@ -232,7 +232,7 @@ def check_writable(path: Path) -> None:
 
 
 def fold_journal(path: Path) -> None:
-    """Merge the write-ahead log into the file, which is complete by itself then.
+    """Merge the write-ahead log into the file, so that the file alone is complete.
 
     Raises
     ------

@@ -129,7 +129,7 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """Return what is wrong with the pool or in the background, in one sentence, or None."""
+        """Return in one sentence a problem of the pool or of background work, or None."""
         built = self.builder.problem() if self.builder else None
         return (
             built

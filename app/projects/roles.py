@@ -99,13 +99,13 @@ class Roles:
         return cls(keys(owners), keys(annotators), must_sign_in)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
-        """Return these roles with more names, such as a project's beside the server's."""
+        """Return these roles with more owners and annotators, such as a project's added to the server's."""
         more = Roles.of(owners, annotators, must_sign_in=self.must_sign_in)
         return Roles(self.owners | more.owners, self.annotators | more.annotators, self.must_sign_in)
 
     @property
     def are_named(self) -> bool:
-        """Return whether anybody is named; then nobody labels without a name."""
+        """Whether there is any owner or annotator by name; if so, everyone needs a name to label."""
         return bool(self.owners or self.annotators)
 
     def person(self, name: str) -> Person:
@@ -170,7 +170,7 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
 
 
 def called(user: Mapping[str, Any], name: str) -> str:
-    """Return a person's display name: the one in the provider's token, else the one of the answers."""
+    """Return a person's display name: the one in the provider's token, else the `name` of their answers."""
     given = user.get("name")
     try:
         return name_given(given) if isinstance(given, str) else name

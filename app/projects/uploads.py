@@ -87,7 +87,7 @@ class Uploads:
 
     @contextmanager
     def taken_in(self, uploads: Iterable[Upload], whence: object) -> Iterator[int]:
-        """Keep a backup's uploads if the block ends without error; intact ones that exist already stay.
+        """Add a backup's uploads, and remove them again if the block fails. Existing intact uploads stay.
 
         Parameters
         ----------
@@ -105,7 +105,6 @@ class Uploads:
         ------
         InputError
             If an upload is not an image, or its features are invalid; also any error that `uploads` raises.
-            Uploads that were added are then removed again.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:

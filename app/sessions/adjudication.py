@@ -134,9 +134,9 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """Return a record for the card to show an item by, `again` after one more answer.
+        """Return a record by which the card shows the item; it never enters the log.
 
-        It never enters the log.
+        With `again`, the record is the one that follows the next answer about the item.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -268,7 +268,7 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
 
 
 def item_in(answer: Mapping[str, Any]) -> int:
-    """Return the answer's item; only a real integer counts, as in every earlier check."""
+    """Return the answer's item; raise ValueError unless it is a possible item id."""
     item = answer["item"]
     if not isinstance(item, int) or isinstance(item, bool):
         raise ValueError(f"item must be a whole number, got {item!r:.80}")

@@ -115,11 +115,11 @@ class Check:
         self._done = threading.Event()
 
     def start(self, executor: Executor) -> None:
-        """Compute on the executor."""
+        """Start the comparison on the executor."""
         executor.submit(self._compute)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this long for the end; return whether it was reached."""
+        """Wait for the result, at most this long; return whether it is ready."""
         return self._done.wait(seconds)
 
     def state(self) -> dict[str, Any]:

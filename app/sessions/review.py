@@ -111,7 +111,7 @@ class ReviewedConcept:
 
     @classmethod
     def of(cls, session: LabelingSession) -> ReviewedConcept:
-        """Return the one of the session's concept."""
+        """Return the shared state of the session's concept; create it if necessary."""
         with _opening:
             views = session.concept.views
             if cls not in views:

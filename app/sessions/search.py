@@ -1,4 +1,4 @@
-"""A search as a view: what it found is marked and sent page by page, as in any grid.
+"""A search as a view: its results are marked and sent page by page, as in any grid.
 
 Items that have an answer or are leased to another session are shown as such. They get no selection and can't
 be answered here. The log records with each item how it was found.

@@ -156,7 +156,9 @@ class SessionState:
             self.project.leases.add(self.id, own)
 
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
-        """Lease and return whether the records may be shown again: unanswered, and leased to nobody else.
+        """Return whether the records may be shown again, and lease their items if so.
+
+        They must be unanswered, and their items leased to nobody else.
 
         Items without a row in the pool, which a damaged log may name, can't be answered.
         """

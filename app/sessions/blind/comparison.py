@@ -95,7 +95,7 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        Rivals are compared on what they chose, not on what came at random before there was a yes and a no.
+        Only items that a rival's strategy chose count, not the random ones before there is a yes and a no.
         """
         missing = [
             LEAST_TURNS - sum(r.why == "strategy" for r in _answered_rounds(side)) for side in self.rivals
