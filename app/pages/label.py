@@ -33,7 +33,6 @@ from closecall.app.sessions.classes import ClassSession, can_choose
 from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
-from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -248,8 +247,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
             add_examples(session, person)
         if person.is_owner:
             set_overlap(project, person)
-            if current().can_create:
-                add_question(project, person)
+            add_question(project, person)
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
