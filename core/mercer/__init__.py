@@ -11,6 +11,7 @@ from closecall.core.mercer.kernel import (
     kernel_from,
     rbf,
 )
+from closecall.core.mercer.local import LocalFeatures
 from closecall.core.mercer.pyramid import PyramidMatch
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Learned",
+    "LocalFeatures",
     "PyramidBox",
     "PyramidMatch",
     "Transformed",
