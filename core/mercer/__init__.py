@@ -12,6 +12,7 @@ from closecall.core.mercer.kernel import (
     rbf,
 )
 from closecall.core.mercer.local import LocalFeatures
+from closecall.core.mercer.proximity import ProximityDistribution
 from closecall.core.mercer.pyramid import PyramidMatch
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Kernel",
     "Learned",
     "LocalFeatures",
+    "ProximityDistribution",
     "PyramidBox",
     "PyramidMatch",
     "Transformed",
