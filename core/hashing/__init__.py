@@ -7,6 +7,7 @@ Hyperplane families (`HyperplaneHasher`) find points near a hyperplane. Similari
 from closecall.core.hashing.base import Codes, QueryCode
 from closecall.core.hashing.boosted import BoostedPSH
 from closecall.core.hashing.deep import DeepCodes
+from closecall.core.hashing.geometric_minhash import GeometricMinHash
 from closecall.core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 from closecall.core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from closecall.core.hashing.ksh import SupervisedKernelHash
@@ -44,6 +45,7 @@ __all__ = [
     "Codes",
     "DeepCodes",
     "EHHash",
+    "GeometricMinHash",
     "HHash",
     "HyperplaneHasher",
     "KernelPCALSH",

@@ -187,6 +187,13 @@ class KernelHasher(ByKernel):
         q, x = self.embedded(Q).astype(np.float64), self.embedded(X).astype(np.float64)
         return angles_of(q @ x.T, (q * q).sum(axis=1), (x * x).sum(axis=1))
 
+    def eigenvalues(self) -> Floats64:
+        """Return the positive eigenvalues of K̄ (K for `NystromLSH`), descending, in float64.
+
+        There are at least as many as components. Divided by m, they estimate those of the covariance of Φ(x).
+        """
+        return self._spectrum(self._landmark_kernel()).eigenvalues
+
     def restored(self, arrays: Arrays) -> Self:
         """See `SimilarityHasher.restored`."""
         super().restored(arrays)
@@ -201,13 +208,19 @@ class KernelHasher(ByKernel):
             )
         chosen = np.sort(rng.choice(X.shape[0], self.n_landmarks, replace=False))
         self.landmarks_ = self._kernel.prepared(X[chosen])
-        K = self._kernel.values(self.landmarks_, self.landmarks_).astype(np.float64)
-        what = f"the kernel {self._kernel.word} on {self.n_landmarks} landmarks"
-        found = spectrum(K, what, centred=self.landmarks_centred)
+        K = self._landmark_kernel()
+        found = self._spectrum(K)
         self.means_ = K.mean(axis=0).astype(np.float32)
         self.basis_ = found.basis(self.rank).astype(np.float32)
         self.vectors_ = self._draw(rng, found.vectors[:, : self.rank]).astype(np.float32)
         self._settle()
+
+    def _landmark_kernel(self) -> Floats64:
+        return self._kernel.values(self.landmarks_, self.landmarks_).astype(np.float64)
+
+    def _spectrum(self, K: Floats64) -> Spectrum:
+        what = f"the kernel {self._kernel.word} on {self.n_landmarks} landmarks"
+        return spectrum(K, what, centred=self.landmarks_centred)
 
     def _draw(self, rng: np.random.Generator, U: Floats64) -> Floats64:
         """Return the vectors v, of shape (rank, n_functions)."""

@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from closecall.core.errors import InputError
 from closecall.core.hashing.base import Codes, QueryCode, row_blocks
@@ -103,9 +104,7 @@ class MinHash(SimilarityHasher):
 
     def queries(self, X: Rows) -> list[QueryCode]:
         """Return one query for search structures per row of X, in which every bit has the same weight."""
-        codes = self.hash_points(X)
-        weights = 1 - 2 * codes.unpacked().astype(np.float32)
-        return [self._asked(row, own) for row, own in zip(codes.packed, weights, strict=True)]
+        return queries_of(self.hash_points(X))
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
         """Return the overlap s of each pair of sets, from 0 to 1, of shape (n_queries, n_points)."""
@@ -113,8 +112,7 @@ class MinHash(SimilarityHasher):
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return s + (1 − s) 2⁻ᵇ, the overlap plus accidental agreement in the rest."""
-        s = np.asarray(values, dtype=np.float64)
-        return np.asarray(s + (1 - s) * 2.0**-self.bits)
+        return agreement(values, self.bits)
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         self._rows(X)
@@ -122,8 +120,7 @@ class MinHash(SimilarityHasher):
 
     def _check(self) -> None:
         super()._check()
-        if self.bits not in BITS:
-            raise InputError(f"bits must be one of {', '.join(map(str, BITS))}, got {self.bits}")
+        check_bits(self.bits)
 
     def _rows(self, X: Rows) -> Rows:
         X = checked_rows(super()._rows(X))
@@ -141,22 +138,66 @@ class MinHash(SimilarityHasher):
 
     def _hashed(self, X: Rows) -> NDArray[np.uint8]:
         """Return the packed codes of some rows."""
-        starts, columns, values = parts(X)
-        by_column = np.argsort(columns, kind="stable")
-        least = np.empty((X.shape[0], self.n_functions), dtype=np.uint64)
-        nothing = np.uint64(self.n_features_)
-        if self.weighted:
-            logarithms = np.log(values.astype(np.float64))
-            _sampled(starts, columns, logarithms, by_column, self.keys_, nothing, least)
-        else:
-            _least(starts, columns, by_column, self.keys_, nothing, least)
-        kept = least.astype(np.uint16)[:, :, None] >> np.arange(self.bits, dtype=np.uint16)
-        bits = (kept & np.uint16(1)).astype(np.bool_)
-        return Codes.from_bits(bits.reshape(len(bits), -1), self.bits).packed
+        return last_bits(minima(X, self.keys_, weighted=self.weighted), self.bits).packed
 
-    def _asked(self, row: NDArray[np.uint8], weights: Floats32) -> QueryCode:
-        code = Codes(row[None], self.n_functions, self.bits)
-        return QueryCode(self.n_functions, self.bits, weights, 0.0, False, lambda: code)
+
+def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
+    """Return the random number of each row's minimum under each function.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features)
+        An empty row has the number of the feature n_features.
+    keys : array of shape (n_functions,), uint64
+        One per function.
+    weighted : bool
+        As in `MinHash`; weights must be positive.
+
+    Returns
+    -------
+    array of shape (n_samples, n_functions), uint64
+        Unweighted, the smallest number of the row's features.
+    """
+    starts, columns, values = parts(X)
+    by_column = np.argsort(columns, kind="stable")
+    least = np.empty((X.shape[0], len(keys)), dtype=np.uint64)
+    nothing = np.uint64(X.shape[1])
+    if weighted:
+        logarithms = np.log(values.astype(np.float64))
+        _sampled(starts, columns, logarithms, by_column, keys, nothing, least)
+    else:
+        _least(starts, columns, by_column, keys, nothing, least)
+    return least
+
+
+def last_bits(numbers: Hashes, bits: int) -> Codes:
+    """Return codes with the last `bits` bits of each number, of numbers of shape (n, n_functions)."""
+    kept = numbers.astype(np.uint16)[:, :, None] >> np.arange(bits, dtype=np.uint16)
+    flat = (kept & np.uint16(1)).astype(np.bool_).reshape(len(numbers), numbers.shape[1] * bits)
+    return Codes.from_bits(flat, bits)
+
+
+def check_bits(bits: int) -> None:
+    """Raise InputError unless a function may have this number of bits."""
+    if bits not in BITS:
+        raise InputError(f"bits must be one of {', '.join(map(str, BITS))}, got {bits}")
+
+
+def agreement(collides: ArrayLike, bits: int) -> Probabilities:
+    """Return s + (1 − s) 2⁻ᵇ, where s is the probability that numbers, not only their bits, are equal."""
+    s = np.asarray(collides, dtype=np.float64)
+    return np.asarray(s + (1 - s) * 2.0**-bits)
+
+
+def queries_of(codes: Codes) -> list[QueryCode]:
+    """Return one query per code, in which every bit has the same weight."""
+    weights = 1 - 2 * codes.unpacked().astype(np.float32)
+    return [_asked(codes, row) for row in zip(codes.packed, weights, strict=True)]
+
+
+def _asked(codes: Codes, row: tuple[NDArray[np.uint8], Floats32]) -> QueryCode:
+    code = Codes(row[0][None], codes.n_functions, codes.bits)
+    return QueryCode(codes.n_functions, codes.bits, row[1], 0.0, False, lambda: code)
 
 
 def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:

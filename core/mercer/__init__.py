@@ -11,6 +11,8 @@ from closecall.core.mercer.kernel import (
     kernel_from,
     rbf,
 )
+from closecall.core.mercer.local import LocalFeatures
+from closecall.core.mercer.proximity import ProximityDistribution
 from closecall.core.mercer.pyramid import PyramidMatch
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Learned",
+    "LocalFeatures",
+    "ProximityDistribution",
     "PyramidBox",
     "PyramidMatch",
     "Transformed",

@@ -41,16 +41,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from closecall.core.errors import InputError
-from closecall.core.numerics.rows import as_sparse, joined, no_rows
-
-Floats64 = NDArray[np.float64]
-Places = NDArray[np.int64]
-Bins = NDArray[np.void]
-"""Each bin is the bytes of a pyramid, a level and a position in its grid."""
+from closecall.core.mercer.unary import Bins, Floats64, Places, Vocabulary, batches
+from closecall.core.numerics.rows import joined, no_rows
 
 _POINTS_AT_ONCE = 1 << 16
 _A_HAIR = 1 + 2.0**-20
@@ -78,16 +74,13 @@ class PyramidMatch:
     side_ : float
     origins_ : array of shape (n_pyramids, n_dimensions), float64
         Origin of the bins of each pyramid.
-    bins_ : array of shape (n_bins,)
-        All bins that the fitted sets occupy, sorted.
-    firsts_ : array of shape (n_bins + 1,), int64
-        Bin b has the features from firsts_[b] up to, but not including, firsts_[b + 1].
+    vocabulary_ : Vocabulary
+        All bins that the fitted sets occupy.
     """
 
     side_: float
     origins_: Floats64
-    bins_: Bins
-    firsts_: Places
+    vocabulary_: Vocabulary
 
     def __init__(
         self,
@@ -127,18 +120,13 @@ class PyramidMatch:
         rng = np.random.default_rng(self.random_state)
         shifts = rng.uniform(0, self.side_ * largest, (self.n_shifts, points.shape[1]))
         self.origins_ = low - (shifts if self.n_shifts else np.zeros((1, points.shape[1])))
-        bins, most = np.empty(0, self._kind), np.empty(0, np.int64)
-        for part in _parts(checked):
-            owners, here = self._bins(part)
-            bins, most = _merged(bins, most, *_greatest(owners, here))
-        self.bins_ = bins
-        self.firsts_ = np.concatenate([[0], np.cumsum(most)])
+        self.vocabulary_ = Vocabulary.of(map(self._bins, _parts(checked)))
         return self
 
     @property
     def n_features_(self) -> int:
         """Length of the rows."""
-        return int(self.firsts_[-1])
+        return self.vocabulary_.n_features
 
     def transform(self, sets: Sequence[ArrayLike]) -> csr_array:
         """Return the rows of these sets, of shape (n_sets, n_features_), float32; empty sets give zeros.
@@ -171,17 +159,13 @@ class PyramidMatch:
         sizes = np.array([len(own) for own in sets])
         if self.normalised:
             values /= np.sqrt(sizes[owners])
-        places = np.minimum(np.searchsorted(self.bins_, bins), len(self.bins_) - 1)
-        known = self.bins_[places] == bins
-        owners, places, values = owners[known], places[known], values[known]
-        order, turns = _turns(owners, places)
-        features = self.firsts_[places[order]] + turns
-        there = features < self.firsts_[places[order] + 1]
-        entries = values[order][there], (owners[order][there], features[there])
-        return as_sparse(csr_array(entries, shape=(len(sets), self.n_features_)))
+        return self.vocabulary_.rows(owners, bins, values, len(sets))
 
     def _bins(self, sets: Sequence[Floats64]) -> tuple[Places, Bins]:
-        """Return, for each point, pyramid and level, the set of the point and the bin that contains it."""
+        """Return, for each point, pyramid and level, the set of the point and the bin that contains it.
+
+        A bin is the bytes of a pyramid, a level and a position in its grid.
+        """
         n_pyramids, n_dimensions = self.origins_.shape
         points = np.concatenate([*sets, np.empty((0, n_dimensions))])
         grid = np.floor((points[:, None] - self.origins_) / self.side_)
@@ -232,36 +216,4 @@ def _checked(sets: Sequence[ArrayLike], n_dimensions: int | None) -> list[Floats
 
 
 def _parts(sets: Sequence[Floats64]) -> Iterator[Sequence[Floats64]]:
-    """Yield the sets in order, several at a time."""
-    first, n_points = 0, 0
-    for end, own in enumerate(sets, 1):
-        n_points += len(own)
-        if n_points >= _POINTS_AT_ONCE or end == len(sets):
-            yield sets[first:end]
-            first, n_points = end, 0
-
-
-def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """Return an order by set and bin, and along it the number of earlier entries of the same set and bin."""
-    order = np.lexsort((places, owners))
-    ordered = np.stack([owners[order], places[order]])
-    begins = np.flatnonzero(np.append(True, (np.diff(ordered) != 0).any(axis=0))[: len(order)])
-    lengths = np.diff(np.append(begins, len(order)))
-    return order, np.arange(len(order)) - np.repeat(begins, lengths)
-
-
-def _greatest(owners: Places, bins: Bins) -> tuple[Bins, Places]:
-    """Return the distinct bins, sorted, and the maximum number of points of one set in each."""
-    different, places = np.unique(bins, return_inverse=True)
-    order, turns = _turns(owners, places)
-    most = np.zeros(len(different), dtype=np.int64)
-    np.maximum.at(most, places[order], turns + 1)
-    return different, most
-
-
-def _merged(bins: Bins, most: Places, others: Bins, theirs: Places) -> tuple[Bins, Places]:
-    """Return the same for the union of two such results."""
-    different, places = np.unique(np.concatenate([bins, others]), return_inverse=True)
-    both = np.zeros(len(different), dtype=np.int64)
-    np.maximum.at(both, places, np.concatenate([most, theirs]))
-    return different, both
+    return batches(sets, map(len, sets), _POINTS_AT_ONCE)

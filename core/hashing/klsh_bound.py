@@ -1,0 +1,194 @@
+"""The retrieval bound of kernelized LSH (theorem 3 of [1]_): how similar its result is, at least.
+
+Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the covariance C of Φ(x), κ a normalised kernel, and y* the item with
+the largest κ(q, y). KLSH projects on k principal components, which it estimates from m landmarks. The error
+of this is
+
+    e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
+
+Points whose projection is shorter than N(x) = ‖φ(x)‖ = 1 − e are left out. If η < 1 − √λ_k, the item ŷ that
+LSH finds among the others with n^{1/(1+ε)} evaluations of the kernel has, with probability at least
+(1 − e^{−ξ})/2,
+
+    κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
+            → (1 + ε) κ(q, y*) − ε   for e → 0                                                      (eq. 17)
+
+We read λ_k as the landmarks' estimate, the k-th eigenvalue of K̄ divided by m, because C is unknown. The
+theorem assumes Gaussian vectors, as `KernelPCALSH` has, and measures angles from the origin.
+
+**Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The theorem
+therefore applies to no fewer than 730 landmarks. The bound is positive only for e < 1/2, which takes more
+than 46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
+
+**The filter.** Lemma 2 of [1]_ says that it keeps any x with probability at least 1 − e^{−ξ}. This is not
+true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x. Nor is
+the filter enough for eq. 16, since it allows a distance of √(2e − e²) from the components. A distance up to
+e is enough for each of q, y* and ŷ, that is N(x) ≥ √(1 − e²), provided that κ(q, y*) ≥ e²
+(`RetrievalBound.sufficient_norm`). The proof is in the supplement, which we have not seen.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf, sqrt
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from closecall.core.errors import InputError
+from closecall.core.hashing.klsh import KernelHasher
+from closecall.core.hashing.similarity import Floats64
+from closecall.core.numerics.rows import Rows
+
+
+@dataclass(frozen=True)
+class RetrievalBound:
+    """The bound for given eigenvalues; `of` takes them from a fitted family.
+
+    Parameters
+    ----------
+    n_landmarks : int
+        m.
+    eigenvalue, next_eigenvalue : float
+        λ_k and λ_{k+1}.
+    xi : float
+        ξ. A larger one makes success more probable, and the error larger.
+
+    Raises
+    ------
+    InputError
+        Unless m ≥ 1, 0 ≤ λ_{k+1} ≤ λ_k, λ_k > 0 and ξ > 0.
+    """
+
+    n_landmarks: int
+    eigenvalue: float
+    next_eigenvalue: float
+    xi: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.n_landmarks < 1:
+            raise InputError(f"n_landmarks must be at least 1, got {self.n_landmarks}")
+        if not 0 <= self.next_eigenvalue <= self.eigenvalue < inf or self.eigenvalue == 0:
+            raise InputError(
+                f"the eigenvalues must be positive and descend, got {self.eigenvalue:g} and "
+                f"{self.next_eigenvalue:g}"
+            )
+        if not 0 < self.xi < inf:
+            raise InputError(f"xi must be positive, got {self.xi:g}")
+
+    @classmethod
+    def of(cls, family: KernelHasher, *, xi: float = 1.0) -> Self:
+        """Return the bound for a fitted family, whose rank is k; a missing λ_{k+1} is 0.
+
+        Raises
+        ------
+        InputError
+            If the family measures angles from the mean, or its components are not those about the mean.
+        """
+        _require_published(family)
+        found = family.eigenvalues() / family.n_landmarks
+        k = family.basis_.shape[1]
+        following = float(found[k]) if k < len(found) else 0.0
+        return cls(family.n_landmarks, float(found[k - 1]), following, xi)
+
+    @property
+    def eta(self) -> float:
+        """η, the error of components that are estimated from m landmarks; infinite if λ_k = λ_{k+1}."""
+        delta = (self.eigenvalue - self.next_eigenvalue) / 2
+        return 2 * (1 + sqrt(self.xi / 2)) / (delta * sqrt(self.n_landmarks)) if delta else inf
+
+    @property
+    def error(self) -> float:
+        """The error e = √λ_k + η."""
+        return sqrt(self.eigenvalue) + self.eta
+
+    @property
+    def applies(self) -> bool:
+        """Whether the theorem applies: η < 1 − √λ_k."""
+        return self.error < 1
+
+    @property
+    def success(self) -> float:
+        """Least probability that the result satisfies eq. 16: (1 − e^{−ξ})/2."""
+        return (1 - exp(-self.xi)) / 2
+
+    @property
+    def least_norm(self) -> float:
+        """1 − e: the theorem only considers points with a larger N(x)."""
+        return 1 - self.error
+
+    @property
+    def sufficient_norm(self) -> float:
+        """√(1 − e²): eq. 16 follows for points with at least this N(x); see the module. 1 if e ≥ 1."""
+        return sqrt(1 - self.error**2) if self.applies else 1.0
+
+    def kept(self, norms: ArrayLike) -> NDArray[np.bool_]:
+        """Return which points the theorem considers, given their `projected_norms`."""
+        return np.asarray(norms, dtype=np.float64) > self.least_norm
+
+    def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
+        """Return the bound of κ(q, ŷ), the right side of eq. 16; values below −1 say nothing.
+
+        Parameters
+        ----------
+        nearest : array of any shape
+            κ(q, y*): the kernel's value for each query and its nearest item.
+        epsilon : float
+            ε, positive: of approximate search, from which follows the query's time.
+
+        Raises
+        ------
+        InputError
+            If the theorem does not apply, or ε is not positive.
+        """
+        if not self.applies:
+            raise InputError(
+                f"the bound applies only if η < 1 − √λ_k, got η = {self.eta:.3g} and √λ_k = "
+                f"{sqrt(self.eigenvalue):.3g}: it takes more landmarks than {self.n_landmarks}, a wider gap "
+                f"between the eigenvalues, or a smaller xi"
+            )
+        return _bound(nearest, epsilon, self.error)
+
+
+def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
+    """Return the bound without error (eq. 17); arguments as in `RetrievalBound.similarity`.
+
+    Raises
+    ------
+    InputError
+        If ε is not positive.
+    """
+    return _bound(nearest, epsilon, 0.0)
+
+
+def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
+    """Return N(x) = ‖φ(x)‖ of the rows of X, from 0 to 1, of shape (n_samples,) (eq. 14).
+
+    Raises
+    ------
+    InputError
+        As `RetrievalBound.of`.
+    """
+    _require_published(family)
+    return np.asarray(np.linalg.norm(family.embedded(X).astype(np.float64), axis=1))
+
+
+def _bound(nearest: ArrayLike, epsilon: float, error: float) -> Floats64:
+    if not 0 < epsilon < inf:
+        raise InputError(f"epsilon must be positive, got {epsilon:g}")
+    kappa = np.asarray(nearest, dtype=np.float64)
+    return np.asarray((1 + epsilon) * (1 - error) * kappa - epsilon - (2 + epsilon) * error**2)
+
+
+def _require_published(family: KernelHasher) -> None:
+    if family.centred or not family.landmarks_centred:
+        raise InputError(
+            f"the bound is about components around the mean and angles from the origin, as klsh and kpca-lsh "
+            f"have with centred=False, got {family.name} with centred={family.centred}"
+        )
