@@ -52,7 +52,7 @@ Points = Floats32 | SparsePoints
 
 
 class HyperplaneHasher(ABC):
-    """A family of `n_functions` hash functions, which are drawn in `fit` and never change afterwards.
+    """Base class of hyperplane families, whose functions are drawn in `fit` and never change afterwards.
 
     Parameters
     ----------
@@ -90,10 +90,10 @@ class HyperplaneHasher(ABC):
     def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
-        With `weighted` false, no moments are learned: queries have a code, and no weights that estimate a
-        score from its bits.
+        If `weighted` is false, no moments are learned. Queries then have a code, but no weights that estimate
+        scores from bits.
 
-        Sparse points with all their features are projected on int8 vectors (`core.hashing.projection`).
+        Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 
         Raises
         ------

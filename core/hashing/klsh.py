@@ -18,8 +18,8 @@ and any random vector v of r dimensions gives a bit, sign(φ(x)ᵀv). The famili
     v is Gaussian.
 `NystromLSH`
     v is Gaussian, and K replaces K̄ (eq. 11). The components are those of the second moment about the origin.
-    The first one is close to the mean, which separates the points least. This explains its lower recall: if
-    it is centred, it finds as many neighbours as the others.
+    The first component is close to the mean, a direction that hardly separates the points. This explains the
+    lower recall: with centring, the family finds as many neighbours as the others.
 
 **Rank.** r = m − 1, the maximum, is the original KLSH. Components with small eigenvalues are estimated badly
 from m landmarks, and the values of other points in them are mostly noise. Projecting on fewer components (the

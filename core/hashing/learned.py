@@ -41,8 +41,7 @@ _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
 MOST_SPARSE_FEATURES = 4_000
-"""Number of features of sparse rows up to which functions are learned."""
-"""Maximum number of dimensions of sparse points, which are made dense for learning."""
+"""Maximum number of features of sparse rows, which are made dense for learning."""
 
 
 class LBHHash(BHHash):

@@ -7,9 +7,9 @@ Two vectors at the angle θ are on different sides of a random hyperplane with p
 and the share of bits in which two codes differ estimates their angle.
 
 **Centring.** Images of one kind lie in a narrow cone around their mean μ, with small angles between them, so
-uncentred bits are nearly the same for all of them. Seen from the mean, sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ), the
-angles are large. ‖x − y‖ does not depend on the origin, so neighbours of unit rows remain neighbours to the
-extent that rows are equally far from the mean. Only rᵀμ is needed, so sparse rows stay sparse.
+uncentred bits are nearly the same for all of them. Seen from the mean, the angles are large, so the bits are
+sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ). ‖x − y‖ does not depend on the origin. If rows are about equally far from
+the mean, their neighbours therefore stay about the same. Only rᵀμ is needed, so sparse rows stay sparse.
 
 References
 ----------

@@ -22,9 +22,9 @@ weight for a feature, and the tf·idf-weighted one, in which a word has the weig
 occurrences in the text. Their own hashing of the latter copies a word for each occurrence, and so requires
 integers. This one does not, and rows can have unit norm, as those of a pool do.
 
-**b bits.** A code does not contain the minimum, but b of the 64 bits of its random number [4]_: the last
-ones, which do not influence which number is smallest. Those of two different members therefore agree with
-probability 2⁻ᵇ, whatever the sets, and one function agrees with probability
+**b bits.** A code does not contain the minimum, but the last b of the 64 bits of its random number [4]_.
+These bits practically never decide which number is smallest. For two different members, they therefore agree
+with probability 2⁻ᵇ, whatever the sets, and one function agrees with probability
 
     p = s + (1 − s) 2⁻ᵇ                                                          (s the overlap)
 

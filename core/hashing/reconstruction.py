@@ -7,12 +7,12 @@ E(x). Let β = ±1 be some of the bits. The linear estimate of E(x) with the sma
     Ê(x) = E₀ + Dᵀβ,   D = (C + λI)⁻¹ M,   E₀ = mean E − Dᵀ mean β,
 
 with C the covariance of the bits and M that of the bits with E, over a sample of points. So ⟨e, Ê(x)⟩ is a
-constant plus a weight for each bit, (De)ᵀβ. Comparing a point's bits with real numbers instead of bits is
-known as asymmetric distance (Dong, Charikar and Li 2008). If points were spread evenly about the origin,
-weighting a bit by the hyperplane's own projection would be equivalent. Features are not: the bits are
+constant plus a weight for each bit, (De)ᵀβ. Comparisons of a point's bits with real numbers are known as
+asymmetric distances (Dong, Charikar and Li 2008). If points were spread evenly about the origin, the
+hyperplane's own projections would be equivalent weights. But features are not spread evenly, so the bits are
 correlated, and D takes this into account. On GIST of digits, with 600 bits of H-Hash and the best of 500
-candidates, this reduces the rank to between a half and a quarter of that with weights ±1. For a key of 14
-bits the gain is even larger (`core.search.table`).
+candidates, this reduces the rank to between a half and a quarter of the rank with weights ±1. For a key of 14
+bits, the gain is even larger (`core.search.table`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Spectral hashing: thresholded eigenfunctions of the Laplacian, assuming rows uniform in a box.
 
-Bits that are balanced, uncorrelated and seldom differ between neighbours are, apart from taking signs, the
-eigenvectors of the graph Laplacian D − W with the smallest eigenvalues, W_ij = exp(−‖x_i − x_j‖²/ε²). For
-points distributed uniformly in a box these become known functions [1]_: along an edge from a to b, with modes
-k = 1, 2, …
+Good bits are balanced and uncorrelated, and seldom differ between neighbours. Apart from taking signs, they
+are the eigenvectors of the graph Laplacian D − W with the smallest eigenvalues, where
+W_ij = exp(−‖x_i − x_j‖²/ε²). For points distributed uniformly in a box, these become known functions [1]_:
+along an edge from a to b, with modes k = 1, 2, …
 
     Ψ_k(x) = sin(π/2 + kπ/(b − a) · (x − a)) = cos(kπ (x − a)/(b − a))                            (22 of [2]_)
     λ_k = 1 − exp(−ε²/4 · (kπ/(b − a))²)                                                                 (23)

@@ -1,9 +1,9 @@
 """Leave-one-out scores of all labels, from a single training.
 
-A label affects its own score: the SVM bends towards it, so a wrong label looks right. The score of interest
-is that of an SVM trained on the other labels alone. Training n times would be too slow. As long as the αs of
-the other labels stay where they are (at 0, at C or free in between) there is a closed form: without label i,
-with aᵢ = yᵢ[xᵢ, 1],
+A label affects its own score: the SVM bends towards it, so a wrong label looks right. The score by an SVM
+that is trained on the other labels alone does not have this flaw, but training n times would be too slow.
+There is a closed form if each of the other αs stays where it is: at 0, at C or free in between. Without label
+i, with aᵢ = yᵢ[xᵢ, 1],
 
     yᵢ(wᵀxᵢ + b) decreases by αᵢSᵢ²,
 

@@ -101,8 +101,8 @@ def train(
 ) -> Hyperplane:
     """Return the hyperplane of the support vector machine for these labels.
 
-    It is a function of the set of labels {(id, row, answer)}, C and class_weight. Neither the order of the
-    labels nor anything else changes a bit of it.
+    The hyperplane depends only on the set of labels {(id, row, answer)}, C and class_weight. The order of the
+    labels and the number of threads do not change a single bit.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class ITML(Projecting):
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints
-            Supplies which pairs are similar, and thresholds on κ(x, x) + κ(y, y) − 2κ(x, y).
+            Whether each pair is similar, and the thresholds on κ(x, x) + κ(y, y) − 2κ(x, y).
         pairs : array of shape (n_pairs, 2), int
             The pairs of `constraints` as rows of K0.
 

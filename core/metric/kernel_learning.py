@@ -82,7 +82,8 @@ class KernelLearning(Projecting):
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints
-            Pairs of its rows, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y); make them from `root_of` (K0).
+            Pairs of rows of K0, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y). Make the constraints from
+            the rows of `root_of(K0)`.
 
         Raises
         ------

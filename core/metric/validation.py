@@ -1,14 +1,13 @@
 """Choosing the slack γ of a learned metric by cross-validation over the labels.
 
-γ weighs how closely the constraints are met against how little the metric changes (eq. 2 of [1]_; see
-`core.metric.itml`). Neither much nor little slack is always better: on CIFAR-10's GIST with 5,000 labels of
-ten classes, γ = 1 is worse than no learning, and γ = 0.01 better (`core.experiment.neighbours`); with few
+With a large γ, the metric meets the constraints closely; with a small one, it changes little (eq. 2 of [1]_;
+see `core.metric.itml`). The best γ depends on the labels. On CIFAR-10's GIST with 5,000 labels of ten
+classes, γ = 1 is worse than no learning, and γ = 0.01 is better (`core.experiment.neighbours`). With few
 answers about one class, γ = 1 is often best. Davis et al. choose γ by cross-validation as well.
 
 The labeled rows are divided into `FOLDS` parts with about the same share of each class. A metric is learned
 from all parts but one with each γ of `GAMMAS`, and judged on the part that was left out. The γ with the
-largest mean score is chosen, and of equally good ones the first, which is the usual γ = 1. Everything is
-determined by the labels and the seed.
+largest mean score is chosen; ties go to the first of `GAMMAS`. The labels and the seed determine the result.
 
 **Cost.** Twelve metrics are learned, each from two thirds of the labels. Small γ take fewer passes: together,
 the folds take about seven times as long as one metric with γ = 1 from as many pairs.

@@ -1,16 +1,16 @@
 """Permuted sorted orders: all codes are sorted several times, each time with another order of the functions.
 
-Near codes share many leading functions in some of the orders. A query is therefore located in each order, and
-the rows around its position are taken, those with the longest common prefix first (Charikar 2002; used with M
-= 2N^{1/(1+ε)} orders by the paper's companions). This acts like a hash table whose key length is adapted to
-each row: there are never too few or too many candidates.
+In some of the orders, near codes share many leading functions. A query is therefore located in each order,
+and the rows around its position are taken, those with the longest common prefix first (Charikar 2002; used
+with M = 2N^{1/(1+ε)} orders by the paper's companions). This acts like a hash table whose key length adapts
+to each query, so that there are never too few or too many candidates.
 
 The two bits of H-Hash stay together, and only whole pairs count as shared.
 
 **The rule.** An order takes 8 bytes per row, a prefix of 32 bits (16 pairs) and the row's number; rows with
-the same prefix are sorted by number. The number of orders is as large as fits into `n_bytes`, but at most
-`MOST_ORDERS`. With more orders, each contributes a smaller share of the candidates, whose common prefixes are
-longer by log₂ of the number of orders in bits. But each costs another binary search.
+the same prefix are sorted by number. There are as many orders as fit into `n_bytes`, but at most
+`MOST_ORDERS`. With L orders, each contributes 1/L of the candidates, and these have common prefixes that are
+log₂ L bits longer. But each order costs another binary search.
 
 For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
 among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders (ε = 1.5 in the companions). For a million rows

@@ -12,10 +12,10 @@ difference
     mean of A_u − A_v is k(1 − 2θ/π). It changes with the angle to first order, whereas the number of agreeing
     pairs only changes to second order, so it is much sharper with the same bits.
 weights
-    The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`),
-    each rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normal weights (±1
-    alone keeps 64 %) and only takes two bit counts per word: the bits that differ from the weights' signs,
-    and those of them with the weight 3. It is `difference` with weights, and takes as long.
+    The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`).
+    Each weight is rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normally
+    distributed weights (±1 alone keeps 64 %). It takes two bit counts per word: of the bits that differ from
+    the weights' signs, and of those among them with the weight 3.
 
 All of these except the disagreements of functions with several bits are |m + 2m' − centre|, where m bits of
 the code differ from a pattern, m' of them under a mask. `difference` counts the bits that differ from w's own

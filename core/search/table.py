@@ -1,9 +1,9 @@
 """A hash table probed by likelihood: a few functions form the key, and the likeliest buckets are read.
 
-Classically (Section 3.1 of the paper, after Gionis, Indyk and Motwani 1999) each of many tables contributes
-the one bucket of the query's own key. But the query knows more than its key: how certain each function is.
-Multi-probe hashing (Lv et al. 2007) therefore also reads the buckets next to its own, flipping the least
-certain functions first. For hyperplanes, the own bucket is not even the likeliest: a point near the
+The classical method (Section 3.1 of the paper, after Gionis, Indyk and Motwani 1999) has many tables and
+reads one bucket of each: that of the query's own key. But the query also shows how certain each function is.
+Multi-probe hashing (Lv et al. 2007) therefore also reads neighbouring buckets, flipping the least certain
+functions first. For hyperplanes, the query's own bucket is not even the likeliest: a point near the
 hyperplane agrees with w itself in half of all projections, no matter which half.
 
 **Probing.** The bits of a key give an estimate of the score, or of its square, for all points in the bucket
@@ -127,8 +127,8 @@ class HashTable(SearchStructure):
     def probed(self, query: QueryCode, n_rows: int, *, measure: Measure = "weights") -> tuple[Rows, Rows]:
         """Return the likeliest buckets that together have `n_rows` rows, as (starts, stops) of positions.
 
-        The last bucket is cut to the number of rows needed. Buckets are not in order of likelihood but
-        ascending, except for the few least likely ones.
+        The last bucket is cut to the number of rows needed. Buckets are in ascending order of their numbers,
+        not of likelihood, except for the few least likely ones.
 
         With the measure "disagreements", buckets of values with several bits are ordered by the number of
         functions that differ, unless the query estimates a score (`QueryCode.signed`), as H-Hash does.

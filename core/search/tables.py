@@ -1,8 +1,8 @@
 """Bucket tables for similarity: in each table, rows with the same values of k functions share a bucket.
 
-Near rows often share a bucket, far ones seldom, and l tables give near rows l chances [1]_. One function
-agrees for two rows at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with probability
-p₂ = 1 − (1 + ε)r/π.
+Near rows often share a bucket and far rows seldom do. With l tables, near rows have l chances [1]_. One
+function agrees for two rows at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with
+probability p₂ = 1 − (1 + ε)r/π.
 
 **The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave about one row in the query's bucket that is farther
 than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with ρ = ln p₁ / ln
@@ -13,8 +13,8 @@ fewer than k functions, l = ⌈p₁⁻ʷ⌉ for the w that they hold: near rows 
 **Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row holds if no function is in two
 of them, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
 into memory. If codes have fewer functions than that, tables share some. Tables that share functions find the
-same rows more often than independent ones would, so the guarantee of `BucketTables.guarantee` counts only
-tables that share none (`n_independent`). What the other tables find comes on top.
+same rows more often than independent ones would, so `BucketTables.guarantee` counts only tables that share
+none (`n_independent`). The other tables find additional rows that are not guaranteed.
 
 **Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
 every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
@@ -279,10 +279,10 @@ class BucketTables(SearchStructure):
         return len(self.functions_)
 
     def guarantee(self, rule: Guarantee) -> Guarantee:
-        """Return what these tables guarantee for the probabilities of a rule.
+        """Return the guarantee of these tables for the probabilities of a rule.
 
-        Only tables without a common function are counted. If a memory limit or the number of functions allows
-        fewer than the rule takes, `success` says how much less is guaranteed.
+        Only tables without a common function are counted. If memory or the number of functions allows fewer
+        tables than the rule needs, `success` is lower accordingly.
         """
         return rule.of_tables(self.functions_.shape[1], self.n_independent)
 

@@ -171,8 +171,8 @@ class QueryStrategy(ABC):
     def choose(self, query: Query) -> Choice:
         """Choose the items for one query.
 
-        Return at most `query.n` items, fewer only if fewer are not excluded, and none if all are. Called from
-        several threads at once.
+        Return `query.n` items, or all that are not excluded if there are fewer. Several threads may call this
+        at once.
         """
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
@@ -186,7 +186,7 @@ class QueryStrategy(ABC):
         """Raise an InputError if the strategy can't cover the pool; called before anything is built."""
 
     def cost(self, pool: PoolRows) -> Cost | None:  # noqa: ARG002
-        """Return what preparing costs, estimated before anything is built; None if that takes seconds.
+        """Return the estimated cost of preparing, before anything is built; None if it takes only seconds.
 
         The pool must be one that the strategy can cover.
         """
@@ -204,7 +204,7 @@ class QueryStrategy(ABC):
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Restore the result of `arrays`, memory-mapped and verified, instead of calling `prepare`."""
+        """Restore the index from saved `arrays`, memory-mapped and verified, instead of calling `prepare`."""
 
     @property
     def index_name(self) -> str:
@@ -371,8 +371,9 @@ class QueryStrategy(ABC):
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """Return an object per hyperplane to pass as `memory` in a later query with a similar hyperplane.
 
-        It makes that query cheaper without changing what it guarantees. It may take as long as a full scan,
-        in one pass for all hyperplanes, so call it in the background. None if the strategy has no use for it.
+        The object makes that query cheaper and does not change its guarantees; it is None if the strategy has
+        no use for it. Computing the objects may take as long as a full scan, in one pass for all hyperplanes,
+        so call this in the background.
         """
         return [None for _ in hyperplanes]
 

@@ -1,9 +1,9 @@
 """The nearest of a random subsample: simple, independent of any index, and hard to beat at equal time.
 
 Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
-consecutive rows at uniformly random positions. Every row is equally likely to be in the sample for any run
-length. But in a pool whose neighboring rows are similar (one folder per class), a long run is worth less than
-the same number of single rows. A run length of 1 gives a simple random sample.
+consecutive rows at uniformly random positions. For any run length, every row is equally likely to be in the
+sample. If neighboring rows of the pool are similar (one folder per class), a long run is worth less than the
+same number of single rows. A run length of 1 gives a simple random sample.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """A metric learned from yes and no answers, under which positive items are near each other.
 
-Items answered yes should be near each other, and far from those answered no. Nothing is known about two items
-answered no: they may be anything else. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
+Items answered yes should be near each other, and far from items answered no. Two items answered no need not
+be near each other. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
 information-theoretic metric learning (`core.metric`) learns from them.
 
 The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). A metric is judged by
-the order in which it puts the answers that were left out: by their angle to the nearest of the other yes
-answers, as on the page Find similar. The score is the probability that a yes answer comes before a no answer
-(the area under the ROC curve). The folds learn from half as many pairs as the metric itself. Choosing γ then
-takes about four times as long as learning with γ = 1: for 384 features, 0.3 s with 100 answers and 3 s from
-1,000 answers on.
+how it orders the answers that were left out. They are ordered by their angle to the nearest of the other yes
+answers, as on the page Find similar. The score is the area under the ROC curve: the probability that a yes
+answer comes before a no answer. The folds learn from half as many pairs as the final metric. Choosing γ then
+takes about four times as long as learning with γ = 1: for 384 features, 0.3 s with 100 answers, and 3 s with
+1,000 answers or more.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class HashedSimilarity(SimilaritySearch):
         examples share them, but each gets at least `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
         How codes are compared: by the weights of the example's own bits, or by the number of functions that
-        differ. None uses weights, or disagreements for functions with several bits.
+        differ. None means "weights", or "disagreements" if functions have several bits.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Exact nearness, and the nearest rows by it, among some rows or all.
+"""Exact nearness of rows to a query, and the nearest rows, among some rows or all.
 
-Candidates from codes are ranked by exact nearness, and the results of a search are evaluated against a scan
-by it.
+Exact nearness ranks the candidates that codes propose. A scan by exact nearness of all rows gives the true
+neighbours, by which searches are judged.
 
 `ByDistance` is for rows of a pool, which have unit norm, and for metrics: ‖q − x‖² between unit vectors,
 which has the same order as the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. Once ‖Gx‖²

@@ -1,20 +1,20 @@
 """The papers' methods: hash the hyperplane, look up its code, and score what is found.
 
-A hyperplane's code agrees most often with those of the points near it (`core.hashing.hyperplane`), so the
-rows whose codes share the longest part of it are candidates. Nothing else is known of them: the first
-n_candidates are scored in the order in which the structure finds them. `core.selection.hashed.weighted` has
-our form of these methods, which comes nearer.
+A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`).
+Candidates are the rows whose codes share the longest part of the hyperplane's code. The first n_candidates
+are scored, in the order in which the structure finds them. `core.selection.hashed.weighted` has our form of
+these methods, which finds nearer rows.
 
-**As printed.** Points are not centred; a constant 1 is appended to unit rows, and the bias to the hyperplane
-(footnote 2 of [1]_). k = 300, N^ρ = 500, and EH-Hash samples 1/ε′² = 10,000 entries of its query, ε′ = 0.01
-(Section 5). The paper names no structure. Its companions use permuted sorted orders, and its Section 3.1
-describes hash tables; `structure` chooses.
+**As printed.** Points are not centred. A constant 1 is appended to unit rows, and the bias to the hyperplane
+(footnote 2 of [1]_). k = 300, N^ρ = 500 and ε′ = 0.01 (Section 4), so EH-Hash samples 1/ε′² = 10,000 entries
+of its query. The paper names no structure: its companions use permuted sorted orders, and its Section 3.1
+describes hash tables. `structure` chooses one of them.
 
-**Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999), by
-the collision probabilities at the angles r and (1 + ε)r from the hyperplane, and all rows in the hyperplane's
-buckets are scored, however many. The chance of success that the rule promises is that of independent tables,
-so as many functions are drawn as tables take without sharing any. `guarantee` states the chance of the tables
-that fit in memory.
+**Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999),
+with the collision probabilities at the angles r and (1 + ε)r from the hyperplane. All rows in the
+hyperplane's buckets are scored, however many. The rule's probability of success assumes independent tables,
+so every table gets functions of its own. `guarantee` returns the probability for the tables that fit into
+memory.
 
 References
 ----------
@@ -69,15 +69,15 @@ class CodeSearch(HashedSearch):
     ----------
     structure : "orders" or "tables"
         Permuted orders, as many as memory permits, or bucket tables; see `core.search.orders` and
-        `core.search.tables`. A query reads the hyperplane's own buckets, and others only if these contain too
-        few items that may be selected.
+        `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets. It reads others
+        only if these contain too few items that may be selected.
     radius, epsilon : float, optional
-        r, in radians from the hyperplane, and ε: tables with the guarantee for these, with all rows in the
-        hyperplane's buckets scored.
+        r, in radians from the hyperplane, and ε. With both, the tables have the guarantee for r and ε, and
+        all rows in the hyperplane's buckets are scored.
     n_functions : int or None
-        Number of hash functions, k. None takes `FUNCTIONS`, or with a radius as many as tables need to share
-        none. With a radius and fewer functions, tables share some, and the guarantee counts only those that
-        don't.
+        Number of hash functions, k. None means `FUNCTIONS`, or with a radius, as many as the tables need to
+        share none. With a radius and fewer functions, some tables share functions, and the guarantee counts
+        only tables that share none.
     n_candidates : int
         Number of rows that are scored without a radius, N^ρ; at least ten per requested item. If exclusions
         leave fewer than half of this number in permuted orders, the search is repeated for more.
@@ -139,7 +139,7 @@ class CodeSearch(HashedSearch):
         """Return the probability that a function agrees for a point at the angle `theta` from the normal."""
 
     def rule(self, n_rows: int) -> Guarantee:
-        """Return what the guarantee takes for a pool of `n_rows`, without regard to memory.
+        """Return the key width and number of tables that the rule needs, without regard to memory.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class CodeSearch(HashedSearch):
         return Guarantee.by_rule(n_rows, float(near), float(far))
 
     def planned(self, pool: PoolRows) -> Guarantee:
-        """Return what tables within the memory limit guarantee, if no two of them share a function.
+        """Return the guarantee of the tables that fit into memory if no two of them share a function.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class CodeSearch(HashedSearch):
         return rule.fitting(bits, n_bytes, bytes_a_function=a_function)
 
     def guarantee(self) -> Guarantee:
-        """Return what the tables that were built guarantee; see `BucketTables.guarantee`."""
+        """Return the guarantee of the tables that were built; see `BucketTables.guarantee`."""
         assert isinstance(self.structure_, BucketTables)
         return self.structure_.guarantee(self.rule(self.n_items))
 
@@ -223,7 +223,7 @@ class CodeSearch(HashedSearch):
             asked *= 4
 
     def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
-        """Return the rows in the hyperplane's buckets; if too few may be selected, in others, or any."""
+        """Return the rows in the hyperplane's buckets; if too few may be selected, others, or all rows."""
         wanted = self._wanted(query)
         limit = wanted if self.radius is None else self.n_items
         own = self._allowed(tables.probed(code, self.n_items, most_probes=len(tables.functions_))[0], query)
@@ -407,7 +407,7 @@ class LBHHashSearch(CodeSearch):
             )
 
     def agreement(self, theta: ArrayLike) -> Probabilities:  # noqa: ARG002
-        """Raise an InputError: it is not known."""
+        """Raise an InputError, because the probability is not known."""
         raise InputError("the probability that learned functions agree is not known")
 
     def new_hasher(self) -> LBHHash:

@@ -1,9 +1,8 @@
-"""Hyperplane hashing with weighted bits: our form of the papers' methods, and the better one.
+"""Hyperplane hashing with weighted bits: our form of the papers' methods, which finds nearer rows.
 
-The bits of a point tell more than whether they agree with the hyperplane's: weighted by least squares, they
-estimate the point's score wᵀx + b, or its square (`core.hashing.reconstruction`). Rows are compared by that
-estimate, so the hyperplane's own code is never looked up. `core.selection.hashed.papers` has the methods as
-they were published.
+With weights from least squares, the bits of a point estimate its score wᵀx + b, or the square of the score
+(`core.hashing.reconstruction`). Rows are compared by this estimate, so the hyperplane's own code is never
+looked up. `core.selection.hashed.papers` has the methods as they were published.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ class WeightedSearch(HashedSearch):
     n_functions : int
         Number of hash functions, k.
     n_compared : int
-        Number of rows whose full codes are compared; a scan compares all. With 0, only as many are compared
-        as are scored.
+        Number of rows whose full codes are compared, at least as many as are scored; a scan compares all.
     n_candidates : int
-        Number of compared rows with the most similar codes that are scored. At least ten per requested item
-        are scored. If exclusions leave fewer than half of this number, the search is repeated for more.
+        Number of rows that are scored, those with the most similar codes; at least ten per requested item. If
+        exclusions leave fewer than half of this number, the search is repeated for more.
     megabytes : int
         Memory limit in MB for permuted orders, in addition to the codes, which take 80 bytes per row for
         H-Hash and 40 for the others with 300 functions. A table takes 4 bytes per row, a scan nothing.

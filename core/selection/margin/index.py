@@ -77,14 +77,14 @@ _NOTHING = Memory(np.empty(0, np.float32), np.empty(0, np.float32), 0.0, np.empt
 class MarginIndex(QueryStrategy):
     """Query strategy that finds the nearest items by clusters and quantized coordinates.
 
-    Rows are stored in the order of their clusters. For each cluster, a query computes the density of its rows
-    at the hyperplane, and reads the densest clusters first: one byte per coordinate, and only the first few
-    bytes of rows that turn out to be far away. Rows that may be the nearest are scored exactly, from the
-    pool.
+    Rows are stored in the order of their clusters, with one byte per coordinate. For each cluster, a query
+    computes the density of its rows at the hyperplane, and reads the densest clusters first. If a row turns
+    out to be far away, only its first few bytes are read. Rows that may be the nearest are scored exactly,
+    from the pool.
 
-    Sparse rows are not quantized. Words do not lie in a few directions, and there is little to save: a scan
-    of 11,000 documents takes 3 ms. All sparse rows are scored instead, or with a budget that many random
-    rows; `Selection.scored` reports the number.
+    Sparse rows are not quantized: a few directions do not represent words well, and there is little to save,
+    because a scan of 11,000 documents takes 3 ms. Instead, all sparse rows are scored, or as many random ones
+    as the budget allows. `Selection.scored` reports the number.
 
     Parameters
     ----------
