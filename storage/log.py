@@ -227,27 +227,26 @@ class LabelLog:
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
         heard = {session for (session,) in self._all(began)}
-        last = select(func.max(Foreseen.seq)).group_by(Foreseen.session_id)
-        for (values,) in self._all(select(Foreseen.selection).where(Foreseen.seq.in_(last))):
+        newest = select(func.max(Foreseen.seq)).group_by(Foreseen.session_id)
+        for (values,) in self._all(select(Foreseen.selection).where(Foreseen.seq.in_(newest))):
             record = rows.foreseen(values)
             if record.created >= since:
                 heard.add(record.session_id)
-        found: list[SelectionRecord] = []
+        shown: list[SelectionRecord] = []
+        ahead: list[SelectionRecord] = []
         for session in sorted(heard):
             of_session = Selection.session_id == session
             number = select(func.max(Selection.round)).where(of_session).scalar_subquery()
             own = _selections().where(of_session, Selection.round == number)
-            shown = [rows.selection(row) for row in self._all(own)]
-            names = {record.id for record in shown}
-            ahead = select(Foreseen.selection).where(Foreseen.session_id == session)
-            newest = self._all(ahead.order_by(Foreseen.seq.desc()).limit(AHEAD))
-            found += [record for record in shown if not self.is_answered(record.id)]
-            found += [
-                record
-                for record in (rows.foreseen(row[0]) for row in newest)
-                if record.parameters.get("supposed", {}).get("selection") in names
-            ]
-        return found
+            shown += [rows.selection(row) for row in self._all(own)]
+            foreseen = select(Foreseen.selection).where(Foreseen.session_id == session)
+            last = self._all(foreseen.order_by(Foreseen.seq.desc()).limit(AHEAD))
+            ahead += [rows.foreseen(row[0]) for row in last]
+        # What one session shows may be followed by what another foresaw: in Classes they take turns.
+        names = {record.id for record in shown}
+        return [record for record in shown if not self.is_answered(record.id)] + [
+            record for record in ahead if record.parameters.get("supposed", {}).get("selection") in names
+        ]
 
     def was_answered(self, concept_id: int, item: int) -> bool:
         """Return whether the item was ever answered for the concept, undone or not."""

@@ -246,6 +246,22 @@ def test_what_browsers_have_in_hand_stays_theirs_over_a_restart(tmp_path):
         assert after["item"]["id"] == card["next"]["yes"]["item"]["id"]
 
 
+def test_what_follows_in_classes_stays_theirs_over_a_restart(tmp_path):
+    """There, each of two sessions selects what follows the other's item."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        project.add_concept("Is this a 3?")
+        ada = project.session(annotator="ada")
+        label(ada, 4)
+        card = coming(project.classes(ada))
+        key, session = project.key, ada.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        assert in_hand(card) <= set(project.leases.held())
+        assert not in_hand(card) & in_hand(coming(project.session(annotator="bob")))
+        assert coming(project.classes(project.session(session)))["item"] == card["item"]
+
+
 def test_no_lease_ends_while_no_server_is_there(tmp_path):
     """Nobody could be heard of: what browsers show is theirs, however long the server was away."""
     with open_workspace(tmp_path) as workspace:
