@@ -336,10 +336,6 @@ class LabelLog:
         """Return the meaning of a concept's answers up to a log position (now, if None); see `LabelState`."""
         return LabelState(concept_id, is_item).fold(self.answers_after(concept_id, 0, through))
 
-    def catch_up(self, state: LabelState) -> LabelState:
-        """Fold the answers that any process has stored since `state` into it."""
-        return state.fold(self.answers_after(state.concept_id, state.seq))
-
     def labels(self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None) -> Labels:
         """Return the training labels at a log position."""
         return self.state(concept_id, through, is_item=is_item).labels()

@@ -11,7 +11,7 @@ from closecall.app.engine.audit import Audit
 from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.learning_curve import Milestones
 from closecall.core.pool.pool import Pool
-from closecall.storage import ConceptRecord, Concepts, LabelLog
+from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
 
 
 class LiveConcept(ConceptState):
@@ -41,8 +41,11 @@ class LiveConcept(ConceptState):
 
     def watch(self, pool: Pool | None) -> None:
         """Extend the learning curve in the background if there are enough new labels."""
-        if self.milestones.is_due(self.counts().labels):
-            self.milestones.catch_up(pool)
+        self.milestones.catch_up(pool)
+
+    def _apply(self, answer: AnswerRecord) -> None:
+        super()._apply(answer)
+        self.milestones.follow(answer, self._state)
 
     def refresh_examples(self) -> None:
         """Read examples that were added since the last call."""

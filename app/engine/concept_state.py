@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
 from closecall.core.pool.pool import Pool
-from closecall.storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
+from closecall.storage import (
+    AnswerRecord,
+    ConceptRecord,
+    Concepts,
+    Counts,
+    LabelLog,
+    Labels,
+    LabelState,
+    Standing,
+)
 
 MODELS = 8
 """Number of recent models kept per concept: the current one, and those of the look-ahead."""
@@ -53,13 +62,17 @@ class ConceptState:
         self._state = LabelState(record.id, self.has_row)
         self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
-        self.catch_up()
 
     def catch_up(self) -> LabelState:
         """Fold the rest of the log and return the state of the labels. Read it while holding `lock`."""
         with self.lock:
             self._follow_pool()
-            return self.log.catch_up(self._state)
+            for answer in self.log.answers_after(self.record.id, self._state.seq):
+                self._apply(answer)
+            return self._state
+
+    def _apply(self, answer: AnswerRecord) -> None:
+        self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
         """Return whether the item is in the pool.

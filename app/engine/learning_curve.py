@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import accuracy, known_labels, train_concept
+from closecall.app.engine.training import accuracy, is_trainable, known_labels, train_concept
 from closecall.core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
 from closecall.core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from closecall.core.pool.pool import Pool
-from closecall.storage import AnswerRecord, Counts, LabelState
+from closecall.storage import AnswerRecord, Counts, ExampleRecord, LabelState, Standing
 
 if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
@@ -60,6 +61,14 @@ class Milestone:
     agreement: float | None
 
 
+class _Due(NamedTuple):
+    """The labels and examples at a milestone that is to be computed, and the time of its last answer."""
+
+    when: int
+    standing: Standing
+    examples: Sequence[ExampleRecord]
+
+
 class Milestones:
     """The milestones of a concept. One thread computes them, any thread may read them.
 
@@ -73,8 +82,10 @@ class Milestones:
     def __init__(self, concept: ConceptState, executor: Executor) -> None:
         self._concept = concept
         self._executor = executor
-        self._state = LabelState(concept.record.id, concept.has_row)
+        self._seq = 0
         self._course = array("q")  # of each answer the time, then the counts
+        self._due: deque[_Due] = deque()
+        self._newest = 0  # number of labels at the last milestone that was reached or is due
         self._reached: list[Milestone] = []
         self._advice = advise([])
         self._stop_set: NDArray[np.float32] | None = None
@@ -103,51 +114,51 @@ class Milestones:
         rows = (self._course[place * _COLUMNS : (place + 1) * _COLUMNS] for place in places)
         return [(time, Counts(*counts)) for time, *counts in rows]
 
-    def is_due(self, n_labels: int) -> bool:
-        """Return whether this number of labels makes another milestone."""
-        return is_checkpoint(self._reached[-1].checkpoint.n_labels if self._reached else 0, n_labels)
+    def follow(self, answer: AnswerRecord, state: LabelState) -> None:
+        """Add an answer to the course, and note the labels if it makes another milestone.
+
+        `state` is the concept's at this answer. An answer that was added before has no effect.
+        """
+        if answer.seq <= self._seq:
+            return
+        self._seq, counts = answer.seq, state.counts
+        self._course.extend((answer.server_time, *astuple(counts)))
+        if is_checkpoint(self._newest, counts.labels):
+            examples = [one for one in self._concept.examples if one.created <= answer.server_time]
+            standing = state.standing()
+            if is_trainable(standing.labels, examples):
+                self._due.append(_Due(answer.server_time, standing, examples))
+                self._newest = counts.labels
 
     def catch_up(self, pool: Pool | None) -> None:
-        """Process new answers in the background."""
+        """Compute the milestones that are due, in the background."""
+        self._concept.catch_up()
         with self._lock:
-            if pool is None or self._is_computing or self._concept.catch_up().seq == self._state.seq:
+            if pool is None or len(pool) < LEAST_STOP_SET or self._is_computing or not self._due:
                 return
             self._is_computing = True
         self._executor.submit(self._go_on, pool)
 
     def _go_on(self, pool: Pool) -> None:
         try:
-            while not self._is_done():
-                for answer in self._concept.log.answers_after(self._concept.record.id, self._state.seq):
-                    self._take(answer, pool)
+            while (due := self._next()) is not None:
+                self._reached.append(self._milestone(due, pool))
+                self._advice = advise([reached.checkpoint for reached in self._reached])
         except BaseException:
+            self._newest = self._reached[-1].checkpoint.n_labels if self._reached else 0
             self._is_computing = False
             raise
 
-    def _is_done(self) -> bool:
-        """End the computing unless there are new answers, which `catch_up` leaves to it."""
+    def _next(self) -> _Due | None:
         with self._lock:
-            self._is_computing = self._concept.catch_up().seq != self._state.seq
-            return not self._is_computing
+            self._is_computing = bool(self._due)
+            return self._due.popleft() if self._due else None
 
-    def _take(self, answer: AnswerRecord, pool: Pool) -> None:
-        self._state.apply(answer)
-        counts = self._state.counts
-        self._course.extend((answer.server_time, *astuple(counts)))
-        if self.is_due(counts.labels) and len(pool) >= LEAST_STOP_SET:
-            milestone = self._milestone(answer.server_time, pool)
-            if milestone is not None:
-                self._reached.append(milestone)
-                self._advice = advise([reached.checkpoint for reached in self._reached])
-
-    def _milestone(self, when: int, pool: Pool) -> Milestone | None:
-        """Compute the milestone at the last applied answer; None without a hyperplane."""
-        concept, standing = self._concept.record, self._state.standing()
-        examples = [one for one in self._concept.store.examples(concept.id) if one.created <= when]
+    def _milestone(self, due: _Due, pool: Pool) -> Milestone:
+        concept, standing, examples = self._concept.record, due.standing, due.examples
         through = examples[-1].id if examples else 0
         trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
-        if trained.hyperplane is None:
-            return None
+        assert trained.hyperplane is not None
         if self._stop_set is None:
             self._stop_set = stop_set(pool)
         n_yes = int(np.count_nonzero(standing.labels.yes))
@@ -157,7 +168,7 @@ class Milestones:
         before = self._reached[-1].checkpoint.first if self._reached else None
         labels = known_labels(pool, standing.labels, examples)
         return Milestone(
-            when=when,
+            when=due.when,
             checkpoint=checkpoint,
             cross_validated=cross_validated_accuracy(labels, C=concept.c, class_weight=concept.class_weight),
             held_out=accuracy(pool, trained.hyperplane, concept.positive_class),

@@ -153,8 +153,14 @@ def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Seq
     """Wait until the solver is compiled, if these labels are to be trained on; read them only if need be."""
     if pool.is_sparse or kernels.is_ready("training"):
         return
-    if {*labels().yes.tolist(), *(example.is_positive for example in examples)} == {False, True}:
+    if is_trainable(labels(), examples):
         kernels.wait_for("training")
+
+
+def is_trainable(labels: Labels, examples: Sequence[ExampleRecord]) -> bool:
+    """Return whether there is a yes and a no among the labels and examples."""
+    usable = (example.is_positive for example in examples if example.feature is not None)
+    return {*labels.yes.tolist(), *usable} == {False, True}
 
 
 def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRows:

@@ -15,6 +15,7 @@ from closecall.app.api.progress import progress
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.evaluation.rank import margins_of
 from closecall.core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
+from closecall.storage import LabelState
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 
@@ -147,45 +148,32 @@ def test_the_audit_is_judged_by_its_answers(workspace):
         assert judged[name]["low"] == pytest.approx(share) == judged[name]["high"]
 
 
-def test_an_answer_that_comes_while_the_page_is_computed_is_not_left_out(session, monkeypatch):
-    """The page that asks meanwhile is told to ask again until the answer is in the course."""
-    milestones, told = session.concept.milestones, []
-    take = milestones._take
-
-    def taking(an_answer, pool):
-        take(an_answer, pool)
-        if not told:
-            told.append(None)
-            session.store([answer(card_of(session), "no")])
-            told.append(progress(session)["is_coming"])
-
-    session.store([answer(card_of(session), "yes")])
-    monkeypatch.setattr(milestones, "_take", taking)
-    page = settled(session)
-    assert told == [None, True]
-    assert (page["course"]["yes"], page["course"]["no"]) == ([1, 1], [0, 1])
-
-
-def test_the_page_asks_again_if_the_computing_ends_while_it_is_read(session, monkeypatch):
-    """What was read before the end is not all."""
+def test_an_answer_that_comes_while_a_milestone_is_computed_is_not_left_out(session, monkeypatch):
+    """The course has it at once, and the page asks again until the milestone is there, too."""
     milestones = session.concept.milestones
-    session.store([answer(card_of(session), "yes")])
-    course, take, is_read = milestones.course, milestones._take, threading.Event()
+    compute, is_read = milestones._milestone, threading.Event()
 
     def late(*given):
-        is_read.wait(10)
-        take(*given)
+        assert is_read.wait(30)
+        return compute(*given)
 
-    def read_early(n):
-        found = course(n)
-        is_read.set()
-        while milestones.is_computing:
-            time.sleep(0.001)
-        return found
-
-    monkeypatch.setattr(milestones, "_take", late)
-    monkeypatch.setattr(milestones, "course", read_early)
+    monkeypatch.setattr(milestones, "_milestone", late)
+    label(session, LEAST_GROWTH)
     page = progress(session)
-    assert (page["course"]["yes"], page["is_coming"]) == ([], True)
-    monkeypatch.undo()
-    assert settled(session)["course"]["yes"] == [1]
+    assert (page["milestones"], page["is_coming"]) == ([], True)
+    label(session, 1)
+    page = progress(session)
+    assert page["course"]["yes"][-1] + page["course"]["no"][-1] == LEAST_GROWTH + 1
+    assert (page["milestones"], page["is_coming"]) == ([], True)
+    is_read.set()
+    assert [one["labels"] for one in settled(session)["milestones"]] == [LEAST_GROWTH]
+
+
+def test_a_pool_that_grows_leaves_the_course_as_it_was(session):
+    """The log is folded again, since it may name items that were not there before."""
+    label(session, LEAST_GROWTH + 5)
+    before, concept = settled(session), session.concept
+    with concept.lock:
+        concept._state = LabelState(concept.record.id, concept.has_row)
+    assert concept.counts().labels == LEAST_GROWTH + 5
+    assert settled(session) == before
