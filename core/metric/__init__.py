@@ -1,6 +1,6 @@
-"""Metrics learned from pairs of similar and dissimilar items."""
+"""Metrics learned from pairs of similar and dissimilar items, or from triples."""
 
-from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.constraints import Constraints, RelativeConstraints
 from closecall.core.metric.itml import ITML
 from closecall.core.metric.kernel_learning import KernelLearning
 from closecall.core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, metric_from_arrays
@@ -12,5 +12,6 @@ __all__ = [
     "ImplicitMetric",
     "KernelLearning",
     "Metric",
+    "RelativeConstraints",
     "metric_from_arrays",
 ]
