@@ -404,14 +404,14 @@ def kernel_triples(
 def _pair_steps(H: Floats64, sign: float, target: float, gamma: float) -> Floats64:
     if not H[0, 0] > 0:
         return np.zeros(1)
-    s, _ = _step(float(H[0, 0]), sign, 0, np.zeros(1), np.array([target]), gamma)
+    s, _ = _step(float(H[0, 0]), float(sign), 0, np.zeros(1), np.array([target]), float(gamma))
     return np.array([s])
 
 
 def _triple_steps(H: Floats64, offset: float, target: float, gamma: float) -> Floats64:
     p, q, r = float(H[0, 0]), float(H[1, 1]), float(H[0, 1])
-    mu = _triple_step(p, q, r, offset, 0, np.zeros(1), np.array([target]), gamma)
-    return np.array([-mu, mu])
+    mu = _triple_step(p, q, r, float(offset), 0, np.zeros(1), np.array([target]), float(gamma))
+    return np.where(np.diag(H) > 0, [-mu, mu], 0.0)
 
 
 PAIRS = Passes(explicit_pass, implicit_pass, kernel_pass, _pair_steps)
