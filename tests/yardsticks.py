@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.hashing.rbm import RBM
@@ -89,6 +90,45 @@ def logdet_divergence(A: Floats64, A0: Floats64) -> float:
     ratio = np.linalg.solve(A0, A)
     sign, logarithm = np.linalg.slogdet(ratio)
     return float(np.trace(ratio) - logarithm - len(A)) if sign > 0 else np.inf
+
+
+def nearest_metric(
+    A0: Floats64, M: Floats64, signs: Floats64, targets: Floats64, gamma: float, offset: float = 0.0
+) -> Floats64:
+    """The A of min D(A, A₀) + γ Σ D(ξ, b), where tr(AM) + offset is at most ξ, or at least for the sign −1.
+
+    By sequential quadratic programming on a root of A and the slack: no Bregman projection in it.
+    """
+    d, m = len(A0), len(M)
+
+    def metric(z: Floats64) -> Floats64:
+        L = np.zeros((d, d))
+        L[np.tril_indices(d)] = z[: d * (d + 1) // 2]
+        return L @ L.T
+
+    def slack(z: Floats64) -> Floats64:
+        return targets if np.isinf(gamma) else targets * np.exp(z[-m:])
+
+    def price(z: Floats64) -> float:
+        ratio = slack(z) / targets
+        extra = 0.0 if np.isinf(gamma) else gamma * (ratio - np.log(ratio) - 1).sum()
+        return logdet_divergence(metric(z), A0) + extra
+
+    def room(z: Floats64) -> Floats64:
+        return np.asarray(signs * (slack(z) - offset - np.einsum("ijk,jk->i", M, metric(z))))
+
+    start = np.concatenate(
+        [np.linalg.cholesky(A0)[np.tril_indices(d)], np.zeros(0 if np.isinf(gamma) else m)]
+    )
+    options = {"maxiter": 1000, "ftol": 1e-12}
+    rng = np.random.default_rng(0)
+    for _ in range(5):  # its line search may end in rounding; elsewhere it gets through
+        asked = {"method": "SLSQP", "constraints": {"type": "ineq", "fun": room}, "options": options}
+        found = minimize(price, start, **asked)
+        if found.success:
+            return metric(found.x)
+        start = start + 0.01 * rng.standard_normal(start.shape)
+    raise AssertionError(found.message)
 
 
 def explicit(metric: ImplicitMetric) -> ExplicitMetric:

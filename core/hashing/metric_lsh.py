@@ -13,6 +13,9 @@ and the vector in parentheses is formed once. The time for a sparse row is then 
 For sparse rows, r itself is rounded to bytes (`core.hashing.projection`); the signs do not depend on its
 unit.
 
+**An updated metric** G(I + vwᵀ) changes rᵀG by (rᵀGv)wᵀ, so that the functions follow without their r
+(`core.metric.online`).
+
 **Centring** works as in plain LSH, and for the same reason: distances under A do not depend on the origin.
 
 References
@@ -22,6 +25,8 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +38,7 @@ from closecall.core.hashing.collision import Probabilities
 from closecall.core.hashing.lsh import angles_of, projected, same_side
 from closecall.core.hashing.projection import combined, drawn
 from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from closecall.core.metric import Metric, metric_from_arrays
+from closecall.core.metric import Change, Metric, metric_from_arrays
 from closecall.core.numerics.rows import Rows, is_sparse
 
 
@@ -82,6 +87,27 @@ class MetricLSH(SimilarityHasher):
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return 1 − θ_A/π for each angle θ_A."""
         return same_side(values)
+
+    def updated(self, metric: Metric, changes: Iterable[Change]) -> Self:
+        """Return the same functions under an updated metric, with the same r and μ.
+
+        Their bits are those of a family that is fitted to the same rows with `metric`, except for values
+        within rounding of zero. Each change rounds to float32 once; fit again after thousands.
+
+        Parameters
+        ----------
+        metric : Metric
+            The metric after the changes.
+        changes : iterable of Change
+            All changes since this family's metric, in their order, from `OnlineITML.update`.
+        """
+        own = copy(self)
+        own.metric, own.vectors_ = metric, self.vectors_.copy()
+        for v, w in changes:
+            seen, changed = np.flatnonzero(v), np.flatnonzero(w)
+            own.vectors_[changed] += np.outer(w[changed], v[seen] @ own.vectors_[seen])
+        own.offsets_ = combined(own.centre_, own.vectors_).astype(np.float32)
+        return own
 
     def params(self) -> dict[str, Any]:
         """See `SimilarityHasher.params`; `metric` is left out, because it is saved by `arrays`."""

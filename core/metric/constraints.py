@@ -1,22 +1,28 @@
-"""Constraints for metric learning: pairs of rows that should be close, and pairs that should be far apart.
+"""Constraints for metric learning: pairs that should be close or far apart, and triples.
 
 The squared distance of a similar pair should be at most `upper`, that of a dissimilar pair at least `lower`
 (eq. 2 of the paper). Both thresholds come from the data: they are percentiles of the squared distances of
 random pairs of rows, by default the 5th and the 95th, as in Davis et al. 2007.
+
+A triple (i, j, k) states that row i is nearer to row j than to row k: its squared distance to k should be
+larger by at least a margin. Such relative constraints are an alternative to pairs if people can compare
+distances but not judge them (Grauman and Fergus 2013, footnote 5).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
+from closecall.core.metric.projections import PAIRS, TRIPLES, Passes
 from closecall.core.numerics.rows import Rows, is_sparse
 
 Pairs = NDArray[np.int64]
+Floats64 = NDArray[np.float64]
 
 _SAMPLED_PAIRS = 10_000
 
@@ -44,6 +50,7 @@ class Constraints:
     similar: NDArray[np.bool_]
     upper: float
     lower: float
+    passes: ClassVar[Passes] = PAIRS
 
     def __post_init__(self) -> None:
         if not 0 < self.upper < self.lower < np.inf:
@@ -154,12 +161,122 @@ class Constraints:
         return len(self.pairs)
 
     @property
-    def targets(self) -> NDArray[np.float64]:
+    def items(self) -> Pairs:
+        """The rows of each constraint: `pairs`."""
+        return self.pairs
+
+    @property
+    def targets(self) -> Floats64:
         """Bound on the squared distance of each pair, of shape (n_pairs,)."""
         return np.where(self.similar, self.upper, self.lower)
 
+    @property
+    def terms(self) -> Floats64:
+        """Signs δ of the pairs, of shape (n_pairs,): 1 for similar and −1 for dissimilar ones."""
+        return np.where(self.similar, 1.0, -1.0)
 
-def pair_distances(X: Rows, pairs: Pairs) -> NDArray[np.float64]:
+    def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
+        """Return pairs and weights with which A⁻¹ − A₀⁻¹ is the weighted sum of vvᵀ over the pairs."""
+        return self.pairs, self.terms * multipliers
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeConstraints:
+    """Triples of rows, of which the first should be nearer to the second than to the third.
+
+    Parameters
+    ----------
+    triples : array of shape (n_triples, 3), int64
+        Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`.
+    margin : float
+        Least difference of the two squared distances, in their unit. It is also the unit of slack.
+
+    Raises
+    ------
+    InputError
+        Unless 0 < margin < ∞.
+    """
+
+    triples: NDArray[np.int64]
+    margin: float
+    passes: ClassVar[Passes] = TRIPLES
+
+    def __post_init__(self) -> None:
+        if not 0 < self.margin < np.inf:
+            raise InputError(f"margin must be positive and finite, got {self.margin:g}")
+
+    @classmethod
+    def from_triples(
+        cls, X: Rows, triples: ArrayLike, *, margin: float | None = None, random_state: int = 0
+    ) -> Self:
+        """Make constraints from given triples of rows of X.
+
+        Parameters
+        ----------
+        X : array or csr_array of shape (n_samples, n_features)
+            The rows that the triples refer to.
+        triples : array of shape (n, 3), int
+            Row indices i, j and k, where i is nearer to j than to k. Their order is kept.
+        margin : float or None
+            See the class. None means the 5th percentile of the squared distances of random pairs of unequal
+            rows, the usual upper bound for similar pairs.
+        random_state : int
+            Seed of the random pairs, which are used if X has more than 10,000 pairs.
+
+        Raises
+        ------
+        InputError
+            If there are no triples, a triple has an unknown row or the same row twice, its first and third
+            row are equal, or the margin is not positive.
+        """
+        array = np.asarray(triples, dtype=np.int64).reshape(-1, 3)
+        if not len(array):
+            raise InputError("metric learning needs at least one triple, got none")
+        _check_rows(array, X.shape[0], "triples")
+        repeated = np.flatnonzero((array == np.roll(array, 1, axis=1)).any(axis=1))
+        if len(repeated):
+            raise InputError(
+                f"a triple must consist of three different rows, got {tuple(array[repeated[0]].tolist())}"
+            )
+        equal = np.flatnonzero(pair_distances(X, array[:, [0, 2]]) == 0)
+        if len(equal):
+            i, j, k = array[equal[0]].tolist()
+            raise InputError(
+                f"rows {i} and {k} are equal, at distance 0 under every metric: row {i} cannot be nearer to "
+                f"row {j} than to row {k}"
+            )
+        if margin is None:
+            margin, _ = _thresholds(X, (5, 95), random_state)
+        return cls(array, margin)
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    @property
+    def items(self) -> NDArray[np.int64]:
+        """The rows of each constraint: `triples`."""
+        return self.triples
+
+    @property
+    def targets(self) -> Floats64:
+        """Bound on d_A(i, j) − d_A(i, k) + 2 `margin` of each triple, of shape (n_triples,)."""
+        return np.full(len(self), float(self.margin))
+
+    @property
+    def terms(self) -> Floats64:
+        """The 2 `margin` of `targets`, of shape (n_triples,)."""
+        return 2 * self.targets
+
+    def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
+        """See `Constraints.weighted`: λ for the pair of i and j, −λ for that of i and k."""
+        pairs = np.concatenate([self.triples[:, :2], self.triples[:, ::2]])
+        return pairs, np.concatenate([multipliers, -multipliers])
+
+
+AnyConstraints = Constraints | RelativeConstraints
+
+
+def pair_distances(X: Rows, pairs: Pairs) -> Floats64:
     """Return the squared Euclidean distance of each pair of rows, of shape (len(pairs),), in float64."""
     if not len(pairs):
         return np.empty(0)
@@ -186,13 +303,17 @@ def _thresholds(X: Rows, percentiles: tuple[float, float], random_state: int) ->
 def _ordered(pairs: ArrayLike, n_rows: int) -> Pairs:
     """Return the distinct pairs, with the lower row of each pair first."""
     array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-    if len(array) and (array.min() < 0 or array.max() >= n_rows):
-        bad = array[((array < 0) | (array >= n_rows)).any(axis=1)][0].tolist()
-        raise InputError(f"pairs must be of rows from 0 to {n_rows - 1}, got {tuple(bad)}")
+    _check_rows(array, n_rows, "pairs")
     alone = np.flatnonzero(array[:, 0] == array[:, 1])
     if len(alone):
         raise InputError(f"a pair must consist of two different rows, got row {array[alone[0], 0]} twice")
     return np.unique(np.sort(array, axis=1), axis=0).reshape(-1, 2)
+
+
+def _check_rows(items: NDArray[np.int64], n_rows: int, what: str) -> None:
+    bad = items[((items < 0) | (items >= n_rows)).any(axis=1)]
+    if len(bad):
+        raise InputError(f"{what} must be of rows from 0 to {n_rows - 1}, got {tuple(bad[0].tolist())}")
 
 
 def _drawn(

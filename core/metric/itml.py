@@ -38,10 +38,28 @@ is the Lemma's update written out. It costs O(c²) per constraint for any number
 of sparse rows or of any positive semidefinite kernel. The kernel under the metric is K₀ + K₀MK₀ among these
 rows, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S; update (4) gives the same result.
 
+**Relative constraints** state that row i is nearer to row j than to row k [3]_. Let v = x_i − x_j and
+w = x_i − x_k. With a margin b > 0 and slack ξ as for pairs, which starts at its target b and only grows:
+
+    d_A(x_i, x_j) − d_A(x_i, x_k) + 2b ≤ ξ,   at a cost of γ D(ξ, b)
+
+so that the squared distances differ by b without slack, and any triples are feasible with it. A step μ of the
+multiplier changes A⁻¹ by μ(vvᵀ − wwᵀ) and 1/ξ by −μ/γ. With p = vᵀAv, q = wᵀAw, r = vᵀAw, t = p − q and
+Δ = pq − r²,
+
+    d_A'(x_i, x_j) − d_A'(x_i, x_k) = (t − 2μΔ)/(1 + μt − μ²Δ)
+
+falls as μ grows, from +∞ to −∞ between the roots of the denominator, which is det A / det A'. Bisection finds
+the one μ at which the constraint holds with equality, or it is −λ. The update consists of two updates (3),
+one with v and δa = −μ, and one with w and δa = μ. The one that shrinks A comes first, so that A stays
+positive definite. If v and w are parallel, μ may not exist without slack.
+
 References
 ----------
 .. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
 .. [2] J. Davis, B. Kulis, P. Jain, S. Sra, I. Dhillon, "Information-theoretic metric learning", ICML 2007.
+.. [3] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, footnote 5; the
+   slack is ours.
 """
 
 from __future__ import annotations
@@ -53,9 +71,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.constraints import AnyConstraints
 from closecall.core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
-from closecall.core.metric.projections import Projecting, explicit_pass, implicit_pass
+from closecall.core.metric.projections import Projecting
 from closecall.core.numerics.rows import Rows, as_sparse, is_sparse
 
 Floats64 = NDArray[np.float64]
@@ -63,7 +81,7 @@ Form = Literal["auto", "explicit", "implicit"]
 
 
 class ITML(Projecting):
-    """Information-theoretic metric learning of a `Metric` from `Constraints`.
+    """Information-theoretic metric learning of a `Metric` from pairs or triples.
 
     Parameters
     ----------
@@ -96,15 +114,15 @@ class ITML(Projecting):
         super().__init__(gamma=gamma, tol=tol, max_passes=max_passes, random_state=random_state)
         self.form = form
 
-    def fit(self, X: Rows, constraints: Constraints, *, prior: ArrayLike | None = None) -> Self:
+    def fit(self, X: Rows, constraints: AnyConstraints, *, prior: ArrayLike | None = None) -> Self:
         """Learn the metric.
 
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
             The rows that `constraints` refers to.
-        constraints : Constraints
-            Similar and dissimilar pairs.
+        constraints : Constraints or RelativeConstraints
+            Similar and dissimilar pairs, or triples.
         prior : array of shape (n_features, n_features), optional
             A₀, positive definite, for the explicit form; the identity by default.
 
@@ -115,31 +133,30 @@ class ITML(Projecting):
             or the prior, or there is no slack and the constraints contradict each other.
         """
         self._check()
-        if self._is_implicit(X, constraints, prior):
-            used, places = np.unique(constraints.pairs, return_inverse=True)
-            points = as_sparse(X)[used] if is_sparse(X) else np.asarray(X)[used]
-            points = points.astype(np.float64)
-            S = self.learn_kernel(gram(points, points), constraints, places.reshape(-1, 2))
+        used, places = np.unique(constraints.items, return_inverse=True)
+        places = places.reshape(-1, constraints.items.shape[1])
+        points = (as_sparse(X) if is_sparse(X) else np.asarray(X))[used].astype(np.float64)
+        if self._is_implicit(X, len(used), prior):
+            S = self.learn_kernel(gram(points, points), constraints, places)
             self.metric_ = ImplicitMetric(points, S)
         else:
             G = np.eye(X.shape[1]) if prior is None else _root(prior, X.shape[1])
-            X = np.asarray(X, dtype=np.float64)
-            differences = X[constraints.pairs[:, 0]] - X[constraints.pairs[:, 1]]
-            self._project(G, "metric", constraints, partial(explicit_pass, G, differences))
+            one_pass = partial(constraints.passes.explicit, G, points, places, constraints.terms)
+            self._project(G, "metric", constraints.targets, one_pass)
             self.metric_ = ExplicitMetric(G)
         return self
 
-    def learn_kernel(self, K0: ArrayLike, constraints: Constraints, pairs: NDArray[np.int64]) -> Floats64:
+    def learn_kernel(self, K0: ArrayLike, constraints: AnyConstraints, items: NDArray[np.int64]) -> Floats64:
         """Learn S from a kernel matrix alone.
 
         Parameters
         ----------
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
-        constraints : Constraints
-            Whether each pair is similar, and the thresholds on κ(x, x) + κ(y, y) − 2κ(x, y).
-        pairs : array of shape (n_pairs, 2), int
-            The pairs of `constraints` as rows of K0.
+        constraints : Constraints or RelativeConstraints
+            Whether each pair is similar, and the thresholds on κ(x, x) + κ(y, y) − 2κ(x, y); or the margin.
+        items : array of shape (n_constraints, 2 or 3), int
+            The pairs or triples of `constraints` as rows of K0.
 
         Returns
         -------
@@ -154,15 +171,16 @@ class ITML(Projecting):
         self._check()
         K0 = positive_kernel(K0)
         S = np.zeros_like(K0)
-        pairs = np.ascontiguousarray(pairs, dtype=np.int64)
-        self._project(S, "metric", constraints, partial(implicit_pass, S, K0, pairs))
+        items = np.ascontiguousarray(items, dtype=np.int64)
+        one_pass = partial(constraints.passes.implicit, S, K0, items, constraints.terms)
+        self._project(S, "metric", constraints.targets, one_pass)
         return S
 
-    def _is_implicit(self, X: Rows, constraints: Constraints, prior: ArrayLike | None) -> bool:
+    def _is_implicit(self, X: Rows, n_used: int, prior: ArrayLike | None) -> bool:
         form = self.form
         if form == "auto":
-            fewer = len(np.unique(constraints.pairs)) < X.shape[1]
-            form = "implicit" if is_sparse(X) or (fewer and prior is None) else "explicit"
+            fewer = n_used < X.shape[1] and prior is None
+            form = "implicit" if is_sparse(X) or fewer else "explicit"
         if form == "implicit" and prior is not None:
             raise InputError(
                 "a prior needs form='explicit' and dense rows: implicit ITML starts from the identity"

@@ -46,15 +46,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.constraints import AnyConstraints
 from closecall.core.metric.itml import positive_kernel
-from closecall.core.metric.projections import Projecting, kernel_pass
+from closecall.core.metric.projections import Projecting
 
 Floats64 = NDArray[np.float64]
 
 
 class KernelLearning(Projecting):
-    """Learning of a kernel matrix from `Constraints`.
+    """Learning of a kernel matrix from pairs or triples.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ class KernelLearning(Projecting):
     kernel_: Floats64
     weights_: Floats64
 
-    def fit(self, K0: ArrayLike, constraints: Constraints) -> Self:
+    def fit(self, K0: ArrayLike, constraints: AnyConstraints) -> Self:
         """Learn K and M.
 
         Parameters
         ----------
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
-        constraints : Constraints
-            Pairs of rows of K0, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y). Make the constraints from
-            the rows of `root_of(K0)`.
+        constraints : Constraints or RelativeConstraints
+            Pairs of rows of K0, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y), or triples. Make the
+            constraints from the rows of `root_of(K0)`.
 
         Raises
         ------
@@ -93,16 +93,15 @@ class KernelLearning(Projecting):
         """
         self._check()
         K0 = positive_kernel(K0)
-        if constraints.pairs.max() >= len(K0):
+        if constraints.items.max() >= len(K0):
             raise InputError(
-                f"constraints must be on the {len(K0)} rows of the kernel, got row {constraints.pairs.max()}"
+                f"constraints must be on the {len(K0)} rows of the kernel, got row {constraints.items.max()}"
             )
         K = K0.copy()
-        self._project(K, "kernel", constraints, partial(kernel_pass, K, constraints.pairs))
-        found = self.projections_
+        one_pass = partial(constraints.passes.kernel, K, constraints.items, constraints.terms)
+        self._project(K, "kernel", constraints.targets, one_pass)
         self.kernel_ = K
-        weights = np.where(constraints.similar, found.multipliers, -found.multipliers)
-        self.weights_ = _weights(K0, constraints.pairs, weights)
+        self.weights_ = _weights(K0, *constraints.weighted(self.projections_.multipliers))
         return self
 
 

@@ -1,29 +1,51 @@
 """Bregman projections: satisfy one constraint after the other, each with the smallest possible change.
 
 These are the steps of eq. 3 in `core.metric.itml`. A pair at squared distance p gets the same a, λ, ξ and β
-whatever is learned. β then updates one of three things: the factor G of the metric, as in A ← A + β Avvᵀ A;
-the matrix S that represents the same metric implicitly; or a kernel matrix (`core.metric.kernel_learning`).
+whatever is learned. A triple gets one μ, and is two such updates (`core.metric.itml`). β updates one of three
+things: the factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric
+implicitly; or a kernel matrix (`core.metric.kernel_learning`).
+
+The three passes over all constraints share their arguments: what is learned; the rows, or their kernel matrix
+K₀; the constraints as rows of it, of shape (n, 2) or (n, 3); their signs δ, or the offsets of triples; the
+order; the multipliers λ and bounds ξ, which they update; and γ. They return the total change of the
+multipliers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.metric.constraints import Constraints
 from closecall.core.numerics.jit import kernel
 
 Floats64 = NDArray[np.float64]
 
-Pass = Callable[[Floats64, NDArray[np.int64], Floats64, Floats64, float], float]
-"""One pass over all constraints.
+Items = NDArray[np.int64]
+Pass = Callable[[Floats64, Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
+KernelPass = Callable[[Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
+Steps = Callable[[Floats64, float, float, float], Floats64]
+"""The s of each difference for a first projection.
 
-Takes signs δ, an order, multipliers λ, bounds ξ and γ, and returns the total change of the multipliers.
+Takes the inner products of the differences under A, of shape (1, 1) or (2, 2); δ or the offset; the target;
+and γ.
 """
+
+_HALVINGS = 200
+"""Maximum number of bisections for a triple's μ, which end when its bounds are neighbouring numbers."""
+
+
+class Passes(NamedTuple):
+    """How one kind of constraints is projected onto, in each form."""
+
+    explicit: Pass
+    implicit: Pass
+    kernel: KernelPass
+    steps: Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +54,10 @@ class Projections:
 
     Parameters
     ----------
-    multipliers : array of shape (n_pairs,), float64
+    multipliers : array of shape (n_constraints,), float64
         λ ≥ 0; 0 for inactive constraints.
-    bounds : array of shape (n_pairs,), float64
-        ξ, the final bounds on the squared distances.
+    bounds : array of shape (n_constraints,), float64
+        ξ, the final bounds on the squared distances, or on their differences for triples.
     passes : int
         Number of passes over all constraints.
     converged : bool
@@ -86,21 +108,26 @@ class Projecting:
                 f"tol must be positive and max_passes at least 1, got {self.tol:g} and {self.max_passes}"
             )
 
-    def _project(self, learned: Floats64, what: str, constraints: Constraints, one_pass: Pass) -> None:
-        """Update `learned` in place, pass by pass, until it satisfies the constraints.
+    def _project(
+        self,
+        learned: Floats64,
+        what: str,
+        targets: Floats64,
+        one_pass: Callable[[Items, Floats64, Floats64, float], float],
+    ) -> None:
+        """Update `learned` in place, pass by pass, until it satisfies the constraints with these targets.
 
         Raises
         ------
         InputError
             If there is no slack and the constraints contradict each other; `what` names the learned object.
         """
-        m = len(constraints)
-        multipliers, bounds = np.zeros(m), constraints.targets.copy()
-        signs = np.where(constraints.similar, 1.0, -1.0)
+        m = len(targets)
+        multipliers, bounds = np.zeros(m), targets.copy()
         rng = np.random.default_rng(self.random_state)
         passes, converged = 0, False
         while passes < self.max_passes and not converged and np.isfinite(learned).all():
-            changed = one_pass(signs, rng.permutation(m), multipliers, bounds, self.gamma)
+            changed = one_pass(rng.permutation(m), multipliers, bounds, self.gamma)
             passes += 1
             converged = bool(changed <= self.tol * multipliers.sum())
         if not np.isfinite(learned).all() or (not converged and np.isinf(self.gamma)):
@@ -115,14 +142,60 @@ class Projecting:
 def _step(
     p: float, sign: float, number: int, multipliers: Floats64, bounds: Floats64, gamma: float
 ) -> tuple[float, float]:
-    """Project onto one constraint at distance p; return β and the absolute change of its multiplier."""
+    """Project onto one pair at distance p; return s = δa and the absolute change of its multiplier."""
     share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
     a = min(multipliers[number], sign * share * (1 / p - 1 / bounds[number]))
-    beta = sign * a / (1 - sign * a * p)
     if not np.isinf(gamma):
         bounds[number] = gamma * bounds[number] / (gamma + sign * a * bounds[number])
     multipliers[number] -= a
-    return beta, abs(a)
+    return sign * a, abs(a)
+
+
+@kernel
+def _edge(t: float, delta: float) -> float:
+    """Return the positive root of 1 + μt − μ²Δ for Δ ≥ 0, infinity if there is none."""
+    root = np.sqrt(t * t + 4 * delta)
+    if t > 0:
+        return float((t + root) / (2 * delta)) if delta > 0 else np.inf
+    return float(2 / (root - t)) if root > t else np.inf
+
+
+@kernel
+def _is_violated(mu: float, t: float, delta: float, offset: float, bound: float, gamma: float) -> bool:
+    """Return whether a triple is violated after a step μ: (t − 2μΔ)/ratio + offset > ξ/room."""
+    ratio, room = 1 + mu * t - mu * mu * delta, 1 - mu * bound / gamma
+    return bool((t - 2 * mu * delta + offset * ratio) * room > bound * ratio)
+
+
+@kernel
+def _triple_step(
+    p: float,
+    q: float,
+    r: float,
+    offset: float,
+    number: int,
+    multipliers: Floats64,
+    bounds: Floats64,
+    gamma: float,
+) -> float:
+    """Project onto one triple with vᵀAv = p, wᵀAw = q and vᵀAw = r; return μ, NaN if there is none."""
+    t, delta, bound = p - q, max(p * q - r * r, 0.0), bounds[number]
+    low, least = -multipliers[number], -_edge(-t, delta)
+    if low <= least or _is_violated(low, t, delta, offset, bound, gamma):
+        low, high = max(low, least), min(_edge(t, delta), gamma / bound)
+        if np.isinf(high):
+            return np.nan
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if middle <= low or middle >= high:
+                break
+            if _is_violated(middle, t, delta, offset, bound, gamma):
+                low = middle
+            else:
+                high = middle
+    bounds[number] = bound / (1 - low * bound / gamma)
+    multipliers[number] += low
+    return float(low)
 
 
 @kernel
@@ -132,27 +205,66 @@ def _root_step(beta: float, p: float) -> float:
 
 
 @kernel
+def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
+    """Return the a with Gv = Φa, where v is the difference of the rows i and j."""
+    a: Floats64 = S @ (K0[i] - K0[j])
+    a[i] += 1
+    a[j] -= 1
+    return a
+
+
+@kernel
+def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
+    """Change A⁻¹ by −svvᵀ, as G ← G + yαAv with y = Gv and p = yᵀy > 0; return αAv."""
+    w = _root_step(s / (1 - s * p), p) * (y @ G)
+    for i in range(G.shape[0]):
+        for j in range(G.shape[1]):
+            G[i, j] += y[i] * w[j]
+    return w
+
+
+@kernel
+def change_weights(S: Floats64, a: Floats64, h: Floats64, p: float, s: float) -> Floats64:
+    """Change A⁻¹ by −svvᵀ, as S ← S + αa(a + Sᵀh)ᵀ with Gv = Φa and p = aᵀh > 0; return αAv = Φb as b."""
+    b = _root_step(s / (1 - s * p), p) * (a + h @ S)
+    for row in range(S.shape[0]):
+        for column in range(S.shape[1]):
+            S[row, column] += a[row] * b[column]
+    return b
+
+
+@kernel
+def _change_kernel(K: Floats64, column: Floats64, p: float, s: float) -> None:
+    """Change K⁻¹ by −suuᵀ, with column = Ku and p = uᵀKu."""
+    beta = s / (1 - s * p)
+    for row in range(K.shape[0]):
+        scaled = beta * column[row]
+        for other in range(K.shape[0]):
+            K[row, other] += scaled * column[other]
+
+
+@kernel
 def explicit_pass(
     G: Floats64,
-    differences: Floats64,
+    X: Floats64,
+    pairs: Items,
     signs: Floats64,
-    order: NDArray[np.int64],
+    order: Items,
     multipliers: Floats64,
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project G of shape (d, d) onto each constraint once; return the total change of the multipliers."""
+    """Project G of shape (d, d) onto each pair once."""
     changed = 0.0
     for number in order:
-        y = G @ differences[number]
-        p = y @ y
+        i, j = pairs[number]
+        y = G @ (X[i] - X[j])
+        p = np.dot(y, y)
         if p > 0:
-            beta, change = _step(p, signs[number], number, multipliers, bounds, gamma)
-            changed += change
-            w = _root_step(beta, p) * (y @ G)
-            for i in range(G.shape[0]):
-                for j in range(G.shape[1]):
-                    G[i, j] += y[i] * w[j]
+            s, change = _step(p, signs[number], number, multipliers, bounds, gamma)
+            if change != 0:
+                changed += change
+                change_factor(G, y, p, s)
     return changed
 
 
@@ -160,9 +272,9 @@ def explicit_pass(
 def implicit_pass(
     S: Floats64,
     K0: Floats64,
-    pairs: NDArray[np.int64],
+    pairs: Items,
     signs: Floats64,
-    order: NDArray[np.int64],
+    order: Items,
     multipliers: Floats64,
     bounds: Floats64,
     gamma: float,
@@ -171,27 +283,23 @@ def implicit_pass(
     changed = 0.0
     for number in order:
         i, j = pairs[number]
-        a = S @ (K0[i] - K0[j])
-        a[i] += 1
-        a[j] -= 1
+        a = image(S, K0, i, j)
         h = K0 @ a
-        p = a @ h
+        p = np.dot(a, h)
         if p > 0:
-            beta, change = _step(p, signs[number], number, multipliers, bounds, gamma)
-            changed += change
-            b = _root_step(beta, p) * (a + h @ S)
-            for row in range(S.shape[0]):
-                for column in range(S.shape[1]):
-                    S[row, column] += a[row] * b[column]
+            s, change = _step(p, signs[number], number, multipliers, bounds, gamma)
+            if change != 0:
+                changed += change
+                change_weights(S, a, h, p, s)
     return changed
 
 
 @kernel
 def kernel_pass(
     K: Floats64,
-    pairs: NDArray[np.int64],
+    pairs: Items,
     signs: Floats64,
-    order: NDArray[np.int64],
+    order: Items,
     multipliers: Floats64,
     bounds: Floats64,
     gamma: float,
@@ -202,12 +310,109 @@ def kernel_pass(
         i, j = pairs[number]
         p = K[i, i] + K[j, j] - 2 * K[i, j]
         if p > 0:
-            beta, change = _step(p, signs[number], number, multipliers, bounds, gamma)
+            s, change = _step(p, signs[number], number, multipliers, bounds, gamma)
             if change != 0:
                 changed += change
-                column = K[i] - K[j]
-                for row in range(K.shape[0]):
-                    scaled = beta * column[row]
-                    for other in range(K.shape[0]):
-                        K[row, other] += scaled * column[other]
+                _change_kernel(K, K[i] - K[j], p, s)
     return changed
+
+
+@kernel
+def explicit_triples(
+    G: Floats64,
+    X: Floats64,
+    triples: Items,
+    offsets: Floats64,
+    order: Items,
+    multipliers: Floats64,
+    bounds: Floats64,
+    gamma: float,
+) -> float:
+    """Project G of shape (d, d) onto each triple once."""
+    changed = 0.0
+    for number in order:
+        i, j, k = triples[number]
+        v, w = X[i] - X[j], X[i] - X[k]
+        y, z = G @ v, G @ w
+        p, q, r = np.dot(y, y), np.dot(z, z), np.dot(y, z)
+        mu = _triple_step(p, q, r, offsets[number], number, multipliers, bounds, gamma)
+        if mu != 0:
+            changed += abs(mu)
+            for difference, s in ((v, -mu), (w, mu)) if mu > 0 else ((w, mu), (v, -mu)):
+                y = G @ difference
+                p = np.dot(y, y)
+                if p > 0:
+                    change_factor(G, y, p, s)
+    return changed
+
+
+@kernel
+def implicit_triples(
+    S: Floats64,
+    K0: Floats64,
+    triples: Items,
+    offsets: Floats64,
+    order: Items,
+    multipliers: Floats64,
+    bounds: Floats64,
+    gamma: float,
+) -> float:
+    """Do the same as `explicit_triples` for S of shape (c, c)."""
+    changed = 0.0
+    for number in order:
+        i, j, k = triples[number]
+        a, b = image(S, K0, i, j), image(S, K0, i, k)
+        h = K0 @ b
+        p, q, r = np.dot(a, K0 @ a), np.dot(b, h), np.dot(a, h)
+        mu = _triple_step(p, q, r, offsets[number], number, multipliers, bounds, gamma)
+        if mu != 0:
+            changed += abs(mu)
+            for other, s in ((j, -mu), (k, mu)) if mu > 0 else ((k, mu), (j, -mu)):
+                a = image(S, K0, i, other)
+                h = K0 @ a
+                p = np.dot(a, h)
+                if p > 0:
+                    change_weights(S, a, h, p, s)
+    return changed
+
+
+@kernel
+def kernel_triples(
+    K: Floats64,
+    triples: Items,
+    offsets: Floats64,
+    order: Items,
+    multipliers: Floats64,
+    bounds: Floats64,
+    gamma: float,
+) -> float:
+    """Do the same as `explicit_triples` for K of shape (c, c); inactive constraints cost O(1)."""
+    changed = 0.0
+    for number in order:
+        i, j, k = triples[number]
+        p, q = K[i, i] + K[j, j] - 2 * K[i, j], K[i, i] + K[k, k] - 2 * K[i, k]
+        r = K[i, i] - K[i, j] - K[i, k] + K[j, k]
+        mu = _triple_step(p, q, r, offsets[number], number, multipliers, bounds, gamma)
+        if mu != 0:
+            changed += abs(mu)
+            for other, s in ((j, -mu), (k, mu)) if mu > 0 else ((k, mu), (j, -mu)):
+                p = K[i, i] + K[other, other] - 2 * K[i, other]
+                _change_kernel(K, K[i] - K[other], p, s)
+    return changed
+
+
+def _pair_steps(H: Floats64, sign: float, target: float, gamma: float) -> Floats64:
+    if not H[0, 0] > 0:
+        return np.zeros(1)
+    s, _ = _step(float(H[0, 0]), float(sign), 0, np.zeros(1), np.array([target]), float(gamma))
+    return np.array([s])
+
+
+def _triple_steps(H: Floats64, offset: float, target: float, gamma: float) -> Floats64:
+    p, q, r = float(H[0, 0]), float(H[1, 1]), float(H[0, 1])
+    mu = _triple_step(p, q, r, float(offset), 0, np.zeros(1), np.array([target]), float(gamma))
+    return np.where(np.diag(H) > 0, [-mu, mu], 0.0)
+
+
+PAIRS = Passes(explicit_pass, implicit_pass, kernel_pass, _pair_steps)
+TRIPLES = Passes(explicit_triples, implicit_triples, kernel_triples, _triple_steps)
