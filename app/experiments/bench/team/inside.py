@@ -141,8 +141,13 @@ class Sitter:
     def sit(self, until: float, stop: threading.Event) -> None:
         """Answer at the pace until a time of `time.monotonic`, or until `stop` is set."""
         stop.wait(self._random.uniform(0, self._manner.pace))
-        while time.monotonic() < until and not stop.is_set() and self.answer():
+        while time.monotonic() < until and not stop.is_set() and self._answer_aside():
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
+
+    def _answer_aside(self) -> bool:
+        """Answer in a new thread, as Streamlit runs a page: glibc keeps freed memory for each thread."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self.answer).result()
 
 
 @dataclass(frozen=True)
