@@ -90,6 +90,10 @@ class FakeSource(Source):
         arguments = {key: value for key, value in spec.items() if key != "kind"}
         return cls(arguments.pop("n_items"), arguments.pop("n_features"), **arguments)
 
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], _folder: Path | None) -> str:
+        return cls.extractor if spec["n_features"] is None else "embeddings"
+
     def image(self, item: int, size: int) -> Image.Image:
         """A square whose one colour spells the id, 8 bits a channel."""
         self.check_items(np.array([item]))

@@ -31,7 +31,7 @@ from closecall.core.pool.feature_files import LAYOUTS
 from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
 from closecall.core.pool.segments import Segment, check_part, load_part
 from closecall.core.sources import Problem, Source, open_source
-from closecall.core.sources.registry import holds_texts
+from closecall.core.sources.registry import feature_kind, holds_texts
 
 COPIED_ROWS = 8192
 """Maximum number of rows per block in `Pool.blocks`, where rows must be copied."""
@@ -321,8 +321,18 @@ class Pool:
         InputError
             If it is missing or has changed.
         """
-        saved = self._manifest.source_folder
-        return open_source(self._manifest.source, self.path / saved if saved else None)
+        return open_source(self._manifest.source, self._source_folder)
+
+    @cached_property
+    def feature_kind(self) -> str:
+        """Kind of the features, see `Source.feature_kind`; does not need the files of the source.
+
+        Raises
+        ------
+        InputError
+            If the vocabulary of texts is missing or damaged.
+        """
+        return feature_kind(self._manifest.source, self._source_folder)
 
     def problems(self) -> list[Problem]:
         """Return the items that could not be read, with the reasons, in order of their ids.
@@ -379,6 +389,11 @@ class Pool:
     @cached_property
     def _truth(self) -> NDArray[np.int16]:
         return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
+
+    @property
+    def _source_folder(self) -> Path | None:
+        saved = self._manifest.source_folder
+        return self.path / saved if saved else None
 
     def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         if self._gapless:

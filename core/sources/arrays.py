@@ -82,6 +82,11 @@ class Arrays(Source):
         source._join(embeddings, Folder.from_spec(spec["images"], folder))
         return source
 
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
+        """Return "embeddings"; the model is not known."""
+        return "embeddings"
+
     def save(self, folder: Path) -> None:
         """Save the list of images."""
         self.images.save(folder)

@@ -91,6 +91,21 @@ class Source(ABC):
             If the data that the spec describes is missing or has changed.
         """
 
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
+        """Return the kind of the features of the source that returned `spec`; see `from_spec` for `folder`.
+
+        It is the extractor, the vocabulary of texts, or "embeddings" for a user's own, whose model is not
+        known. A hyperplane can be used for both of two sources only if they have the same kind and number of
+        features.
+
+        Raises
+        ------
+        InputError
+            If the features depend on data that is missing or damaged.
+        """
+        return cls.extractor
+
     def save(self, folder: Path) -> None:  # noqa: B027 (most sources are wholly in their spec)
         """Write data that is too large for the spec to `folder`, replacing existing files atomically."""
 

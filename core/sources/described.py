@@ -57,6 +57,11 @@ class Described(Source):
         """See `Source.from_spec`."""
         return cls(open_source(spec["source"], folder), spec["extractor"])
 
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
+        """Return the name of the extractor."""
+        return str(spec["extractor"])
+
     def save(self, folder: Path) -> None:
         """Save what `source` saves."""
         self.source.save(folder)

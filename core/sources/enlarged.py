@@ -13,7 +13,7 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.numerics.randomness import uniform
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
-from closecall.core.sources.registry import open_source
+from closecall.core.sources.registry import feature_kind, open_source
 from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
@@ -83,6 +83,11 @@ class Enlarged(Source):
                 f"version {VARIANTS}: build the pool again"
             )
         return cls(open_source(spec["source"], folder), spec["times"], seed=spec["seed"])
+
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:
+        """Return that of `source`."""
+        return feature_kind(spec["source"], folder)
 
     def save(self, folder: Path) -> None:
         """Save what `source` saves."""

@@ -20,16 +20,32 @@ def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
     InputError
         If the kind is unknown, or the data that the spec describes is missing or has changed.
     """
-    kind = spec.get("kind")
-    if kind not in KINDS:
-        raise InputError(f"source kind must be one of {', '.join(sorted(KINDS))}, got {kind!r}")
+    source = _class_of(spec)
     try:
-        return KINDS[kind].from_spec(spec, folder)
+        return source.from_spec(spec, folder)
     except KeyError as error:
-        raise InputError(f"the description of this {kind} source lacks {error}") from error
+        raise InputError(f"the description of this {source.kind} source lacks {error}") from error
+
+
+def feature_kind(spec: dict[str, Any], folder: Path | None) -> str:
+    """Return `Source.feature_kind` of the source that returned `spec`.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, or the features depend on data that is missing or damaged.
+    """
+    return _class_of(spec).feature_kind(spec, folder)
 
 
 def holds_texts(spec: dict[str, Any]) -> bool:
     """Return whether the source that returned `spec` has texts instead of images, without opening it."""
     kind = KINDS.get(spec.get("kind", ""))
     return kind is not None and issubclass(kind, Texts)
+
+
+def _class_of(spec: dict[str, Any]) -> type[Source]:
+    kind = spec.get("kind")
+    if kind not in KINDS:
+        raise InputError(f"source kind must be one of {', '.join(sorted(KINDS))}, got {kind!r}")
+    return KINDS[kind]

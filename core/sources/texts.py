@@ -10,7 +10,7 @@ import textwrap
 from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,15 @@ class Texts(Source):
     def mean_entries(self) -> float:  # type: ignore[override]
         """See `Vocabulary.mean_entries`."""
         return self.vocabulary.mean_entries
+
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:
+        """Return "words of the vocabulary …", with its digest."""
+        if folder is None:
+            words = cls.from_spec(spec, None).vocabulary
+        else:
+            words = Vocabulary.load(folder / VOCABULARY_FILE)
+        return f"words of the vocabulary {words.digest}"
 
     def features(self, items: Items) -> Rows:
         """See `core.sources.vocabulary`; rows of unreadable texts and of texts without words are empty."""

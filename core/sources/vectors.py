@@ -95,6 +95,11 @@ class Vectors(Source):
             raise InputError(f"{source.labels} has changed since the pool was made")
         return source
 
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
+        """Return "embeddings"; the model is not known."""
+        return "embeddings"
+
     def name(self, item: int) -> str:
         """Return a name such as "vector 17" or "query 3", counted from 0."""
         n = len(self.embeddings)

@@ -51,8 +51,10 @@ Mark = tuple[str, str, list[tuple[float, float]]]
 """A label, its colour, and the points that it belongs to."""
 
 
-def check_figure(path: Path | None) -> None:
+def check_figure(path: Path | None, option: str = "--figure") -> None:
     """Raise an error before anything is measured if the file's format cannot be drawn.
+
+    `option` names the file in the message.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def check_figure(path: Path | None) -> None:
         If the name does not end in one of `FORMATS`, or matplotlib is not installed.
     """
     if path is not None and path.suffix.lower() not in FORMATS:
-        raise InputError(f"--figure must end in {' or '.join(FORMATS)}, got {path}")
+        raise InputError(f"{option} must end in {' or '.join(FORMATS)}, got {path}")
     if path is not None:
         load("matplotlib", "reports")
 
@@ -78,7 +80,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    panels = [list(group) for _, group in groupby(rows, key=_panel)]
+    panels = [list(group) for _, group in groupby(rows, key=panel)]
     across = min(COLUMNS, len(panels))
     down = -(-len(panels) // across)
     style: dict[Any, Any] = {
@@ -111,8 +113,15 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
-def _panel(row: dict[str, Any]) -> tuple[str, str, int]:
+def panel(row: dict[str, Any]) -> tuple[str, str, int]:
+    """Return what the rows of one panel have in common."""
     return row["data"], row["setting"], row["items"]
+
+
+def panel_title(row: dict[str, Any]) -> str:
+    """Return the data and the number of hyperplanes of a panel, from one of its rows."""
+    planes = counted(row["queries"], "hyperplane")
+    return f"{row['data']}, {counted(row['items'], 'item')}, {planes} of {row['planes_of']}"
 
 
 def _prepare(axes: Axes) -> None:
@@ -136,9 +145,8 @@ def _prepare(axes: Axes) -> None:
 def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
     """Draw one setting; return the marks that need a label."""
     first = rows[0]
-    title = f"{first['data']}, {counted(first['items'], 'item')}, {counted(first['queries'], 'hyperplane')}"
     axes.set_title(first["setting"], loc="left", fontsize=10, fontweight="bold", pad=18)
-    axes.text(0, 1.03, title, transform=axes.transAxes, fontsize=8, color=_SECOND)
+    axes.text(0, 1.03, panel_title(first), transform=axes.transAxes, fontsize=8, color=_SECOND)
     full = next(row["median_ms"] for row in rows if row["strategy"] == REFERENCE)
     axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
     across = axes.get_xaxis_transform()

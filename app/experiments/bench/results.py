@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from closecall.app.experiments.bench.contenders import REFERENCE, Answer
 from closecall.app.experiments.bench.statistics import mean_ratio, recall_low
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.app.experiments.compare.statistics import box
 
 Row = dict[str, Any]
 
@@ -70,7 +71,8 @@ class SelectionResults:
     def row(self, strategy: str, seed: int = 0) -> Row:
         """Return the figures of one strategy.
 
-        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ratio_to_exhaustive`` and
+        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ms_box`` and
+        ``margin_box`` are the box plots of times and of |wᵀx + b|, see `Box`. ``ratio_to_exhaustive`` and
         ``p90_ratio_to_exhaustive`` are quantiles of time / time of the exhaustive scan for the same
         hyperplane. ``cpu_ratio_to_exhaustive`` is the same of processor time, which is more reliable while
         other programs run. ``cpu_ms_per_round`` is the mean processor time of a selection and of remembering
@@ -84,6 +86,7 @@ class SelectionResults:
         """
         judged, reference = self.judged[strategy], self.judged[REFERENCE]
         ranks = np.array([one.rank for one in judged])
+        margins = np.array([one.margin for one in judged])
         ms = np.array([one.answer.ms for one in judged])
         ratios = ms / np.array([one.answer.ms for one in reference])
         cpu_ms = np.array([one.answer.cpu_ms for one in judged])
@@ -98,13 +101,15 @@ class SelectionResults:
             "queries": len(judged),
             "median_ms": float(np.median(ms)),
             "p90_ms": float(np.percentile(ms, 90)),
+            "ms_box": asdict(box(ms)),
             "cpu_ms_per_round": float(cpu_ms.mean()) + remember_cpu_ms,
             "remember_cpu_ms_per_round": remember_cpu_ms,
             "ratio_to_exhaustive": float(np.median(ratios)),
             "p90_ratio_to_exhaustive": float(np.percentile(ratios, 90)),
             "cpu_ratio_to_exhaustive": float(np.median(cpu_ratios)),
             "scored_median": scored,
-            "margin_median": float(np.median([one.margin for one in judged])),
+            "margin_median": float(np.median(margins)),
+            "margin_box": asdict(box(margins)),
             "rank_median": float(np.median(ranks)),
             "rank_p99": float(np.percentile(ranks, 99)),
             "recall_at_1": found / len(judged),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -56,6 +57,33 @@ def planes_for(
                 )
         wanted = list(dict.fromkeys(setting for some in chosen for setting in some))
     return [plane for setting in wanted for plane in found.of(setting)]
+
+
+def planes_of_other(
+    other: Pool, pool: Pool, corpus: Path | None, settings: Sequence[str], queries: int, seed: int
+) -> list[Plane]:
+    """Return the hyperplanes of the pool `other`, to select from `pool` with (figure 4 of the H-Hash paper).
+
+    They are those that `planes_for` returns for `other`, but exclude no items: those that they were trained
+    on are not in `pool`.
+
+    Raises
+    ------
+    InputError
+        As `planes_for`, or if the pools have different features.
+    """
+    if _features(other) != _features(pool):
+        raise InputError(
+            f"--planes-of must be a pool with the features of {pool.path}, {_features(pool)}; "
+            f"{other.path} has {_features(other)}"
+        )
+    nothing = np.empty(0, dtype=np.int64)
+    return [replace(plane, labeled=nothing) for plane in planes_for(other, corpus, settings, queries, seed)]
+
+
+def _features(pool: Pool) -> str:
+    layout = "sparse" if pool.is_sparse else "dense"
+    return f"{pool.n_features:,} {layout} numbers ({pool.feature_kind})"
 
 
 def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:

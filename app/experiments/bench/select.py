@@ -18,12 +18,13 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import counted
+from closecall.app.experiments.bench.boxes import draw_boxes
 from closecall.app.experiments.bench.contenders import REFERENCE, Contender, contenders, default_words
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
 from closecall.app.experiments.bench.report import share_in_words, show_disturbance, show_table
 from closecall.app.experiments.bench.results import Judged, SelectionResults
-from closecall.app.experiments.bench.rounds import Round, planes_for, rounds_of
+from closecall.app.experiments.bench.rounds import Round, planes_for, planes_of_other, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
@@ -53,6 +54,9 @@ class Selection(Experiment[Pool]):
     ----------
     corpus : Path or None
         File of a `Corpus` of hyperplanes; None for SVMs in the paper's setting.
+    planes_of : Path or None
+        Folder of another pool with the same features, whose classes hyperplanes are trained on; None for the
+        measured pool. `corpus` was then made for that pool.
     settings : tuple of str
         Only the hyperplanes of these settings, see `app.experiments.bench.rounds.planes_for`.
     words : tuple of str
@@ -74,9 +78,12 @@ class Selection(Experiment[Pool]):
         Seed of everything random: strategies, subsamples, the order of measuring.
     figure : Path or None
         File for the plot of time against rank.
+    boxes : Path or None
+        File for box plots of time and |wᵀx|.
     """
 
     corpus: Path | None
+    planes_of: Path | None
     settings: tuple[str, ...]
     words: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -87,10 +94,12 @@ class Selection(Experiment[Pool]):
     indexes: Path | None
     seed: int
     figure: Path | None
+    boxes: Path | None
 
     def __post_init__(self) -> None:
         """Check the options that don't need the pool."""
         check_figure(self.figure)
+        check_figure(self.boxes, "--boxes")
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each setting, one per strategy, see `Results.row`.
@@ -100,10 +109,16 @@ class Selection(Experiment[Pool]):
         Raises
         ------
         InputError
-            If the pool has fewer items than requested, or a strategy or the hyperplanes are unknown.
+            If the pool has fewer items than requested, a strategy or the hyperplanes are unknown, or
+            `planes_of` has other features.
         """
         settings: dict[str, list[Plane]] = {}
-        for plane in planes_for(pool, self.corpus, self.settings, self.queries, self.seed):
+        words = (self.corpus, self.settings, self.queries, self.seed)
+        if self.planes_of is None:
+            found = planes_for(pool, *words)
+        else:
+            found = planes_of_other(Pool.open(self.planes_of), pool, *words)
+        for plane in found:
             settings.setdefault(plane.setting, []).append(plane)
         sizes = self.sizes or [len(pool)]
         for size in sizes:
@@ -117,7 +132,13 @@ class Selection(Experiment[Pool]):
     def _measure_size(self, pool: Pool, settings: dict[str, list[Plane]]) -> Iterator[list[Row]]:
         taking_part = contenders(self.words or default_words(pool), pool, self.indexes, self.seed)
         _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up])
-        words = {**about(pool), "threads": self.threads, "warm_up": self.warm_up, "cold": self.cold}
+        words = {
+            **about(pool),
+            "planes_of": (self.planes_of or pool.path).resolve().name,
+            "threads": self.threads,
+            "warm_up": self.warm_up,
+            "cold": self.cold,
+        }
 
         def rows(results: SelectionResults) -> list[Row]:
             return [
@@ -169,7 +190,8 @@ class Selection(Experiment[Pool]):
         first = rows[0]
         click.echo(
             f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "
-            f"{counted(first['queries'], 'hyperplane')}{', cold' if first['cold'] else ''}, "
+            f"{counted(first['queries'], 'hyperplane')} of {first['planes_of']}"
+            f"{', cold' if first['cold'] else ''}, "
             f"{counted(first['threads'], 'BLAS thread')}."
         )
         show_table(HEAD, [_cells(row) for row in sorted(rows, key=lambda row: -row["median_ms"])])
@@ -177,7 +199,7 @@ class Selection(Experiment[Pool]):
         show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """Explain the columns, and draw the plot."""
+        """Explain the columns, and draw the plots."""
         click.echo(
             "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
             "ms: processor time, including what a session remembers. rank: number of items nearer than the "
@@ -187,6 +209,8 @@ class Selection(Experiment[Pool]):
         )
         if self.figure is not None:
             draw(rows, self.figure)
+        if self.boxes is not None:
+            draw_boxes(rows, self.boxes)
 
 
 def _warm_up(pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plane]) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from closecall.app.display.strategy_labels import name_of
-from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
+from closecall.app.display.theme import LIGHT
 from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS
-from closecall.app.experiments.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
-from closecall.app.experiments.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
+from closecall.app.experiments.compare.boxes import AROUND, ROW, Cost, colour_of, draw_costs, strategy_rows
+from closecall.app.experiments.compare.claims import RANDOM, Measures, lane_label, signed
+from closecall.app.experiments.compare.drawing import End, name_ends, plain, title, write_figures
 from closecall.app.experiments.compare.statistics import Interval, box, mean_and_halfwidth
 from closecall.core.errors import InputError
 from closecall.core.selection.hashed import PAPERS
@@ -27,8 +28,6 @@ FIRST_CHOSEN = 7
 """Number of first selected images to show, as in the paper."""
 
 _WIDTH = 10.0
-_ROW = 0.42
-"""Height of a strategy's row, in inches."""
 
 
 def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out: Path) -> dict[str, Path]:
@@ -80,11 +79,6 @@ def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
         return {}
 
 
-def colour_of(word: str) -> str:
-    """Return a strategy's colour in light mode."""
-    return STRATEGY_COLOURS.get(name_of(word), (SECOND,))[0]
-
-
 def _learning(measures: Measures) -> Figure:
     """Draw AUROC against labels."""
     labels = np.arange(measures.results.plan.iterations + 1)
@@ -118,10 +112,10 @@ def _above_random(measures: Measures) -> Figure:
     base = _random(measures)
     assert base
     rows = [name for name in measures.whole if name != base]
-    picture = Figure(figsize=(_WIDTH, 0.7 + 0.8 * _ROW * len(rows)), layout="constrained")
+    picture = Figure(figsize=(_WIDTH, 0.7 + 0.8 * ROW * len(rows)), layout="constrained")
     axes = picture.subplots()
     axes.axvline(0, color=colour_of(base), linestyle=":", linewidth=1.4)
-    _rows(axes, rows)
+    strategy_rows(axes, rows)
     for place, name in enumerate(rows):
         _whisker(axes, place, measures.difference(measures.gain, name, base), name)
     title(axes, "Mean improvement in AUROC above random, points")
@@ -135,31 +129,15 @@ def _random(measures: Measures) -> str | None:
 def _times(measures: Measures) -> Figure:
     """Draw box plots of selection times and of |wᵀx|, one row per strategy."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     results = measures.results
-    rows = [name for name in results.names if np.isfinite(results.of(results.margin, name)).any()]
-    picture = Figure(figsize=(_WIDTH, 1.1 + _ROW * len(rows)), layout="constrained")
-    times, margins = picture.subplots(1, 2, sharey=True)
-    _rows(times, rows)
-    margins.tick_params(length=0)
-    for axes in (times, margins):
-        axes.set_xscale("log")
-    times.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    for axes in (times, margins):
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    for place, name in enumerate(rows):
-        _box(times, place, 1000 * results.of(results.select_seconds, name), name, unit=" ms")
-        _box(margins, place, results.of(results.margin, name), name)
-    scan = next((name for name in rows if name_of(name) == EXHAUSTIVE), None)
-    if scan:
-        middle = float(np.nanmedian(1000 * results.of(results.select_seconds, scan)))
-        times.axvline(middle, color=INK, linewidth=1, linestyle=":", zorder=1)
-    title(times, "Selection time, ms")
-    title(margins, "|wᵀx| of what was selected")
-    for axes in (times, margins):
-        plain(axes, "x")
-        axes.margins(x=0.08)
+    costs = {}
+    for name in results.names:
+        margins = results.of(results.margin, name)
+        if np.isfinite(margins).any():
+            costs[name] = Cost(box(1000 * results.of(results.select_seconds, name)), box(margins))
+    picture = Figure(figsize=(_WIDTH, AROUND + ROW * len(costs)), layout="constrained")
+    draw_costs(picture, costs)
     return picture
 
 
@@ -219,49 +197,11 @@ def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, A
     name_ends(axes, ends)
 
 
-def _rows(axes: Axes, names: Sequence[str]) -> None:
-    """Prepare one row per strategy, the first on top."""
-    axes.set_yticks(range(len(names)), [lane_label(name) for name in names])
-    for tick, name in zip(axes.get_yticklabels(), names, strict=True):
-        tick.set_color(colour_of(name))
-        tick.set_fontweight("normal" if ":" in name else "bold")
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    plain(axes, "x")
-
-
 def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:
     colour = colour_of(name)
     if more.low is not None and more.high is not None:
         axes.plot([more.low, more.high], [place, place], color=colour, linewidth=2, solid_capstyle="round")
     _glyph(axes, more.mean, place, name)
-
-
-def _box(axes: Axes, place: int, values: Any, name: str, unit: str = "") -> None:
-    """Draw quartiles as a box, the 5th and 95th percentiles as whiskers, and write the median."""
-    colour = colour_of(name)
-    shown = box(values[np.asarray(values) > 0])
-    axes.plot([shown.low, shown.high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
-    axes.barh(
-        place,
-        shown.third - shown.first,
-        left=shown.first,
-        height=0.42,
-        color=f"{colour}30",
-        edgecolor=colour,
-        linewidth=1.2,
-        zorder=3,
-    )
-    axes.plot([shown.median] * 2, [place - 0.21, place + 0.21], color=colour, linewidth=2.6, zorder=4)
-    axes.annotate(
-        f"{figure(shown.median)}{unit}",
-        (shown.median, place - 0.24),
-        ha="center",
-        va="bottom",
-        fontsize=8,
-        color=INK,
-        xytext=(0, 1),
-        textcoords="offset points",
-    )
 
 
 def _glyph(axes: Axes, x: float, y: float, name: str) -> None:

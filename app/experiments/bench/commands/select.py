@@ -25,6 +25,12 @@ from closecall.app.experiments.bench.commands.options import (
     type=click.Path(dir_okay=False, path_type=Path),
     help="File of hyperplanes that bench planes made.  [default: SVMs in the paper's setting]",
 )
+@click.option(
+    "--planes-of",
+    type=click.Path(path_type=Path),
+    help="Pool with the same features and other items: train on its classes, or take --planes made for it."
+    "  [default: --pool]",
+)
 @setting_option
 @click.option(
     "--strategy",
@@ -55,11 +61,16 @@ from closecall.app.experiments.bench.commands.options import (
     type=click.Path(dir_okay=False, path_type=Path),
     help="File for time against rank, .svg or .png.",
 )
+@click.option(
+    "--boxes",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for box plots of time and |wᵀx|, .svg or .png.",
+)
 def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Compare query strategies on one pool, side by side: time, rank and |wᵀx| of the items they select.
 
     Each is also compared with the random subsample that takes as long. Repeat --setting, --strategy and
-    --items to measure several.
+    --items to measure several. The pool needs no classes if --planes-of names one that has.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.select import Selection

@@ -23,11 +23,13 @@ from closecall.core.sources import (
     Newsgroups,
     Source,
     TextFolder,
+    Texts,
     TextTable,
     TinyImages,
     Vectors,
     open_source,
 )
+from closecall.core.sources.registry import feature_kind
 
 N = 24
 
@@ -152,6 +154,33 @@ def test_a_spec_survives_json_and_gives_the_same_source(source: Source, tmp_path
         assert (again.held_out() == source.held_out()).all()
         assert (features(again, items) == features(source, items)).all()
         assert again.names(items) == [source.name(int(item)) for item in items]
+
+
+KINDS_OF_FEATURES = {
+    "arrays": "embeddings",
+    "vectors": "embeddings",
+    "described": "edges",
+    "described, sparse": "sets",
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_kind_of_features_is_told_by_the_spec(name: str, tmp_path: Path) -> None:
+    """With or without what the source saved; texts tell their vocabulary, other images are GIST."""
+    source = MAKERS[name](tmp_path)
+    expected = KINDS_OF_FEATURES.get(name, "gist")
+    if isinstance(source, Texts):
+        expected = f"words of the vocabulary {source.vocabulary.digest}"
+    saved = tmp_path / "pool"
+    saved.mkdir()
+    source.save(saved)
+    assert [feature_kind(source.spec(), folder) for folder in (saved, None)] == [expected] * 2
+
+
+def test_variants_have_the_features_of_their_images(tmp_path: Path) -> None:
+    """Enlarged or not, the extractor is the same."""
+    varied = Enlarged(Described(Folder(photos(tmp_path)), "edges"), 2)
+    assert feature_kind(varied.spec(), None) == "edges"
 
 
 def test_pictures_are_bounded_and_always_the_same(source: Source) -> None:

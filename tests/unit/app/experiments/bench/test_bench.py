@@ -21,6 +21,7 @@ from tests.yardsticks import median_rank_of_best, rank_of
 SELECT_KEYS = {
     "strategy",
     "data",
+    "planes_of",
     "setting",
     "items",
     "dim",
@@ -33,6 +34,8 @@ SELECT_KEYS = {
     "recall_at_1",
     "recall_at_1_low",
     "margin_median",
+    "margin_box",
+    "ms_box",
     "scored_median",
     "ratio_to_exhaustive",
     "rank_of_equal_time_subsample",
@@ -127,7 +130,7 @@ def test_select_shows_every_strategy_in_a_table(pool):
     """What is printed has a line for each, and says what the columns mean."""
     result = run("select", "--pool", pool.path, "--queries", 3, "--strategy", "random")
     lines = result.output.splitlines()
-    assert f"pool, {len(pool)} × 8; {PAPER}: 3 hyperplanes, 1 BLAS thread." in lines
+    assert f"pool, {len(pool)} × 8; {PAPER}: 3 hyperplanes of pool, 1 BLAS thread." in lines
     assert {line.split()[0] for line in lines if "%" in line and "(" in line} >= {"random", "exhaustive"}
     assert lines[-1].startswith("ms: median time")
 
@@ -272,6 +275,8 @@ def test_a_figure_is_drawn(pool, tmp_path, name):
         (("--setting", "C=10"), f"--setting must be, or be part of, one of {PAPER}; got 'C=10'"),
         (("--planes", "nowhere.npz"), "there is no corpus of hyperplanes at nowhere.npz"),
         (("--figure", "time.jpg"), "--figure must end in .svg or .png, got time.jpg"),
+        (("--boxes", "time.jpg"), "--boxes must end in .svg or .png, got time.jpg"),
+        (("--planes-of", "nowhere"), "There is no pool at nowhere: no such folder"),
     ],
 )
 def test_select_refuses_what_it_cannot_measure(pool, words, sentence):

@@ -1,0 +1,96 @@
+"""Rows of strategies in a figure, and box plots of their selection times and of |wᵀx|."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from closecall.app.display.strategy_labels import name_of
+from closecall.app.display.theme import STRATEGY_COLOURS
+from closecall.app.experiments.compare.claims import EXHAUSTIVE, figure, lane_label
+from closecall.app.experiments.compare.drawing import INK, SECOND, plain, title
+from closecall.app.experiments.compare.statistics import Box
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+ROW = 0.42
+"""Height of a strategy's row, in inches."""
+
+AROUND = 1.1
+"""Height of the titles and axes above and below the rows, in inches."""
+
+
+class Cost(NamedTuple):
+    """What a strategy's selections cost, and how near they are to the hyperplane."""
+
+    ms: Box
+    margin: Box
+
+
+def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
+    """Draw box plots of selection times and of |wᵀx|, one row per strategy, the first on top."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    times, margins = picture.subplots(1, 2, sharey=True)
+    strategy_rows(times, list(costs))
+    margins.tick_params(length=0)
+    for axes in (times, margins):
+        axes.set_xscale("log")
+    times.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    for axes in (times, margins):
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    for place, (name, cost) in enumerate(costs.items()):
+        _box(times, place, cost.ms, name, unit=" ms")
+        _box(margins, place, cost.margin, name)
+    scan = next((cost for name, cost in costs.items() if name_of(name) == EXHAUSTIVE), None)
+    if scan:
+        times.axvline(scan.ms.median, color=INK, linewidth=1, linestyle=":", zorder=1)
+    title(times, "Selection time, ms")
+    title(margins, "|wᵀx| of what was selected")
+    for axes in (times, margins):
+        plain(axes, "x")
+        axes.margins(x=0.08)
+
+
+def strategy_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Prepare one row per strategy, the first on top."""
+    axes.set_yticks(range(len(names)), [lane_label(name) for name in names])
+    for tick, name in zip(axes.get_yticklabels(), names, strict=True):
+        tick.set_color(colour_of(name))
+        tick.set_fontweight("normal" if ":" in name else "bold")
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    plain(axes, "x")
+
+
+def colour_of(word: str) -> str:
+    """Return a strategy's colour in light mode."""
+    return STRATEGY_COLOURS.get(name_of(word), (SECOND,))[0]
+
+
+def _box(axes: Axes, place: int, shown: Box, name: str, unit: str = "") -> None:
+    """Draw quartiles as a box, the 5th and 95th percentiles as whiskers, and write the median."""
+    colour = colour_of(name)
+    axes.plot([shown.low, shown.high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
+    axes.barh(
+        place,
+        shown.third - shown.first,
+        left=shown.first,
+        height=0.42,
+        color=f"{colour}30",
+        edgecolor=colour,
+        linewidth=1.2,
+        zorder=3,
+    )
+    axes.plot([shown.median] * 2, [place - 0.21, place + 0.21], color=colour, linewidth=2.6, zorder=4)
+    axes.annotate(
+        f"{figure(shown.median)}{unit}",
+        (shown.median, place - 0.24),
+        ha="center",
+        va="bottom",
+        fontsize=8,
+        color=INK,
+        xytext=(0, 1),
+        textcoords="offset points",
+    )
