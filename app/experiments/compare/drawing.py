@@ -25,6 +25,9 @@ INK, SECOND, LINE, SHEET = (
 
 FORMATS = ("svg", "png")
 
+WIDTH = 1.5
+"""Width of lines, in points, unless they differ in it."""
+
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "text.color": INK,
@@ -68,7 +71,7 @@ class Stroke(NamedTuple):
     size: float = 5.8
     hollow: bool = False
     dash: tuple[float, ...] = ()
-    width: float = 1.5
+    width: float = WIDTH
 
 
 def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[str, Path]:
@@ -127,10 +130,10 @@ def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number:
 
 
 def list_lines(picture: Figure) -> None:
-    """List the lines of all panels beside them, each label once, in the order of drawing."""
+    """List the lines of all panels beside them, each label once and equally wide, in the order of drawing."""
     lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     named = {label: line for label, line in lines.items() if not label.startswith("_")}
-    picture.legend(
+    legend = picture.legend(
         list(named.values()),
         list(named),
         loc="outside right upper",
@@ -141,6 +144,8 @@ def list_lines(picture: Figure) -> None:
         labelspacing=0.35,
         borderaxespad=0,
     )
+    for line in legend.get_lines():
+        line.set_linewidth(WIDTH)
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"] = "x") -> None:

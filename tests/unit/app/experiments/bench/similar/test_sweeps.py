@@ -181,7 +181,9 @@ def test_tables_points_and_lines_show_the_rows(measured, monkeypatch):
     printed = output.split("Figure ")
     for number, text in zip(NUMBERS, printed[1:], strict=True):
         assert text.startswith(f"{number}: {sweep_figures.TITLES[number][0]}")
-        panels = pictures[f"figure-{number}"]().axes
+        picture = pictures[f"figure-{number}"]()
+        panels = picture.axes
+        assert {line.get_linewidth() for line in picture.legends[0].get_lines()} == {1.5}
         drawn = [line for axes in panels for line in axes.get_lines() if line.get_label()[0] != "_"]
         own = {}
         for row in rows:
