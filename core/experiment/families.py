@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
+from closecall.core.experiment.kernelized import RANKS, SCALES, Choice, Form, Trials, choose, codes_of
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
@@ -242,6 +242,10 @@ class Draw:
             **self.landmarks,
             **params,
         )
+
+    def trials(self, **params: Any) -> Trials:
+        """Return trials of forms of kernelized LSH; `params` are its parameters other than `landmarks`."""
+        return Trials(self.kernel, self.sample, self.choosing, self.share, {**self.landmarks, **params})
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:

@@ -20,14 +20,15 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.experiment.retrieval import retrieve
+from closecall.core.experiment.retrieval import Retrieval, retrieve
 from closecall.core.hashing.base import BLOCK_ROWS, Codes
 from closecall.core.hashing.klsh import KernelHasher, KernelizedLSH, hash_together
 from closecall.core.mercer.kernel import Kernel, Transformed, kernel_from
@@ -55,6 +56,8 @@ class Form:
         See `core.hashing.klsh`.
     family : type
         The hash family that draws the vectors.
+    n_sampled : int or None
+        t of `KernelizedLSH`; None for its default, or the one among the other parameters.
     """
 
     kernel: str | Kernel
@@ -62,11 +65,14 @@ class Form:
     scale: float | None = None
     centred: bool = False
     family: type[KernelHasher] = KernelizedLSH
+    n_sampled: int | None = None
 
     def hasher(self, **params: Any) -> KernelHasher:
         """Return the unfitted family; `params` are its other parameters."""
         flat = kernel_from(self.kernel)
         kernel = flat if self.scale is None else Transformed(flat, self.scale)
+        if self.n_sampled is not None:
+            params["n_sampled"] = self.n_sampled
         return self.family(kernel=kernel, rank=self.rank, centred=self.centred, **params)
 
 
@@ -87,6 +93,69 @@ class Choice:
     transformed: Form
     both: Form
     recalls: dict[Form, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Forms of kernelized LSH that compete on a sample, with the same landmarks.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        κ, which orders the neighbours of all forms.
+    X : array of shape (n_rows, n_features)
+        Rows of the pool, at least as many as landmarks.
+    Q : array of shape (n_queries, n_features)
+        Queries that are used for nothing else.
+    share : float
+        R as a share of the rows.
+    params : dict
+        Other parameters of all forms.
+    recalls : dict of Form to float
+        Recall of the forms tried so far.
+    fitted : dict of Form to KernelHasher
+        The families of these forms, fitted to the rows.
+
+    Raises
+    ------
+    InputError
+        If the share is not between 0 and 1.
+    """
+
+    kernel: str | Kernel
+    X: Rows
+    Q: Rows
+    share: float
+    params: dict[str, Any]
+    recalls: dict[Form, float] = field(default_factory=dict, init=False)
+    fitted: dict[Form, KernelHasher] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"share must be above 0 and at most 1, got {self.share}")
+
+    @cached_property
+    def neighbours(self) -> NDArray[np.int64]:
+        """Number of the row nearest to each query, of shape (n_queries,)."""
+        return nearest(kernel_from(self.kernel), [(0, self.X)], self.Q)[0]
+
+    def best(self, forms: Sequence[Form]) -> Form:
+        """Try the forms that are new, and return the first of those with the best recall.
+
+        Raises
+        ------
+        InputError
+            If a family refuses the rows.
+        """
+        neighbours, R = self.neighbours, self.share * self.X.shape[0]
+        new = [form for form in dict.fromkeys(forms) if form not in self.recalls]
+        hashers = [form.hasher(**self.params).fit(self.X) for form in new]
+        if new:
+            points, queries = hash_together(hashers, self.X), hash_together(hashers, self.Q)
+            for form, hasher, of_points, of_queries in zip(new, hashers, points, queries, strict=True):
+                self.fitted[form] = hasher
+                self.recalls[form] = recall_of_nearest(of_points, of_queries, neighbours, R)
+        return max(forms, key=self.recalls.__getitem__)
 
 
 def nearest(
@@ -153,6 +222,48 @@ def recall_of_nearest(codes: Codes, queries: Codes, neighbours: NDArray[np.int64
     return float(retrieve(codes, queries, neighbours[:, None]).nearest_found([R])[:, 0].mean())
 
 
+def retrieve_together(
+    hashers: Sequence[KernelHasher],
+    blocks: Iterable[tuple[int, Rows]],
+    Q: Rows,
+    neighbours: NDArray[np.int64],
+) -> list[Retrieval]:
+    """Count rows by their Hamming distance for several hashers with the same landmarks, in one pass.
+
+    Codes are dropped block by block, so memory does not grow with the pool.
+
+    Parameters
+    ----------
+    hashers : sequence of KernelHasher
+        See `core.hashing.klsh.hash_together`.
+    blocks : iterable of (first row, features of shape (m, n_features))
+        See `Pool.blocks`.
+    Q : array of shape (n_queries, n_features)
+        The queries.
+    neighbours : array of shape (n_queries,), int64
+        The row `nearest` to each query.
+
+    Returns
+    -------
+    list of Retrieval
+        One for each hasher, with one neighbour per query.
+    """
+    asked = hash_together(hashers, Q)
+    counts = [np.zeros((len(neighbours), codes.n_functions + 1), np.int64) for codes in asked]
+    distances = [np.zeros((len(neighbours), 1), np.int64) for _ in asked]
+    first = 0
+    for block in even_blocks((X for _, X in blocks), BLOCK_ROWS):
+        n = block.shape[0]
+        here = (first <= neighbours) & (neighbours < first + n)
+        places = np.where(here, neighbours - first, 0)[:, None]
+        for i, codes in enumerate(hash_together(hashers, block)):
+            found = retrieve(codes, asked[i], places)
+            counts[i] += found.rows
+            distances[i][here] = found.neighbours[here]
+        first += n
+    return [Retrieval(rows, np.zeros_like(rows), near) for rows, near in zip(counts, distances, strict=True)]
+
+
 def choose(
     kernel: str | Kernel,
     X: Rows,
@@ -188,26 +299,12 @@ def choose(
     InputError
         If the share is not between 0 and 1, if there is nothing to try, or if the family refuses the rows.
     """
-    if not 0 < share <= 1:
-        raise InputError(f"share must be above 0 and at most 1, got {share}")
     if not len(ranks) or not len(scales) or not Q.shape[0]:
         raise InputError("to choose rank and scale, some ranks, scales and queries are needed, got none")
-    R = share * X.shape[0]
-    neighbours, _ = nearest(kernel_from(kernel), [(0, X)], Q)
-    recalls: dict[Form, float] = {}
-
-    def best(forms: Sequence[Form]) -> Form:
-        new = [form for form in forms if form not in recalls]
-        hashers = [form.hasher(**params).fit(X) for form in new]
-        if new:
-            points, queries = hash_together(hashers, X), hash_together(hashers, Q)
-            for form, of_points, of_queries in zip(new, points, queries, strict=True):
-                recalls[form] = recall_of_nearest(of_points, of_queries, neighbours, R)
-        return max(forms, key=lambda form: recalls[form])
-
+    trials = Trials(kernel, X, Q, share, params)
     plain = Form(kernel, centred=centred)
-    best([plain])
-    low_rank = best([replace(plain, rank=rank) for rank in ranks])
-    transformed = best([replace(low_rank, scale=scale) for scale in scales])
-    both = best([replace(transformed, rank=rank) for rank in ranks])
-    return Choice(plain, low_rank, transformed, both, recalls)
+    trials.best([plain])
+    low_rank = trials.best([replace(plain, rank=rank) for rank in ranks])
+    transformed = trials.best([replace(low_rank, scale=scale) for scale in scales])
+    both = trials.best([replace(transformed, rank=rank) for rank in ranks])
+    return Choice(plain, low_rank, transformed, both, trials.recalls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, SECOND, LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
+INK, SECOND, LINE, SHEET = (
+    LIGHT["textColor"],
+    LIGHT["grayColor"],
+    LIGHT["borderColor"],
+    LIGHT["secondaryBackgroundColor"],
+)
 
 FORMATS = ("svg", "png")
+
+WIDTH = 1.5
+"""Width of lines, in points, unless they differ in it."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -39,6 +47,31 @@ class End(NamedTuple):
     label: str
     colour: str
     bold: bool = True
+
+
+class Stroke(NamedTuple):
+    """Look of a line with marks.
+
+    Parameters
+    ----------
+    colour, mark : str
+        See `matplotlib.colors` and `matplotlib.markers`.
+    size : float
+        Size of the marks, in points.
+    hollow : bool
+        Whether the marks are hollow.
+    dash : tuple of float
+        Lengths of strokes and gaps in turn, in line widths; empty for a solid line.
+    width : float
+        Width of the line, in points.
+    """
+
+    colour: str
+    mark: str
+    size: float = 5.8
+    hollow: bool = False
+    dash: tuple[float, ...] = ()
+    width: float = WIDTH
 
 
 def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[str, Path]:
@@ -75,6 +108,54 @@ def plain(axes: Axes, grid: Any) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(which="both", length=0)
+
+
+def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number: int = 0) -> None:
+    """Draw a line with few marks; lines with different `number` have them at different places."""
+    every = max(1, len(x) // 5)
+    axes.plot(
+        x,
+        y,
+        label=label,
+        color=stroke.colour,
+        linestyle=(0, stroke.dash) if stroke.dash else "-",
+        linewidth=stroke.width,
+        marker=stroke.mark,
+        markersize=stroke.size,
+        markerfacecolor=SHEET if stroke.hollow else stroke.colour,
+        markeredgecolor=stroke.colour if stroke.hollow else SHEET,
+        markeredgewidth=1.2 if stroke.hollow else 0.4,
+        markevery=(number % every, every),
+    )
+
+
+def list_lines(picture: Figure) -> None:
+    """List the lines of all panels beside them, each label once and equally wide, in the order of drawing."""
+    lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
+    named = {label: line for label, line in lines.items() if not label.startswith("_")}
+    legend = picture.legend(
+        list(named.values()),
+        list(named),
+        loc="outside right upper",
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+        handlelength=3.6,
+        labelspacing=0.35,
+        borderaxespad=0,
+    )
+    for line in legend.get_lines():
+        line.set_linewidth(WIDTH)
+
+
+def log_axis(axes: Axes, which: Literal["x", "y"] = "x") -> None:
+    """Make an axis logarithmic, with ticks in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axes.set(**{f"{which}scale": "log"})
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:

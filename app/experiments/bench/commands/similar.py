@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @pool_option
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "neighbours", "survey", "precision", "speed"]),
+    type=click.Choice(["kernels", "sweeps", "neighbours", "survey", "precision", "speed"]),
     default="kernels",
     show_default=True,
-    help="Kernelized LSH, neighbours by a learned metric, neighbours by all families, precision by class, "
-    "or the time of search structures.",
+    help="Kernelized LSH, the same by each of its parameters, neighbours by a learned metric, neighbours by "
+    "all families, precision by class, or the time of search structures.",
 )
 @click.option(
     "--kernel",
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     multiple=True,
     default=("chi2", "intersection"),
     show_default=True,
-    help="For kernels, survey and precision: cosine, chi2, intersection or rbf:gamma=NUMBER; survey and "
-    "precision take the first.",
+    help="For kernels, sweeps, survey and precision: cosine, chi2, intersection or rbf:gamma=NUMBER; survey "
+    "and precision take the first.",
 )
 @click.option(
     "--draws",
@@ -53,14 +53,42 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 1, min_open=True),
     default=1e-4,
     show_default=True,
-    help="For kernels and survey: R of recall@R, as a share of the pool.",
+    help="For kernels, sweeps and survey: R of recall@R, as a share of the pool.",
 )
 @click.option(
     "--landmarks",
     type=click.IntRange(100),
     default=1_000,
     show_default=True,
-    help="For kernels, survey and precision: items whose kernel values make a code.",
+    help="For kernels, sweeps, survey and precision: items whose kernel values make a code.",
+)
+@click.option(
+    "--rank",
+    "ranks",
+    multiple=True,
+    type=click.IntRange(1),
+    help="For sweeps: principal components, r; repeat it.  [default: 16, 32, 64, 128, 256 and 512, below the "
+    "number of landmarks]",
+)
+@click.option(
+    "--scale",
+    "scales",
+    multiple=True,
+    type=click.FloatRange(0, min_open=True),
+    help="For sweeps: scales of the transformed kernel, s; repeat it.  [default: 1, 3, 5, 7 and 9]",
+)
+@click.option(
+    "--sampled",
+    "sampled",
+    multiple=True,
+    type=click.IntRange(1),
+    help="For sweeps: landmarks in the sum that makes a bit, t; repeat it.  [default: 1, 3, 10, 30, 50, 100 "
+    "and 300, below the number of landmarks]",
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For sweeps: folder for the figures as SVG and PNG and for their points as CSV (the extra reports).",
 )
 @click.option(
     "--labels",
@@ -152,6 +180,9 @@ def bench_similar(
     kernels: how often kernelized LSH finds the nearest item by a kernel, in its original form, with few
     principal components, and with a transformed kernel: table 1 of "Revisiting Kernelized Locality-Sensitive
     Hashing".
+
+    sweeps: recall of kernelized LSH and of Nyström's method by rank, scale and number of sampled landmarks,
+    and the eigenvalues of the kernel by scale: figures 1 to 3 of the same paper, which --figures draws.
 
     neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
     with a scan of all items and with hashing, which searches a few per cent: figures 1 and 2 of "Fast

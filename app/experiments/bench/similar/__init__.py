@@ -8,8 +8,9 @@ from closecall.app.experiments.bench.similar.neighbours import NeighbourVotes
 from closecall.app.experiments.bench.similar.precision import Precision
 from closecall.app.experiments.bench.similar.speed import Speed
 from closecall.app.experiments.bench.similar.survey import Survey
+from closecall.app.experiments.bench.similar.sweeps import Sweeps
 
 FIGURES: dict[str, type[Figure]] = {
-    figure.name: figure for figure in (Kernels, NeighbourVotes, Survey, Precision, Speed)
+    figure.name: figure for figure in (Kernels, Sweeps, NeighbourVotes, Survey, Precision, Speed)
 }
 """Figures by the values of ``--what``."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, ClassVar
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import show_table, spread
@@ -15,11 +18,16 @@ from closecall.app.experiments.compare.similar.names import lane_label, lessons
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, Lesson, families_named
-from closecall.core.experiment.queries import held_out_queries
+from closecall.core.experiment.kernelized import nearest
+from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.experiment.similarity import Truths
+from closecall.core.mercer.kernel import kernel_from
 from closecall.core.pool.pool import Pool
 
 DEFAULT_BITS = 256
+
+FITTED_TO = 50_000
+"""Maximum number of rows that kernelized LSH is fitted to, and that its rank and scale are chosen on."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,78 @@ class Figure(Experiment[Pool]):
     def about(self, pool: Pool) -> Row:
         """Return the columns that all rows begin with."""
         return {"figure": self.name, **about(pool), "queries": self.queries}
+
+
+@dataclass(frozen=True)
+class KernelizedFigure(Figure):
+    """A figure that compares forms of kernelized LSH.
+
+    Parameters
+    ----------
+    draws, queries, bits
+        See `Figure`.
+    kernels : tuple of str
+        See `core.mercer.kernel.kernel_from`.
+    share : float
+        R as a share of the pool.
+    landmarks : int
+        m.
+    """
+
+    kernels: tuple[str, ...]
+    share: float
+    landmarks: int
+
+    def about(self, pool: Pool) -> Row:
+        """See `Figure.about`."""
+        return {**super().about(pool), "landmarks": self.landmarks, "bits": self.n_bits}
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each kernel and draw, with ``kernel``, ``seed``, ``R`` and ``seconds_of_draw``.
+
+        Raises
+        ------
+        InputError
+            If there is no such kernel, if it does not apply to the features, if there are fewer items than
+            landmarks, or if too few items are held out.
+        """
+        kernels = [kernel_from(word) for word in self.kernels]
+        queries, choosing = held_out_queries(pool, self.queries, self.queries)
+        for kernel in kernels:
+            neighbours, _ = nearest(kernel, pool.blocks(), queries.X)
+            for seed in range(self.draws):
+                start = perf_counter()
+                draw = Draw.of(
+                    pool,
+                    choosing.X,
+                    kernel=kernel,
+                    n_landmarks=self.landmarks,
+                    share=self.share,
+                    seed=seed,
+                    n_sample=FITTED_TO,
+                )
+                found = self.measure_draw(pool, draw, queries, neighbours)
+                words = {"kernel": kernel.word, "seed": seed, "R": self.share * len(pool)}
+                seconds = perf_counter() - start
+                yield [{**self.about(pool), **words, **row, "seconds_of_draw": seconds} for row in found]
+
+    @abstractmethod
+    def measure_draw(
+        self, pool: Pool, draw: Draw, queries: Items, neighbours: NDArray[np.int64]
+    ) -> list[Row]:
+        """Return the rows of one draw.
+
+        Parameters
+        ----------
+        pool : Pool
+            The rows to search.
+        draw : Draw
+            Sample, queries to choose by, landmarks and seed.
+        queries : Items
+            Queries to measure with.
+        neighbours : array of shape (n_queries,), int64
+            The row nearest to each of them by the kernel.
+        """
 
 
 @dataclass(frozen=True)

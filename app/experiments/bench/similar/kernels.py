@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, ClassVar
 
 import click
@@ -13,13 +12,11 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading, show_table, spread
-from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.app.experiments.bench.similar.figure import KernelizedFigure
 from closecall.core.experiment.families import Draw
-from closecall.core.experiment.kernelized import Form, codes_of, nearest, recall_of_nearest
-from closecall.core.experiment.queries import Items, held_out_queries
+from closecall.core.experiment.kernelized import Form, retrieve_together
+from closecall.core.experiment.queries import Items
 from closecall.core.hashing import KernelPCALSH, NystromLSH
-from closecall.core.hashing.klsh import hash_together
-from closecall.core.mercer import kernel_from
 from closecall.core.pool.pool import Pool
 
 FORMS = {
@@ -38,70 +35,31 @@ vectors, ``nystrom_low_rank`` the same on components about the origin, and ``nys
 components.
 """
 
-FITTED_TO = 50_000
-"""Maximum number of rows that families are fitted to, and that rank and scale are chosen on."""
-
 
 @dataclass(frozen=True)
-class Kernels(Figure):
+class Kernels(KernelizedFigure):
     """Recall of the nearest item by each form, with vectors from the origin and from the mean.
 
     Parameters
     ----------
-    draws, queries, bits
-        See `Figure`.
-    kernels : tuple of str
-        See `core.mercer.kernel.kernel_from`.
-    share : float
-        R as a share of the pool.
-    landmarks : int
-        m; only the `core.experiment.kernelized.RANKS` below it are tried.
+    draws, queries, bits, kernels, share, landmarks
+        See `KernelizedFigure`; only the `core.experiment.kernelized.RANKS` below m are tried.
     """
 
     name: ClassVar[str] = "kernels"
 
-    kernels: tuple[str, ...]
-    share: float
-    landmarks: int
-
     def about(self, pool: Pool) -> Row:
         """See `Figure.about`."""
-        words = {"figure": "kernelized", "landmarks": self.landmarks, "bits": self.n_bits}
-        return {**super().about(pool), **words}
+        return {**super().about(pool), "figure": "kernelized"}
 
-    def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each kernel and draw.
+    def measure_draw(
+        self, pool: Pool, draw: Draw, queries: Items, neighbours: NDArray[np.int64]
+    ) -> list[Row]:
+        """Return the rows of one draw.
 
-        A row has ``kernel``, ``centred``, ``form``, ``rank``, ``scale``, ``seed``, ``R``, ``recall``, and
-        ``recall_when_chosen`` on the other queries, None if nothing was chosen.
-
-        Raises
-        ------
-        InputError
-            If there is no such kernel, if it does not apply to the features, or if too few items are held
-            out.
+        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen`` on the
+        other queries, None if nothing was chosen.
         """
-        kernels = [kernel_from(word) for word in self.kernels]
-        queries, choosing = held_out_queries(pool, self.queries, self.queries)
-        for kernel in kernels:
-            neighbours, _ = nearest(kernel, pool.blocks(), queries.X)
-            for seed in range(self.draws):
-                start = perf_counter()
-                draw = Draw.of(
-                    pool,
-                    choosing.X,
-                    kernel=kernel,
-                    n_landmarks=self.landmarks,
-                    share=self.share,
-                    seed=seed,
-                    n_sample=FITTED_TO,
-                )
-                found = self._rows(pool, draw, queries, neighbours)
-                words = {"kernel": kernel.word, "seed": seed, "R": self.share * len(pool)}
-                seconds = perf_counter() - start
-                yield [{**self.about(pool), **words, **row, "seconds_of_draw": seconds} for row in found]
-
-    def _rows(self, pool: Pool, draw: Draw, queries: Items, neighbours: NDArray[np.int64]) -> list[Row]:
         params: dict[str, Any] = {"n_functions": self.n_bits}
         forms: dict[tuple[bool, str], Form] = {}
         when_chosen: dict[Form, float] = {}
@@ -117,11 +75,11 @@ class Kernels(Figure):
             forms |= {(centred, name): form for name, form in every.items()}
         different = list(dict.fromkeys(forms.values()))
         hashers = [form.hasher(**draw.landmarks, **params).fit(draw.sample) for form in different]
-        points, asked = codes_of(hashers, pool.blocks(), len(pool)), hash_together(hashers, queries.X)
-        R = self.share * len(pool)
+        found = retrieve_together(hashers, pool.blocks(), queries.X, neighbours)
+        R = [self.share * len(pool)]
         recalls = {
-            form: recall_of_nearest(of_points, of_queries, neighbours, R)
-            for form, of_points, of_queries in zip(different, points, asked, strict=True)
+            form: float(retrieval.nearest_found(R).mean())
+            for form, retrieval in zip(different, found, strict=True)
         }
         return [
             {

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closecall.app.display.theme import LIGHT
-from closecall.app.experiments.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
+from closecall.app.experiments.compare.drawing import (
+    LINE,
+    SECOND,
+    draw_line,
+    list_lines,
+    log_axis,
+    plain,
+    title,
+    write_figures,
+)
 from closecall.app.experiments.compare.similar.looks import look_of
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label
 from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
@@ -23,8 +31,6 @@ Curve = Callable[[Lane], tuple[Any, Any]]
 
 _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
 """Sizes in inches; a figure is at least as high as its legend, with one line per entry."""
-
-_SHEET = LIGHT["secondaryBackgroundColor"]
 
 SHOWN = 0.03
 """Share of the pool at which figures end: beyond it, a scan is as good. The table has all shares."""
@@ -66,7 +72,7 @@ def _by_bits(results: SimilarityResults) -> Figure:
         axes.set_xlabel("bits per code")
     title(nearest, f"Nearest item among the first {R:,}, %")
     title(all_of_them, f"{results.plan.neighbours} neighbours, found among {k:,}, %")
-    _legend(picture)
+    list_lines(picture)
     return picture
 
 
@@ -82,8 +88,7 @@ def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
         return 100 * k[shown] / n, 100 * value[shown]
 
     _curves(axes, results, curve)
-    axes.set_xscale("log")
-    _percent_ticks(axes)
+    log_axis(axes)
     axes.set_xlabel("retrieved, % of the pool")
     bits = max(results.plan.bits)
     titles = {
@@ -92,7 +97,7 @@ def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
         "precision": f"Retrieved items of the query’s class, %, {bits} bits",
     }
     title(axes, titles[measure])
-    _legend(picture)
+    list_lines(picture)
     return picture
 
 
@@ -114,7 +119,7 @@ def _structures(results: SimilarityResults, against: str) -> Figure:
             return 100 * x, 100 * y
 
         _curves(axes, results, curve)
-        axes.set_xscale("log")
+        log_axis(axes)
         if against == "searched":
             least = min(float(line.get_xdata()[0]) for line in axes.get_lines())
             ticks = [100 * share for share in SEARCHED if 100 * share >= 0.9 * least]
@@ -122,7 +127,6 @@ def _structures(results: SimilarityResults, against: str) -> Figure:
             axes.set_xticks(ticks[::-every])
             axes.set_xticks(ticks, minor=True)
             axes.grid(True, which="minor", axis="x", color=LINE, linewidth=0.5)
-        _percent_ticks(axes)
         title(axes, STRUCTURES[structure])
     panels[0].set_ylabel("recall@10 of the exact neighbours, %")
     titles = {
@@ -130,7 +134,7 @@ def _structures(results: SimilarityResults, against: str) -> Figure:
         "scan ratio": "time per query, % of the exact scan’s",
     }
     picture.supxlabel(titles[against], fontsize=10, color=SECOND)
-    _legend(picture)
+    list_lines(picture)
     return picture
 
 
@@ -150,45 +154,8 @@ def _curves(axes: Axes, results: SimilarityResults, curve: Curve) -> None:
         x, y = curve(lane)
         if not len(x):
             continue
-        look, every = look_of(lane), max(1, len(x) // 5)
-        axes.plot(
-            x,
-            y,
-            label=lane_label(lane),
-            color=look.colour,
-            linestyle=(0, look.dash) if look.dash else "-",
-            linewidth=1.5,
-            marker=look.mark,
-            markersize=look.size,
-            markerfacecolor=_SHEET if look.hollow else look.colour,
-            markeredgecolor=look.colour if look.hollow else _SHEET,
-            markeredgewidth=1.2 if look.hollow else 0.4,
-            markevery=(number % every, every),
-        )
-
-
-def _legend(picture: Figure) -> None:
-    """List all drawn lanes beside the panels, in the order of the families."""
-    lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
-    picture.legend(
-        list(lines.values()),
-        list(lines),
-        loc="outside right upper",
-        frameon=False,
-        fontsize=9,
-        labelcolor=INK,
-        handlelength=3.6,
-        labelspacing=0.35,
-        borderaxespad=0,
-    )
+        draw_line(axes, x, y, look_of(lane).stroke, label=lane_label(lane), number=number)
 
 
 def _percent(columns: tuple[Any, Any]) -> tuple[Any, Any]:
     return columns[0], 100 * np.asarray(columns[1])
-
-
-def _percent_ticks(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
+from closecall.app.experiments.compare.drawing import Stroke
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.hashing import FAMILIES
 
@@ -39,11 +40,11 @@ _HUES = (
 )
 """Names of the pages' colours, given to families in the order of `FAMILIES`."""
 
-_MARKS = ("o", "v", "D", "^", "s", "P", "X", "<", ">", "*")
+MARKS = ("o", "v", "D", "^", "s", "P", "X", "<", ">", "*")
 """Marks of matplotlib, in the same order."""
 
 _SIZES = {"D": 4.6, "s": 4.9, "P": 7.0, "X": 7.0, "*": 8.5}
-"""Sizes in points that make all marks look equally large; others have `_SIZE`."""
+"""Sizes of marks in points; others have `_SIZE`."""
 
 _SIZE = 5.8
 
@@ -88,16 +89,21 @@ class Look(NamedTuple):
         return _COLOURS[self.hue]
 
     @property
-    def size(self) -> float:
-        """Size of the mark, in points."""
-        return _SIZES.get(self.mark, _SIZE)
+    def stroke(self) -> Stroke:
+        """The lane's line in a figure."""
+        return Stroke(self.colour, self.mark, size_of(self.mark), self.hollow, self.dash)
 
 
 def look_of(lane: Lane) -> Look:
     """Return the look of a family in one of its forms."""
     place = list(FAMILIES).index(lane.family)
-    turn, mark = divmod(place, len(_MARKS))
-    return Look(_HUES[place % len(_HUES)], _MARKS[mark], turn % 2 == 1, _DASHES.get(lane.form, _SOLID))
+    turn, mark = divmod(place, len(MARKS))
+    return Look(_HUES[place % len(_HUES)], MARKS[mark], turn % 2 == 1, _DASHES.get(lane.form, _SOLID))
+
+
+def size_of(mark: str) -> float:
+    """Return the size of a mark, in points, that makes all marks look equally large."""
+    return _SIZES.get(mark, _SIZE)
 
 
 def outline(mark: str) -> str:
