@@ -176,6 +176,23 @@ def test_space_starts_and_pauses_and_the_arrow_steps(racing: Racing) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_names_at_the_curves_fit(racing: Racing, width: int) -> None:
+    """Names of any length, on a phone, too; and the chart ends where the window does."""
+    before = racing.page.viewport_size
+    racing.page.set_viewport_size({"width": width, "height": 900})
+    racing.page.get_by_role("button", name="Step").click()
+    racing.wait(1)
+    racing.page.wait_for_timeout(300)
+    chart = racing.page.locator(".curves").bounding_box()
+    labels = [label.bounding_box() for label in racing.page.locator(".endlabel").all()]
+    assert len(labels) == len(COMPARED)
+    assert max(box["x"] + box["width"] for box in labels) <= chart["x"] + chart["width"]
+    assert chart["height"] <= 900
+    racing.page.set_viewport_size(before)
+
+
+@pytest.mark.thorough
 def test_the_curves_end_where_the_server_says(racing: Racing) -> None:
     """Each lane's label has its last AUROC; times and distances are medians of all rounds."""
     racing.page.keyboard.press("Space")

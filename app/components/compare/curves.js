@@ -24,7 +24,9 @@ import { quantile } from "./records.js";
  */
 
 const PAD = { left: 52, top: 14, bottom: 46 };
-const NARROW = 520; // pixels; below this width the column of labels is narrower
+const NARROW = 520; // pixels; below this width the labels have no values
+const LABEL = 24; // pixels between the end of the x axis and the labels
+const VALUE = 64; // of a label's value, in pixels
 const APART = 24; // least distance between two labels, in pixels
 const MARK = 14;
 const STEPS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // between two ticks
@@ -66,7 +68,8 @@ export class Curves {
     const width = this.#svg.clientWidth;
     const height = this.#svg.clientHeight;
     if (!width || !height) return;
-    const right = width < NARROW ? 118 : 196;
+    const longest = Math.max(...this.#lines.map((line) => line.name.getComputedTextLength()));
+    const right = Math.ceil(LABEL + longest + (width < NARROW ? 2 : VALUE));
     const y = yScale(courses.map(({ ys }) => ys.filter((value) => value != null)));
     const across = (/** @type {number} */ value) => PAD.left + (value / most) * (width - PAD.left - right);
     const down = (/** @type {number} */ value) =>
@@ -169,7 +172,7 @@ class Line {
     this.mark.setAttribute("x", String(left - MARK / 2));
     this.mark.setAttribute("y", String(top - MARK / 2));
     this.leader.setAttribute("d", `M${left + MARK / 2} ${top}L${turn} ${top}L${turn + 18} ${at}`);
-    this.text.setAttribute("x", String(turn + 24));
+    this.text.setAttribute("x", String(turn + LABEL));
     this.text.setAttribute("y", String(at + 6));
     say(this.value, isNarrow ? "" : value.toFixed(digits));
   }
