@@ -372,8 +372,7 @@ class Answers:
             self._end()
             raise AssertionError(f"{error!r}; {self._told(check=False)}") from error
         if len(self._cases) == self.EVERY:
-            with self._put_aside():
-                self.finish()
+            self.finish()
         if refusal is not None:
             raise refusal
 
@@ -389,12 +388,13 @@ class Answers:
         """Look at all of the stage, and leave it; where something fails, say which message is to blame."""
         if self._stage is None:
             return
-        try:
-            self._stage.check_all()
-        except BaseException as error:
-            raise AssertionError(f"{error!r}; {self._told(check=True)}") from error
-        finally:
-            self._end()
+        with self._put_aside():
+            try:
+                self._stage.check_all()
+            except BaseException as error:
+                raise AssertionError(f"{error!r}; {self._told(check=True)}") from error
+            finally:
+                self._end()
 
     def _end(self) -> None:
         stage, self._stage = self._stage, None
