@@ -45,7 +45,8 @@ class LiveConcept(ConceptState):
 
     def _apply(self, answer: AnswerRecord) -> None:
         super()._apply(answer)
-        self.milestones.follow(answer, self._state)
+        if self._pool is not None:  # else the log is folded again once it is known which items have rows
+            self.milestones.follow(answer, self._state)
 
     def refresh_examples(self) -> None:
         """Read examples that were added since the last call."""

@@ -114,8 +114,7 @@ class ConceptState:
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
         """Return the labels up to the end of the log, see `standing`, and the model trained on them.
 
-        The labels are read once a core is free: with many people, most threads wait for one, and each would
-        hold labels of its own.
+        The labels are read once a core is free, so that a thread that waits for one holds none.
         """
         wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
         with a_core():

@@ -12,7 +12,8 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 LEAST_STOP_SET = int(1 / FIRST)
 """Smallest pool whose first tenth can serve as the stop set, in items."""
 
+_NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))
 
 
@@ -122,7 +124,7 @@ class Milestones:
         if answer.seq <= self._seq:
             return
         self._seq, counts = answer.seq, state.counts
-        self._course.extend((answer.server_time, *astuple(counts)))
+        self._course.extend((answer.server_time, *_NUMBERS(counts)))
         if is_checkpoint(self._newest, counts.labels):
             examples = [one for one in self._concept.examples if one.created <= answer.server_time]
             standing = state.standing()

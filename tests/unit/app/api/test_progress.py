@@ -12,6 +12,7 @@ import pytest
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.api.progress import progress
+from closecall.app.engine.concept import LiveConcept
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.evaluation.rank import margins_of
 from closecall.core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
@@ -167,6 +168,25 @@ def test_an_answer_that_comes_while_a_milestone_is_computed_is_not_left_out(sess
     assert (page["milestones"], page["is_coming"]) == ([], True)
     is_read.set()
     assert [one["labels"] for one in settled(session)["milestones"]] == [LEAST_GROWTH]
+
+
+def test_answers_from_before_the_pool_join_the_course_once_it_is_there(session):
+    """Until then nothing is known of which items have rows, so that none may be trained on."""
+    label(session, LEAST_GROWTH)
+    before, project = settled(session), session.project
+    pool = project.pool
+    snapshot = [None]
+    concept = LiveConcept(
+        session.concept.record, project.log, project.concept_store, lambda: snapshot[0], project.background
+    )
+    assert concept.counts().labels == LEAST_GROWTH
+    assert concept.milestones.course(9) == []
+    snapshot[0] = pool
+    concept.watch(pool)
+    while concept.milestones.is_computing:
+        time.sleep(0.01)
+    assert [one.checkpoint.n_labels for one in concept.milestones.reached] == [LEAST_GROWTH]
+    assert [when for when, _ in concept.milestones.course(160)] == before["course"]["when"]
 
 
 def test_a_pool_that_grows_leaves_the_course_as_it_was(session):
