@@ -10,7 +10,7 @@ WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/co
 # package.json pins both tools, and neither needs another package: a lock file would say nothing more.
 INSTALL_SCRIPTS := npm install --silent --no-package-lock --no-audit --no-fund
 
-.PHONY: setup run test test-all test-long test-processors test-scripts lint lint-scripts types links format \
+.PHONY: setup run test test-all test-long test-processors test-planted test-scripts lint lint-scripts types links format \
 	format-scripts docs bench clean
 
 setup: $(VENV)/.ready
@@ -39,11 +39,12 @@ run: setup
 	$(BIN)/closecall demo $(ARGS)
 
 # `test` keeps every promise in a few minutes; `test-all`, which continuous integration runs, tries more cases of
-# each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would.
+# each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would;
+# `test-planted` checks that the quick tests find bugs that are put in.
 test: SCALE := quick
 test-all: SCALE := all
 test-long: SCALE := long
-test-long: test-processors
+test-long: test-processors test-planted
 test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
@@ -51,6 +52,9 @@ test test-all test-long: $(VENV)/.ready-dev test-scripts
 
 test-processors: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.processors -n auto --dist loadgroup tests/contract tests/unit $(ARGS)
+
+test-planted: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.planted $(ARGS)
 
 lint: $(VENV)/.ready-dev lint-scripts
 	$(BIN)/ruff check .

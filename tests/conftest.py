@@ -9,6 +9,7 @@ from PIL import Image
 from sqlalchemy import Connection, event
 
 import closecall.app  # noqa: F401  # BLAS on one thread, as in the program: numpy reads it when it loads
+from closecall.app.runtime.child import SAFE_PATH
 from closecall.core.sources.digits import Digits
 from closecall.storage import migrate
 from tests import scale
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     scale.choose(config.getoption("scale"))
+    # The browser's tests take longest and leave much of a core idle: they begin first, as they are collected.
+    config.option.loadscopereorder = False
     write_to_memory()  # workers of pytest-xdist have it from the process that starts them
 
 
@@ -65,6 +68,17 @@ def pytest_xdist_node_collection_finished(node: object, ids: Sequence[str]) -> N
         pytest.exit(
             "pytest-xdist keeps no groups together: run it with --dist loadgroup, and pytest below 9.2", 2
         )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def put_back_safe_path() -> Iterator[None]:
+    """What starts worker processes sets it for good, and children of later tests would not find `tests`."""
+    before = os.environ.get(SAFE_PATH)
+    yield
+    if before is None:
+        os.environ.pop(SAFE_PATH, None)
+    else:
+        os.environ[SAFE_PATH] = before
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -335,11 +335,17 @@ class Tab:
 
     def _purpose(self, said: Said, answer: Mapping[str, Any] | None) -> str:
         """What the line must be for: nothing that is said of the audit's items trains."""
-        if answer is not None and str(answer["selection"]).startswith("decide "):
+        if answer is not None and (
+            str(answer["selection"]).startswith("decide ") or self._is_decision(answer["corrects"])
+        ):
             return "decision"
         if self.served.model.of(said.concept, said.item).is_audited:
             return "audit"
         return "audit" if self.served.is_drawn_for_audit(said.selection) else "train"
+
+    def _is_decision(self, answer_id: str | None) -> bool:
+        """Whether this line of the log is an owner's; what corrects it is one, from wherever it is sent."""
+        return any(said.id == answer_id and said.purpose == "decision" for said in self.served.model.log)
 
     def again(self) -> None:
         """Send the last answers once more, as a browser does that heard nothing: each is taken as before."""
