@@ -148,7 +148,7 @@ def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
-        ("UPDATE answers SET answer = 'yes' WHERE answer = 'no' AND seq < 9", "hyperplane"),
+        ("UPDATE answers SET answer = 'yes' WHERE answer = 'no' AND seq < 9", "the labels give hyperplane"),
         ("UPDATE selections SET margin = margin + 0.001 WHERE margin IS NOT NULL", "wᵀx"),
         ("UPDATE selections SET seed = seed + 1 WHERE strategy = 'random'", "chooses item"),
         (
