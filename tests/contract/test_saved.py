@@ -11,11 +11,10 @@ import pytest
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.selection import STRATEGIES, files, former, make_strategy, strategy_class
-from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
+from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource
 from tests.pools import small_parts
 
-every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANES = hyperplanes(6)
 
 
