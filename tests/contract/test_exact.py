@@ -14,17 +14,18 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import (
+    ALL,
     EXACT,
+    OF_EACH_KIND,
     bags,
     brute_force,
     dense_rows,
-    every_strategy,
     gaussian_pool,
     hyperplanes,
     make,
     sparse,
 )
-from tests.scale import examples, scaled
+from tests.scale import examples, scaled, thorough
 
 every_exact_strategy = pytest.mark.parametrize("variant", EXACT)
 
@@ -192,13 +193,16 @@ def test_where_everything_lies_in_the_hyperplane_the_lowest_ids_are_taken(varian
         assert found.margins.tolist() == [abs(bias)] * 5
 
 
-@every_strategy
-@pytest.mark.parametrize("kind", [ArrayPool, lambda X: sparse(ArrayPool(X))], ids=["dense", "sparse"])
+THREADED = [(variant, "dense") if variant in OF_EACH_KIND else thorough(variant, "dense") for variant in ALL]
+THREADED += [(variant, "sparse") if "," not in variant else thorough(variant, "sparse") for variant in ALL]
+
+
+@pytest.mark.parametrize(("variant", "kind"), THREADED)
 def test_the_number_of_threads_changes_nothing(variant, kind):
     """Neither what is built nor what is selected, near-ties included."""
     X = np.random.default_rng(3).standard_normal((scaled(quick=1200, all=3000), 64)) + 0.5
     X[len(X) // 2 :] = X[: len(X) // 2] * (1 + 1e-7)
-    pool = kind(X)
+    pool = sparse(ArrayPool(X)) if kind == "sparse" else ArrayPool(X)
     answers = []
     for threads in scaled(quick=(1, 2), all=(1, 2, 3)):
         with threadpool_limits(threads):
