@@ -55,7 +55,7 @@ def test_angles_are_those_of_the_appended_rows(pool, planes):
 @pytest.mark.parametrize("name", HYPERPLANES)
 def test_the_nearest_row_is_found_as_often_as_expected(pool, planes, name):
     """Over draws of the functions, in the mean over hyperplanes; labeled rows don't count."""
-    draws = scaled(quick=25, all=200)
+    draws = scaled(quick=16, all=200)
     tried = [try_hyperplanes(pool, name, planes, seed=seed, **HOW) for seed in range(draws)]
     first = tried[0]
     angles = np.array([true_angles(pool, plane) for plane in planes])
