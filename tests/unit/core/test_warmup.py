@@ -58,6 +58,9 @@ N_IMAGES = scaled(quick=700, all=900)
 FUNCTIONS = scaled(quick={"n_functions": 16}, all={})
 """Of strategies by hashing: fewer than usual, or as many."""
 
+LEARNED = FUNCTIONS | scaled(quick={"n_samples": 100}, all={})
+"""Of functions that are learned: from fewer rows, too."""
+
 OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
 """Sparse rows have kernels of their own where no directions are taken."""
 
@@ -86,6 +89,7 @@ def test_nothing_is_left_to_compile_for_texts(name, before, texts):
     pool = texts
     labels = Labels.of(pool, pool.ids[:80], is_positive(pool.truth(pool.ids[:80]), 1))
     functions = FUNCTIONS if issubclass(STRATEGIES[name], HashedSearch) else {}
+    functions = LEARNED if name.startswith("lbh-hash") else functions
     directions = {"n_directions": None} if name in OF_ALL_FEATURES else {}
     for strategy in (make_strategy(name, **functions), make_strategy(name, **functions, **directions)):
         index = strategy.fit(pool.prefix(400)).extended(pool)
