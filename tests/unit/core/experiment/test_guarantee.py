@@ -82,7 +82,7 @@ def test_nearest_items_are_found_as_often_as_expected(sparse):
     pool = ArrayPool(csr_array(unit(X).astype(np.float32)) if sparse else unit(X))
     Q = unit(rng.standard_normal((30, D)) + unit(X)[:30] * 5).astype(np.float32)
     queries = csr_array(Q) if sparse else Q
-    draws = scaled(quick=25, all=200)
+    draws = scaled(quick=16, all=200)
     tried = [try_items(pool, queries, seed=seed, **{**HOW, "radius": 0.6}) for seed in range(draws)]
     cosines = Q.astype(np.float64) @ unit(X).T
     assert np.allclose(tried[0].nearest, np.arccos(cosines.max(axis=1)), atol=1e-3)

@@ -155,7 +155,7 @@ def scenes(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 def test_a_metric_learned_on_top_tells_groups_apart():
     """From sets to sparse rows, an implicit metric, codes that carry it, and k-nn: better than unlearned."""
-    (known, y), (asked, wanted) = scenes(600, 0), scenes(150, 1)
+    (known, y), (asked, wanted) = scenes(scaled(quick=300, all=600), 0), scenes(150, 1)
     embedding = PyramidMatch(n_levels=6)
     pool = ArrayPool(embedding.fit_transform(known))
     Q, some = embedding.transform(asked), pool.rows(np.arange(90))
@@ -167,7 +167,7 @@ def test_a_metric_learned_on_top_tells_groups_apart():
     }
     right = {}
     for name, family in families.items():
-        family.fit(pool.rows(np.arange(600)))
+        family.fit(pool.rows(np.arange(len(known))))
         exact = ExactSearch(nearness_of(pool, family))
         hashed = HashedSimilarity.built(pool, family, structure="tables", n_compared=60, n_candidates=50)
         for search in (exact, hashed):
