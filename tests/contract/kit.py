@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
+from tests.scale import thorough
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
 PAPER = {**SMALL, "n_compared": 0}
@@ -82,6 +84,25 @@ class LowestIdFirst(QueryStrategy):
 
 
 ALL = [*VARIANTS, "a researcher's own"]
+
+OF_EACH_KIND = {
+    *(name for name in ALL if "," not in name),
+    "margin-index, budget",
+    "margin-index, near-exact",
+    "h-hash, guaranteed",
+    "bh-hash, tables",
+    "h-hash-weighted, table, as in the paper",
+    "h-hash-weighted, scan",
+    "eh-hash-weighted, orders, rank 2",
+    "eh-hash-weighted, sampled query",
+    "eh-hash-weighted, few directions",
+}
+"""Every strategy and every structure; the other variants combine what these have, and say little new."""
+assert {VARIANTS[name][0] for name in OF_EACH_KIND if name in VARIANTS} == set(STRATEGIES)
+
+every_strategy = pytest.mark.parametrize(
+    "variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL]
+)
 
 EXACT = ["exhaustive", "subsample, all of a pool", "margin-index, near-exact"]
 """Those that promise the nearest items there are, on pools of the sizes of this suite."""

@@ -16,6 +16,7 @@ from closecall.core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import (
     ALL,
     EXACT,
+    OF_EACH_KIND,
     bags,
     brute_force,
     dense_rows,
@@ -104,17 +105,22 @@ def test_no_item_left_out_is_nearer(variant, data):
         assert set(twins) <= set(chosen[:place])
 
 
+@pytest.fixture(scope="module", params=[gaussian_pool, bags])
+def by_brute_force(request):
+    """A pool, hyperplanes, items that are excluded, and all others in their order for each hyperplane."""
+    pool, planes, exclude = request.param(300, d=50), hyperplanes(20, d=50), [5, 8, 299]
+    return pool, planes, exclude, [brute_force(pool, plane, set(exclude)) for plane in planes]
+
+
 @every_exact_strategy
 @pytest.mark.parametrize("n", [1, 2, 10, 99, 300])
-@pytest.mark.parametrize("kind", [gaussian_pool, bags])
-def test_the_nearest_by_brute_force(variant, n, kind):
+def test_the_nearest_by_brute_force(by_brute_force, variant, n):
     """The nearest items, in order, by float64 and not by float32."""
-    pool = kind(300, d=50)
+    pool, planes, exclude, ordered = by_brute_force
     strategy = make(variant).fit(pool)
-    exclude = [5, 8, 299]
-    for plane in hyperplanes(20, d=50):
+    for plane, expected in zip(planes, ordered, strict=True):
         found = strategy.select(plane, n, exclude=exclude)
-        margins, ids = zip(*brute_force(pool, plane, set(exclude))[:n], strict=True)
+        margins, ids = zip(*expected[:n], strict=True)
         assert np.allclose(found.margins, margins, rtol=0, atol=1e-14 * (1 + plane.norm))
         assert found.ids.tolist() == list(ids)
 
@@ -187,29 +193,29 @@ def test_where_everything_lies_in_the_hyperplane_the_lowest_ids_are_taken(varian
         assert found.margins.tolist() == [abs(bias)] * 5
 
 
-OF_EACH_KIND = {
-    "margin-index, near-exact",
-    "h-hash-weighted, scan",
-    "eh-hash-weighted, orders, rank 2",
-    "bh-hash-weighted, table",
-}
-OF_EACH_KIND |= {name for name in ALL if "," not in name}
-"""Every strategy, every structure."""
+ALIKE = ("eh-hash-weighted", "lbh-hash-weighted")
+"""They hash sparse rows in the directions that h-hash-weighted and bh-hash-weighted take."""
+
+THREADED = [(variant, "dense") if variant in OF_EACH_KIND else thorough(variant, "dense") for variant in ALL]
+THREADED += [
+    thorough(variant, "sparse") if "," in variant or variant in ALIKE else (variant, "sparse")
+    for variant in ALL
+]
 
 
-@pytest.mark.parametrize("variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL])
-@pytest.mark.parametrize("kind", [ArrayPool, lambda X: sparse(ArrayPool(X))], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("variant", "kind"), THREADED)
 def test_the_number_of_threads_changes_nothing(variant, kind):
     """Neither what is built nor what is selected, near-ties included."""
-    X = np.random.default_rng(3).standard_normal((scaled(quick=1200, all=3000), 64)) + 0.5
+    shape = scaled(quick=(800, 48), all=(3000, 64))
+    X = np.random.default_rng(3).standard_normal(shape) + 0.5
     X[len(X) // 2 :] = X[: len(X) // 2] * (1 + 1e-7)
-    pool = kind(X)
-    answers = []
-    for threads in scaled(quick=(1, 3), all=(1, 2, 3)):
+    pool = sparse(ArrayPool(X)) if kind == "sparse" else ArrayPool(X)
+    planes, answers = hyperplanes(5, d=shape[1]), []
+    for threads in scaled(quick=(1, 2), all=(1, 2, 3)):
         with threadpool_limits(threads):
             strategy = make(variant).fit(pool)
-            found = [strategy.select(plane, 6, diversity=0.5) for plane in hyperplanes(5, d=64)]
-            found += strategy.select_many([Request(plane, 6) for plane in hyperplanes(5, d=64)])
+            found = [strategy.select(plane, 6, diversity=0.5) for plane in planes]
+            found += strategy.select_many([Request(plane, 6) for plane in planes])
         answers.append([(one.ids.tolist(), one.margins.tolist()) for one in found])
     assert all(found == answers[0] for found in answers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -35,8 +35,11 @@ from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.numerics.rows import Rows, cut, is_sparse
 from closecall.core.search import SIMILARITY_STRUCTURES
+from tests.scale import scaled, thorough
 
 D = 6
+K = 70
+"""Functions of a family, unless a test needs another number."""
 ALPHA = 1e-3
 
 
@@ -72,7 +75,7 @@ class Variant:
     data: Callable[..., Rows] = leaning
     random: bool = True
     """Whether the seed matters."""
-    telling: int = 256
+    telling: int = scaled(quick=K, all=256)
     """How many functions tell near from far, of such rows; more may tell less."""
 
 
@@ -82,6 +85,9 @@ def metric(data: Callable[..., Rows], form: str = "auto") -> Metric:
     X = data(60, 7)
     return ITML(form=form).fit(X, Constraints.from_labels(X, classes(60))).metric_  # type: ignore[arg-type]
 
+
+STEPS = scaled(quick={"n_steps": 100, "n_tuning": 50}, all={"n_steps": 300, "n_tuning": 150})
+"""Of learning a deep code."""
 
 VARIANTS = {
     "lsh": Variant(lambda k, seed: RandomHyperplaneLSH(n_functions=k, random_state=seed)),
@@ -168,23 +174,36 @@ VARIANTS = {
         lambda k, seed: BoostedPSH(neighbours="class", n_pairs=1000, n_functions=k, random_state=seed)
     ),
     "rbm": Variant(
-        lambda k, seed: DeepCodes(
-            layers=(60,), n_steps=300, n_tuning=150, most_passes=150, n_functions=k, random_state=seed
-        )
+        lambda k, seed: DeepCodes(layers=(60,), **STEPS, most_passes=150, n_functions=k, random_state=seed)
     ),
     "rbm, by class": Variant(
         lambda k, seed: DeepCodes(
             layers=(60,),
             neighbours="class",
-            n_steps=300,
-            n_tuning=150,
+            **STEPS,
             most_passes=150,
             n_functions=k,
             random_state=seed,
         )
     ),
 }
-every_family = pytest.mark.parametrize("name", VARIANTS)
+OF_EACH_KIND = {
+    *(name for name in VARIANTS if "," not in name),
+    "klsh, low rank, transformed",
+    "lsh, sparse",
+    "metric-lsh, sparse",
+    "min-hash, one bit",
+    "boosted, by class",
+}
+"""Every family, and what others have besides; the other variants combine what these have."""
+
+
+def of(names: Iterable[str]) -> list:
+    """Parameters: of some variants all, but for the scale `quick` those of each kind."""
+    return [name if name in OF_EACH_KIND else thorough(name) for name in names]
+
+
+every_family = pytest.mark.parametrize("name", of(VARIANTS))
 
 
 def classes(n: int) -> np.ndarray:
@@ -193,7 +212,7 @@ def classes(n: int) -> np.ndarray:
 
 
 @cache
-def fitted(name: str, k: int = 70, seed: int = 0) -> SimilarityHasher:
+def fitted(name: str, k: int = K, seed: int = 0) -> SimilarityHasher:
     variant = VARIANTS[name]
     return variant.make(k, seed).fit(variant.data(300), classes(300))
 
@@ -212,7 +231,7 @@ def same_rows(A: Rows, B: Rows) -> bool:
 def test_every_family_is_in_the_suite():
     """And listed under its own name."""
     made = {variant.make(5, 0).name for variant in VARIANTS.values()}
-    assert made == set(FAMILIES)
+    assert made == {VARIANTS[name].make(5, 0).name for name in OF_EACH_KIND} == set(FAMILIES)
     assert all(cls.name == name for name, cls in FAMILIES.items())
 
 
@@ -232,7 +251,7 @@ def test_codes_have_the_shape_that_was_asked_for(name):
     """For points and queries, and for no points at all."""
     family, X = fitted(name), VARIANTS[name].data(9)
     for codes in (family.hash_points(X), family.hash_queries(X)):
-        assert (len(codes), codes.n_functions, codes.bits) == (9, 70, family.bits)
+        assert (len(codes), codes.n_functions, codes.bits) == (9, K, family.bits)
     assert len(family.hash_points(cut(X, 0, 0))) == 0
     assert len(family.queries(cut(X, 0, 2))) == 2
 
@@ -255,10 +274,8 @@ def test_a_code_is_a_function_of_the_row_alone(name):
 def test_the_seed_decides(name):
     """The same seed gives the same codes, and another one others, where anything is random."""
     variant, X = VARIANTS[name], VARIANTS[name].data(100, 3)
-    first, again, other = (
-        variant.make(70, seed).fit(variant.data(300), classes(300)).hash_points(X).packed
-        for seed in (0, 0, 1)
-    )
+    again, other = (variant.make(K, seed).fit(variant.data(300), classes(300)) for seed in (0, 1))
+    first, again, other = (family.hash_points(X).packed for family in (fitted(name), again, other))
     assert np.array_equal(first, again)
     assert np.array_equal(first, other) is not variant.random
 
@@ -305,7 +322,7 @@ def test_a_query_is_the_code_of_its_row(name):
 @pytest.mark.parametrize("structure", SIMILARITY_STRUCTURES)
 def test_structures_find_a_point_by_itself(name, structure):
     """Any family with any structure, asked by weights and by disagreements; but balls are of single bits."""
-    family, X = fitted(name, 70 if structure != "ball" else 30), VARIANTS[name].data(200, 3)
+    family, X = fitted(name, K if structure != "ball" else 30), VARIANTS[name].data(200, 3)
     codes = family.hash_points(X)
     if structure == "ball" and family.bits > 1:
         with pytest.raises(InputError, match=f"functions of 1 bit, got 30 functions of {family.bits}"):
@@ -331,7 +348,7 @@ def test_the_nearer_the_more_functions_agree(name):
     assert np.take_along_axis(ranks, likest, axis=1).mean() < 50
 
 
-@pytest.mark.parametrize("name", [name for name, its in VARIANTS.items() if its.make(5, 0).by_angle])
+@pytest.mark.parametrize("name", of(name for name, its in VARIANTS.items() if its.make(5, 0).by_angle))
 def test_an_order_that_is_said_to_be_the_angles_is(name):
     """Of unit rows, by what the family estimates and by the cosine."""
     family, variant = fitted(name), VARIANTS[name]
@@ -346,7 +363,7 @@ def has_formula(family: SimilarityHasher) -> bool:
     return type(family).collision_probability is not SimilarityHasher.collision_probability
 
 
-@pytest.mark.parametrize("name", [name for name, its in VARIANTS.items() if has_formula(its.make(5, 0))])
+@pytest.mark.parametrize("name", of(name for name, its in VARIANTS.items() if has_formula(its.make(5, 0))))
 def test_collisions_are_as_frequent_as_the_formula_says(name):
     """For pairs near and far; each count in its binomial interval, all together with 1 − ALPHA."""
     k, variant = 8_000, VARIANTS[name]

@@ -8,9 +8,8 @@ import pytest
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
-from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make
+from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make
 
-every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANES = hyperplanes(4)
 
 

@@ -11,11 +11,11 @@ import pytest
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.selection import STRATEGIES, files, former, make_strategy, strategy_class
-from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
+from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource
 from tests.pools import small_parts
+from tests.scale import thorough
 
-every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANES = hyperplanes(6)
 
 
@@ -156,8 +156,17 @@ def test_an_index_of_something_else_is_refused(pool, saved, tmp_path):
         strategy_class("h-hash-weighted").load(tmp_path / "nowhere", pool)
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+HALF = ("exhaustive", "h-hash-weighted", "margin-index", "mixture")
+"""At the scale `quick` it is these that read numbers of half precision."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "float32") for name in sorted(STRATEGIES)),
+        *((name, "float16") if name in HALF else thorough(name, "float16") for name in sorted(STRATEGIES)),
+    ],
+)
 def test_a_pool_on_disk_is_served_like_one_in_memory(monkeypatch, tmp_path, name, dtype):
     """Segments of any length, mapped, of either number format: margins are those of the stored rows."""
     small_parts(monkeypatch)

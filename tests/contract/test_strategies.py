@@ -12,9 +12,9 @@ import closecall.core.selection.margin.layout
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool, PoolExhausted
-from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest, sparse
+from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make, nearest, sparse
+from tests.scale import scaled, thorough
 
-every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANE = hyperplanes(1)[0]
 
 
@@ -25,7 +25,13 @@ def pool(request):
 
 @pytest.fixture(scope="module")
 def fitted(pool):
-    return {variant: make(variant).fit(pool) for variant in ALL}
+    """Strategies by variant, each fitted when it is first asked for."""
+
+    class Fitted(dict):
+        def __missing__(self, variant):
+            return self.setdefault(variant, make(variant).fit(pool))
+
+    return Fitted()
 
 
 def same(one, other) -> bool:
@@ -113,7 +119,10 @@ def test_other_seeds_give_other_answers(pool, variant, which):
 def test_eight_threads_at_once_get_what_one_gets(pool, fitted, variant):
     """Sessions share one index."""
     calls = [
-        (plane, seed, pool.ids[seed::4]) for plane in hyperplanes(8) for seed in range(4) for _ in range(2)
+        (plane, seed, pool.ids[seed::4])
+        for plane in hyperplanes(scaled(quick=4, all=8))
+        for seed in range(4)
+        for _ in range(2)
     ]
 
     def ask(call):
@@ -142,13 +151,19 @@ def test_additions_are_found_and_the_older_index_stays_as_it_was(pool, fitted, v
 @every_strategy
 @pytest.mark.parametrize("kind", [gaussian_pool, bags])
 def test_growing_step_by_step_is_the_same_as_fitting_at_once(monkeypatch, variant, kind):
-    """An index is a function of its parameters and of the rows it covers, however it came to cover them."""
-    monkeypatch.setattr(closecall.core.hashing.pool, "FIT_ROWS", 1000)
+    """An index is a function of its parameters and of the rows it covers, however it came to cover them.
+
+    The steps end before and after the pool has doubled, and after the first block of rows that is kept.
+    """
+    monkeypatch.setattr(closecall.core.hashing.pool, "FIT_ROWS", scaled(quick=500, all=1000))
     monkeypatch.setattr(closecall.core.selection.margin.layout, "FIRST_FIT", 700)
-    pool = kind(4500, d=4)
+    if scaled(quick=True, all=False):
+        monkeypatch.setattr(closecall.core.selection.margin.layout, "BLOCK_ROWS", 512)
+    steps = scaled(quick=(2, 700, 2047, 2049, 2300), all=(2, 700, 1000, 2047, 2049, 4096, 4097, 4500))
+    pool = kind(steps[-1], d=4)
     at_once = make(variant).fit(pool)
     step_by_step = make(variant).fit(pool.prefix(1))
-    for n_rows in (2, 700, 1000, 2047, 2049, 4096, 4097, 4500):
+    for n_rows in steps:
         step_by_step = step_by_step.extended(pool.prefix(n_rows))
     for name, array in at_once.arrays().items():
         assert np.array_equal(array, step_by_step.arrays()[name]), name
@@ -167,7 +182,7 @@ def test_a_pool_that_is_no_continuation_is_refused(pool, fitted, variant):
 
 
 @every_strategy
-@pytest.mark.parametrize("n", [1, 2, 3, 9])
+@pytest.mark.parametrize("n", [1, 2, thorough(3), thorough(9)])
 @pytest.mark.parametrize("kind", [gaussian_pool, bags])
 def test_very_small_pools(variant, n, kind):
     """A pool of one item, or a few, is a pool."""
@@ -176,21 +191,31 @@ def test_very_small_pools(variant, n, kind):
     assert sorted(found.ids) == sorted(pool.ids)
 
 
+DEGENERATE = {
+    "all equal": np.tile([[0.6, 0.8]], (50, 1)),
+    "two values": np.repeat(np.eye(2), 30, axis=0),
+    "in the plane": np.random.default_rng(0).standard_normal((60, 2)),
+    "all on one side": np.abs(np.random.default_rng(1).standard_normal((60, 2))),
+    "one feature": np.ones((40, 1)),
+}
+
+
 @every_strategy
 @pytest.mark.parametrize(
-    "rows",
+    ("name", "kind"),
     [
-        pytest.param(np.tile([[0.6, 0.8]], (50, 1)), id="all equal"),
-        pytest.param(np.repeat(np.eye(2), 30, axis=0), id="two values"),
-        pytest.param(np.random.default_rng(0).standard_normal((60, 2)), id="in the plane"),
-        pytest.param(np.abs(np.random.default_rng(1).standard_normal((60, 2))), id="all on one side"),
-        pytest.param(np.ones((40, 1)), id="one feature"),
+        *[(name, "dense") for name in DEGENERATE],
+        ("all equal", "sparse"),
+        thorough("two values", "sparse"),
+        thorough("in the plane", "sparse"),
+        thorough("all on one side", "sparse"),
+        ("one feature", "sparse"),
     ],
 )
-@pytest.mark.parametrize("kind", [ArrayPool, lambda rows: sparse(ArrayPool(rows))], ids=["dense", "sparse"])
-def test_degenerate_pools(variant, rows, kind):
+def test_degenerate_pools(variant, name, kind):
     """Duplicates, two dimensions, everything on one side: an item is selected all the same."""
-    pool = kind(rows)
+    pool = ArrayPool(DEGENERATE[name])
+    pool = sparse(pool) if kind == "sparse" else pool
     strategy = make(variant).fit(pool)
     d = pool.n_features
     for plane in (

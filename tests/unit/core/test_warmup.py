@@ -10,6 +10,7 @@ from closecall.core.hashing.pool import hash_rows
 from closecall.core.learning.round import Labels, accuracy, is_positive
 from closecall.core.metric import ITML, Constraints
 from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
 from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
 from closecall.core.selection import STRATEGIES, make_strategy
 from closecall.core.selection.hashed import HashedSearch
@@ -34,30 +35,48 @@ def compiled() -> dict[str, int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _warm() -> None:
+def before() -> dict[str, int]:
+    """What the warm-up has compiled, before anything else is done."""
     warm_up()
+    return compiled()
 
+
+@pytest.fixture(scope="module")
+def images(before, tmp_path_factory) -> Pool:  # built after the warm-up
+    """A pool that the tests share; building it is one of the things that compile no kernel."""
+    return build(source_from(f"digits:{N_IMAGES}"), tmp_path_factory.mktemp("images") / "pool")
+
+
+@pytest.fixture(scope="module")
+def texts(before, tmp_path_factory) -> Pool:  # built after the warm-up
+    """As the images."""
+    return build(FakeTexts(700, held_out=range(5)), tmp_path_factory.mktemp("texts") / "pool")
+
+
+N_IMAGES = scaled(quick=700, all=900)
 
 FUNCTIONS = scaled(quick={"n_functions": 16}, all={})
 """Of strategies by hashing: fewer than usual, or as many."""
+
+LEARNED = FUNCTIONS | scaled(quick={"n_samples": 100}, all={})
+"""Of functions that are learned: from fewer rows, too."""
 
 OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
 """Sparse rows have kernels of their own where no directions are taken."""
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_nothing_is_left_to_compile(name, tmp_path):
+def test_nothing_is_left_to_compile(name, before, images):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
-    before = compiled()
+    pool = images
     assert before["closecall.core.linear.svm._sides"]
     assert before["closecall.core.linear.scoring._move_bits"]
-    pool = build(source_from("digits:900"), tmp_path / "pool")
     kind = STRATEGIES[name]
     structures = kind.structures if issubclass(kind, HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
     for structure in structures:
         params = {"structure": structure} | FUNCTIONS if structure else {}
-        strategy = make_strategy(name, **params).fit(pool.prefix(700))
+        strategy = make_strategy(name, **params).fit(pool.prefix(N_IMAGES - 200))
         for index in (strategy, strategy.extended(pool)):
             play_round(pool, labels, index)
             index.select(play_round(pool, labels, index).trained.hyperplane, 12, exclude=range(50))
@@ -65,12 +84,12 @@ def test_nothing_is_left_to_compile(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"eh-hash"}))  # it takes 1,000 features
-def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
+def test_nothing_is_left_to_compile_for_texts(name, before, texts):
     """As for images."""
-    before = compiled()
-    pool = build(FakeTexts(700, held_out=range(5)), tmp_path / "pool")
+    pool = texts
     labels = Labels.of(pool, pool.ids[:80], is_positive(pool.truth(pool.ids[:80]), 1))
     functions = FUNCTIONS if issubclass(STRATEGIES[name], HashedSearch) else {}
+    functions = LEARNED if name.startswith("lbh-hash") else functions
     directions = {"n_directions": None} if name in OF_ALL_FEATURES else {}
     for strategy in (make_strategy(name, **functions), make_strategy(name, **functions, **directions)):
         index = strategy.fit(pool.prefix(400)).extended(pool)
@@ -80,12 +99,11 @@ def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
     assert compiled() == before
 
 
-@pytest.mark.parametrize("texts", [False, True], ids=["images", "texts"])
+@pytest.mark.parametrize("kind", ["images", "texts"])
 @pytest.mark.parametrize("structure", SIMILARITY_STRUCTURES)
-def test_nothing_is_left_to_compile_for_finding_similar_items(structure, texts, tmp_path):
+def test_nothing_is_left_to_compile_for_finding_similar_items(structure, kind, before, tmp_path, request):
     """Under the original metric and a learned one."""
-    before = compiled()
-    pool = build(FakeTexts(700) if texts else source_from("digits:700"), tmp_path / "pool")
+    pool = request.getfixturevalue(kind)
     X, y = pool.rows(range(80)), pool.truth(pool.ids[:80])
     metric = ITML().fit(X, Constraints.from_labels(X, y)).metric_
     for family in (RandomHyperplaneLSH(n_functions=20), MetricLSH(metric=metric, n_functions=20)):

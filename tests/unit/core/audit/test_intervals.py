@@ -53,22 +53,22 @@ def holds(interval: Interval, value: float) -> bool:
     ],
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(prevalence, earlier):
-    """Of 200 audits each, 95 % of the intervals do (within what 200 coins of 95 % do 999 times of 1,000).
+    """Of n audits each, 95 % of the intervals do (within what n coins of 95 % do 999 times of 1,000).
 
     Also where the bands were those of an earlier model, whose scores differ.
     """
     rng = np.random.default_rng(7)
-    held = np.zeros(3)
-    for _ in range(200):
+    held, n = np.zeros(3), scaled(quick=100, all=200)
+    for _ in range(n):
         scores, y = population(rng, 8000, prevalence)
         rows, chance = stratified(rng, scores + earlier * rng.standard_normal(8000), 200)
         found = estimate(scores, rows, y[rows], chance)
         held += [holds(*pair) for pair in zip(figures(found), truth_of(scores, y), strict=True)]
-    assert (held >= binom.ppf(0.0005, 200, 0.95)).all(), held
-    assert (held < 200).all(), "an interval that always holds is too wide"
+    assert (held >= binom.ppf(0.0005, n, 0.95)).all(), held
+    assert (held < n).all(), "an interval that always holds is too wide"
 
 
-AUDITS = scaled(quick=100, all=400)
+AUDITS = scaled(quick=60, all=400)
 
 
 def test_estimates_are_unbiased():
@@ -161,8 +161,8 @@ def test_more_answers_narrow_the_intervals():
     widths = []
     for n in (100, 400):
         wide = np.zeros(3)
-        for _ in range(40):
-            scores, y = population(rng, 20_000, 0.1)
+        for _ in range(scaled(quick=20, all=40)):
+            scores, y = population(rng, scaled(quick=10_000, all=20_000), 0.1)
             rows, chance = stratified(rng, scores, n)
             wide += [i.high - i.low for i in figures(estimate(scores, rows, y[rows], chance))]
         widths.append(wide)

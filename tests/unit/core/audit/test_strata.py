@@ -12,6 +12,7 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import uniform
 from closecall.core.selection import ArrayPool, PoolExhausted
+from tests.scale import scaled
 
 PLANE = Hyperplane(np.array([1.0, 0.0, 0.0]), -0.4)
 
@@ -75,19 +76,24 @@ def test_a_quarter_of_the_draws_is_from_the_rarer_side(sign):
     assert shares([], [10]).tolist() == [1]
 
 
+N_DRAWN_FROM, N_FRAMES = scaled(quick=(230, 2000), all=(700, 6000))
+"""So that each item is expected about ten times, on an average."""
+
+
 def test_an_item_has_the_probability_that_is_recorded(pool):
-    """Over 6,000 frames bands are drawn as often as they should be (χ²), and the items of each alike."""
+    """Over many frames bands are drawn as often as they should be (χ²), and the items of each alike."""
+    pool = pool.prefix(N_DRAWN_FROM)
     exclude = pool.ids[::7]
     drawn = np.zeros(2000)
     chance = np.zeros(2000)
-    for seed in range(6000):
+    for seed in range(N_FRAMES):
         found = Frame(pool, PLANE, exclude=exclude, seed=seed).draw(seed=seed)
         drawn[found.ids[0]] += 1
         chance[found.ids[0]] = found.probability
     ids = np.setdiff1d(pool.ids, exclude)
     strata = Frame(pool, PLANE, exclude=exclude).strata
     stratum = strata.of(ids, pool.rows(np.searchsorted(pool.ids, ids)))
-    assert drawn[ids].sum() == 6000
+    assert drawn[ids].sum() == N_FRAMES
     expected = shares(strata.cuts, strata.sizes)
     drawn_at_all = drawn[ids] > 0
     assert chance[ids][drawn_at_all] == pytest.approx((expected / strata.sizes)[stratum][drawn_at_all])
@@ -95,7 +101,7 @@ def test_an_item_has_the_probability_that_is_recorded(pool):
         own = drawn[ids][stratum == number]
         assert len(own) == size
         assert chisquare(own).pvalue > 1e-4
-    assert chisquare(np.bincount(stratum, weights=drawn[ids]), 6000 * expected).pvalue > 1e-4
+    assert chisquare(np.bincount(stratum, weights=drawn[ids]), N_FRAMES * expected).pvalue > 1e-4
 
 
 def test_bands_are_drawn_from_without_replacement(pool):

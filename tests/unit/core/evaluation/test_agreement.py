@@ -14,6 +14,7 @@ from closecall.core.evaluation.agreement import (
     krippendorff_alpha,
     krippendorff_interval,
 )
+from tests.scale import thorough
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,8 +95,20 @@ def simulated(rng, n_items, share, errors):
     return np.stack([truth ^ (rng.random(n_items) < error) for error in errors], axis=1)
 
 
-@pytest.mark.parametrize("n_items", [12, 40, 200])
-@pytest.mark.parametrize(("share", "errors"), [(0.5, (0.1, 0.1)), (0.2, (0.05, 0.2)), (0.4, (0.3, 0.4))])
+@pytest.mark.parametrize(
+    ("share", "errors", "n_items"),
+    [
+        (0.5, (0.1, 0.1), 12),
+        thorough(0.5, (0.1, 0.1), 40),
+        thorough(0.5, (0.1, 0.1), 200),
+        thorough(0.2, (0.05, 0.2), 12),
+        (0.2, (0.05, 0.2), 40),
+        thorough(0.2, (0.05, 0.2), 200),
+        thorough(0.4, (0.3, 0.4), 12),
+        thorough(0.4, (0.3, 0.4), 40),
+        (0.4, (0.3, 0.4), 200),
+    ],
+)
 def test_the_interval_of_kappa_holds_it(n_items, share, errors):
     """Whoever measured on very many items would find it inside in some 95 of 100 samples; few items, too."""
     rng = np.random.default_rng(n_items)
@@ -111,8 +124,17 @@ def test_the_interval_of_kappa_holds_it(n_items, share, errors):
     assert np.mean(held) > 0.9
 
 
-@pytest.mark.parametrize("n_items", [15, 60, 300])
-@pytest.mark.parametrize(("share", "errors"), [(0.5, (0.1, 0.2, 0.1)), (0.25, (0.05, 0.1, 0.3))])
+@pytest.mark.parametrize(
+    ("share", "errors", "n_items"),
+    [
+        (0.5, (0.1, 0.2, 0.1), 15),
+        thorough(0.5, (0.1, 0.2, 0.1), 60),
+        (0.5, (0.1, 0.2, 0.1), 300),
+        thorough(0.25, (0.05, 0.1, 0.3), 15),
+        (0.25, (0.05, 0.1, 0.3), 60),
+        thorough(0.25, (0.05, 0.1, 0.3), 300),
+    ],
+)
 def test_the_interval_of_alpha_holds_it(n_items, share, errors):
     """Where some annotators left items out, too; a little less often where few items have two answers."""
     rng = np.random.default_rng(n_items)

@@ -21,6 +21,7 @@ from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.pool.build import build
 from tests.fakes import FakeSource, FakeTexts
+from tests.scale import scaled
 
 K = 5
 SETTINGS = (Setting(100.0, 200), Setting(0.01, 200))
@@ -110,7 +111,8 @@ def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
 def test_texts_are_sets_too(tmp_path):
     """By their overlaps, weighted or not, each against its own scan; through any structure."""
     texts = build(FakeTexts(700, held_out=range(0, 700, 5)), tmp_path / "texts", threads=1)
-    queries, choosing = held_out_queries(texts, 60, 60, known=True)
+    n = scaled(quick=40, all=60)
+    queries, choosing = held_out_queries(texts, n, n, known=True)
     rows = compare_metrics(
         texts,
         queries,
@@ -118,7 +120,7 @@ def test_texts_are_sets_too(tmp_path):
         k=K,
         n_labels=40,
         shares=(0.1, 1.0),
-        settings=(Setting(10.0, 200, 1.0),),
+        settings=(Setting(10.0, scaled(quick=100, all=200), 1.0),),
         structures=("scan", "orders"),
         n_functions=256,
     )

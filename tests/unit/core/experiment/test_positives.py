@@ -9,6 +9,7 @@ from closecall.core.experiment.positives import ByStrategy, Search, classes_to_s
 from closecall.core.pool.build import build
 from closecall.core.selection import Choice, Query, QueryStrategy, make_strategy
 from tests.fakes import FakeSource
+from tests.scale import scaled
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_a_search_that_is_given_up_goes_on_at_random(pool):
 def test_random_items_need_as_many_labels_as_theory_says(pool):
     """The mean over many searches is that of the negative hypergeometric distribution."""
     way = ByStrategy(make_strategy("random").fit(pool), 5)
-    found = search_positives(pool, way, [0] * 120, wanted=6, most=3)
+    found = search_positives(pool, way, [0] * scaled(quick=50, all=120), wanted=6, most=3)
     needed = np.array([search.labels_needed(6) for search in found])
     expected = found[0].labels_needed_at_random(6)
     low, high = stats.norm.interval(0.9999, needed.mean(), needed.std() / np.sqrt(len(needed)))

@@ -68,15 +68,13 @@ def test_average_precision_is_the_mean_over_all_orders_of_equal_codes(n_bits):
     found = retrieved(points, queries, near, classes, own).average_precision()
     distances = np.rint(cdist(queries, points, "hamming") * n_bits)
     rng, orders = np.random.default_rng(1), scaled(quick=60, all=200)
-    for query, value in enumerate(found):
+    assert (found[own < 0] == 0).all()
+    for query in np.flatnonzero(own >= 0)[: scaled(quick=5, all=N_QUERIES)]:
         alike = classes == own[query]
-        if own[query] < 0:
-            assert value == 0
-            continue
         by_hand = [
             average_precision_score(alike, -(distances[query] + 0.9 * rng.random(N))) for _ in range(orders)
         ]
-        assert value == pytest.approx(np.mean(by_hand), abs=4 * np.std(by_hand) / orders**0.5 + 1e-12)
+        assert found[query] == pytest.approx(np.mean(by_hand), abs=4 * np.std(by_hand) / orders**0.5 + 1e-12)
 
 
 @pytest.mark.parametrize("per_function", [2, 4, 8])

@@ -187,6 +187,8 @@ def test_all_labels_are_used_unless_fewer_are_asked_for(family):
     """However many there are: no limit that nobody set."""
     X, y = grouped(2600)
     small = {"n_anchors": 20, "n_steps": 2, "n_functions": 3}
+    if family is LearnedKernelHash:
+        small |= {"n_constrained": 40, "n_pairs": 100}
     known = int(np.count_nonzero(y >= 0))
     assert known > 2000
     default = family(**small).fit(X, y)

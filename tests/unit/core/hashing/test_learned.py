@@ -14,6 +14,7 @@ from closecall.core.learning.round import Labels
 from closecall.core.learning.round import learn as learn_svm
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool
+from tests.scale import thorough
 
 
 def unit_rows(n=120, d=7, seed=0):
@@ -107,8 +108,9 @@ def test_it_is_a_function_of_the_sample_and_the_seed():
     assert np.array_equal(restored.hash_hyperplane(plane).packed, one.hash_hyperplane(plane).packed)
 
 
-@pytest.mark.parametrize("n_directions", [None, 8])
-@pytest.mark.parametrize("n_functions", [16, 32])
+@pytest.mark.parametrize(
+    ("n_functions", "n_directions"), [(16, None), thorough(16, 8), thorough(32, None), (32, 8)]
+)
 def test_with_few_bits_it_finds_nearer_points_than_random_functions(n_functions, n_directions):
     """Of the points whose codes agree most with the hyperplane's, more are among the nearest."""
     X, cluster = clustered()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,10 +15,11 @@ from closecall.core.hashing.minhash import BITS, overlaps
 from closecall.core.search import SIMILARITY_STRUCTURES
 from closecall.core.selection import ArrayPool
 from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from tests.scale import scaled, thorough
 
 N_WORDS = 400
 ALPHA = 1e-3
-K = 20_000
+K = scaled(quick=8_000, all=20_000)
 
 
 def bags(n: int, seed: int = 0, *, most: int = 60) -> csr_array:
@@ -146,8 +149,17 @@ def test_a_zero_is_no_member():
         assert hasher.between(stored, plain) == 1
 
 
-@pytest.mark.parametrize("structure", ["scan", "tables", "orders", "table"])
-@pytest.mark.parametrize("bits", [1, 4, 16])
+OF_EACH_KIND = {("scan", 1), ("tables", 4), ("orders", 16), ("table", 1)}
+"""Every structure and every number of bits."""
+
+
+@pytest.mark.parametrize(
+    ("structure", "bits"),
+    [
+        pair if pair in OF_EACH_KIND else thorough(*pair)
+        for pair in product(["scan", "tables", "orders", "table"], [1, 4, 16])
+    ],
+)
 def test_near_sets_are_found_by_codes(structure, bits):
     """Nearly as by all overlaps, in a pool of a thousand."""
     pool = ArrayPool(bags(1000, most=30))

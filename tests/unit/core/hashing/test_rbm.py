@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from closecall.core.hashing.rbm import RBM, batches, bits, contrastive_divergence, pretrained
+from tests.scale import scaled
 from tests.yardsticks import free_energy, reconstructed
 
 N_VISIBLE, N_HIDDEN = 4, 3
@@ -130,7 +131,9 @@ def test_after_many_steps_the_gradient_is_the_exact_one(gaussian):
     """Contrastive divergence over a hundred steps of many chains, but for its standard error."""
     own, X = machine(gaussian), data(gaussian)
     rng = np.random.default_rng(1)
-    many = np.array([flat(contrastive_divergence(own, X, rng, 100)) for _ in range(600)])
+    many = np.array(
+        [flat(contrastive_divergence(own, X, rng, 100)) for _ in range(scaled(quick=200, all=600))]
+    )
     errors = np.abs(many.mean(axis=0) - flat(exact_gradient(own, X)))
     assert (errors < 4.5 * many.std(axis=0) / np.sqrt(len(many))).all()
     assert np.abs(flat(exact_gradient(own, X))).max() > 20 * errors.max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from closecall.core.mercer import PyramidMatch, pyramid
 from closecall.core.metric import ITML, Constraints
 from closecall.core.selection import ArrayPool
 from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from tests.scale import scaled, thorough
 
 ALPHA = 1e-3
 
@@ -51,16 +53,21 @@ def kernel(embedding: PyramidMatch, A: list[np.ndarray], B: list[np.ndarray]) ->
     return K / np.sqrt(np.outer(*own))
 
 
-@pytest.mark.parametrize("d", [1, 2, 5])
+PARAMS = [
+    {},
+    {"normalised": False},
+    {"n_shifts": 1},
+    {"n_shifts": 3},
+    {"side": 0.25, "n_levels": 4},
+    {"n_levels": 1},
+]
+
+
 @pytest.mark.parametrize(
-    "params",
+    ("params", "d"),
     [
-        {},
-        {"normalised": False},
-        {"n_shifts": 1},
-        {"n_shifts": 3},
-        {"side": 0.25, "n_levels": 4},
-        {"n_levels": 1},
+        (params, d) if d == 2 or params == {} else thorough(params, d)
+        for params, d in product(PARAMS, [1, 2, 5])
     ],
 )
 def test_the_inner_product_is_the_kernel(d, params, monkeypatch):
@@ -120,7 +127,7 @@ def test_shifts_pair_what_a_wall_divides():
 
 def test_collisions_follow_the_kernel():
     """Random hyperplanes over the embedding agree with probability 1 − arccos(K̃)/π."""
-    sets, k = [own for own in clouds(8) if len(own)], 20_000
+    sets, k = [own for own in clouds(8) if len(own)], scaled(quick=8_000, all=20_000)
     sets += [np.concatenate(sets)[::step] for step in (1, 2, 3, 7)]
     embedding = PyramidMatch()
     X = embedding.fit_transform(sets)
@@ -148,7 +155,7 @@ def scenes(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 def test_a_metric_learned_on_top_tells_groups_apart():
     """From sets to sparse rows, an implicit metric, codes that carry it, and k-nn: better than unlearned."""
-    (known, y), (asked, wanted) = scenes(600, 0), scenes(150, 1)
+    (known, y), (asked, wanted) = scenes(scaled(quick=300, all=600), 0), scenes(150, 1)
     embedding = PyramidMatch(n_levels=6)
     pool = ArrayPool(embedding.fit_transform(known))
     Q, some = embedding.transform(asked), pool.rows(np.arange(90))
@@ -160,7 +167,7 @@ def test_a_metric_learned_on_top_tells_groups_apart():
     }
     right = {}
     for name, family in families.items():
-        family.fit(pool.rows(np.arange(600)))
+        family.fit(pool.rows(np.arange(len(known))))
         exact = ExactSearch(nearness_of(pool, family))
         hashed = HashedSimilarity.built(pool, family, structure="tables", n_compared=60, n_candidates=50)
         for search in (exact, hashed):

@@ -19,6 +19,7 @@ from closecall.core.metric import (
     OnlineITML,
     RelativeConstraints,
 )
+from tests.scale import scaled
 
 N, D = 40, 6
 KINDS = ("pairs", "triples")
@@ -133,7 +134,7 @@ def test_hash_functions_follow(kind, sparse):
 @pytest.mark.parametrize("kind", KINDS)
 def test_updated_bits_agree_as_often_as_theory_says(kind):
     """With probability 1 − θ_A/π, where θ_A is the angle under the updated metric."""
-    X, n = rows(), 40_000
+    X, n = rows(), scaled(quick=10_000, all=40_000)
     learner = OnlineITML(gamma=5.0)
     hasher = MetricLSH(metric=ExplicitMetric(np.eye(D)), n_functions=n).fit(X)
     changes = learner.update(X, constraints(kind, X))

@@ -123,6 +123,7 @@ def beside(orders, bits, wanted):
 @pytest.mark.parametrize("name", PAPERS)
 def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
     """Row by row: the same candidates, and of these the nearest, up to ten."""
+    pool, planes = pool.prefix(scaled(quick=1500, all=N)), planes[: scaled(quick=4, all=N_PLANES)]
     word, params = PAPERS[name]
     megabytes = 1 if structure == "orders" else 8
     how = {"n_functions": 32, "n_candidates": 100, "structure": structure, "megabytes": megabytes}
@@ -130,9 +131,9 @@ def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
     values = bits_of(strategy.hasher_, appended(strategy, pool))
     rows = strategy.structure_.codes_by_row().unpacked().reshape(values.shape) == 1
     assert ((rows == (values >= 0)) | (np.abs(values) < 1e-4)).all()
-    X = pool.rows(np.arange(N)).astype(np.float64)
+    X = pool.rows(np.arange(len(pool))).astype(np.float64)
     empty = 0
-    for plane in planes[: scaled(quick=4, all=N_PLANES)]:
+    for plane in planes:
         of_plane = bits_of_plane(strategy.hasher_, plane)
         own = strategy.hasher_.hash_hyperplane(plane).unpacked().reshape(of_plane.shape) == 1
         assert ((own == (of_plane >= 0)) | (np.abs(of_plane) < 1e-4)).all()
@@ -148,7 +149,7 @@ def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
         assert found.scored == len(candidates)
         assert np.array_equal(found.ids, pool.ids[nearest])
         assert np.allclose(found.margins, np.sort(margins)[:n], atol=1e-6)
-    assert empty <= (0 if structure == "orders" else N_PLANES // 5)
+    assert empty <= (0 if structure == "orders" else len(planes) / 4)
 
 
 @pytest.mark.parametrize("structure", ["orders", "tables"])
@@ -160,6 +161,7 @@ def test_the_code_of_the_hyperplane_is_what_is_looked_up(pool, planes, monkeypat
         raise RuntimeError("asked for the hyperplane's bits")
 
     word, params = PAPERS[name]
+    pool = pool.prefix(1000)
     papers = make_strategy(word, structure=structure, n_functions=16, **params).fit(pool)
     weighted = make_strategy(f"{word}-weighted", n_functions=16).fit(pool)
     for kind in (HyperplaneHasher, HHash, EHHash, BHHash):
@@ -201,7 +203,7 @@ def test_tables_find_planted_rows_as_often_as_theory_says(word):
     """
     rng = np.random.default_rng(2)
     plane = Hyperplane(rng.standard_normal(D), 0.1)
-    n_far, trials = 400, scaled(quick=60, all=300)
+    n_far, trials = scaled(quick=(150, 60), all=(400, 300))
     far = planted(plane, (1 + EPSILON) * RADIUS, n_far, rng)
     angles = np.array([0.3, 1.0, 1.8]) * RADIUS
     found, scored, guarantee = np.zeros(3, dtype=int), [], None

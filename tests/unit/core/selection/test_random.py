@@ -7,9 +7,10 @@ from scipy import stats
 from closecall.core.errors import InputError
 from closecall.core.selection import make_strategy
 from tests.contract.kit import gaussian_pool, hyperplanes
+from tests.scale import scaled
 
 PLANE = hyperplanes(1)[0]
-DRAWS = 4000
+DRAWS = scaled(quick=1500, all=4000)
 ALPHA = 1e-4
 
 

@@ -20,6 +20,7 @@ from closecall.core.selection.margin.layout import read_only
 from closecall.core.selection.margin.quantizer import BLOCK
 from tests.contract.kit import gaussian_pool
 from tests.margin_kit import clustered_pool, features, near_exact, planes_of
+from tests.scale import scaled
 
 DIMENSIONS = [3, 64, 65, 200]
 NONE = np.empty(0, dtype=np.int64)
@@ -257,7 +258,7 @@ def test_beside_a_pool_the_nearest_was_brought_near_by_its_rest():
     """The first look deceives about just that row: by zσ it is left out too often, by zσ + κσ² it isn't."""
     index = near_exact(clustered_pool(3000, 200), 0.9)
     kept = []
-    for plane in planes_of(index.pool_, 200, "side"):
+    for plane in planes_of(index.pool_, scaled(quick=100, all=200), "side"):
         outlook = outlook_of(index, plane)
         distances = by_place(index, np.abs(plane.scores(features(index.pool_))))
         nearest = distances.argmin()

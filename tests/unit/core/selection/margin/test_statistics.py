@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.margin_kit import (
     shares_found,
     true_margins,
 )
+from tests.scale import scaled
 
 N, D, QUERIES = 3999, 200, 300
 BUDGETS = [1, 40, 400, 2000, 3998]
@@ -49,6 +51,7 @@ class Asked:
         self.pool = pool
         self.planes = {where: planes_of(pool, QUERIES, where) for where in WHERE}
         self.true = {where: true_margins(pool, planes) for where, planes in self.planes.items()}
+        self.near_exact = cache(partial(near_exact, pool))
 
     def some(self, n: int) -> list[tuple[Hyperplane, NDArray[np.float64]]]:
         """The first `n` of each kind, with the true distances."""
@@ -88,10 +91,10 @@ def at_least(share: float, n: int) -> float:
 @pytest.mark.parametrize("confidence", [CONFIDENCE, 0.999])
 def test_the_nearest_are_found_as_often_as_is_promised(asked, where, confidence):
     """Through the bulk of the pool, at its rim, and beside it; one item or several."""
-    index = near_exact(asked.pool, confidence)
+    index, queries = asked.near_exact(confidence), scaled(quick=150, all=QUERIES)
+    planes, true = asked.planes[where][:queries], asked.true[where][:queries]
     for n in (1, 5):
-        share = shares_found(index, asked.planes[where], asked.true[where], n)
-        assert share >= at_least(confidence, QUERIES)
+        assert shares_found(index, planes, true, n) >= at_least(confidence, queries)
 
 
 def test_rows_that_float32_cannot_tell_apart_are_all_kept():
