@@ -44,7 +44,7 @@ def texts(tmp_path_factory) -> Path:
         file = folder / "texts" / topic / f"{number}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         words = [f"{topic}{word}" for word in rng.integers(0, 30, 3)]
-        words += [f"word{word}" for word in rng.integers(0, 300, 30)]
+        words += [f"word{word}" for word in rng.integers(0, 100, 30)]
         file.write_text(f"Subject: {number}\nFrom: me\n\n" + " ".join(rng.permutation(words)))
     build(source_from(f"texts:{folder / 'texts'}"), folder / "pool")
     return folder / "pool"
