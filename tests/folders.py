@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +38,34 @@ def write_to_memory() -> None:
 def fresh_folder() -> Path:
     """A new folder."""
     return Path(tempfile.mkdtemp(dir=_parent()))
+
+
+_made: dict[str, Path] = {}
+
+
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """What `make` writes to the path that it is given, which nobody may change afterwards.
+
+    Workers of a run that keep their files in memory share it: the first one makes it, others wait.
+    """
+    if name not in _made:
+        _made[name] = _made_here_or_elsewhere(name, make)
+    return _made[name]
+
+
+def _made_here_or_elsewhere(name: str, make: Callable[[Path], None]) -> Path:
+    own, common = fresh_folder() / name, Path(tempfile.gettempdir())
+    if "PYTEST_XDIST_WORKER" not in os.environ or not common.name.startswith(PREFIX):
+        make(own)
+        return own
+    import fcntl  # there is one where files are kept in memory
+
+    with (common / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (common / name).exists():
+            make(own)
+            own.rename(common / name)
+    return common / name
 
 
 def remove_folders() -> None:

@@ -24,6 +24,8 @@ from uuid import uuid4
 
 import psycopg
 
+from tests.folders import made_once
+
 NOT_RUN = "no PostgreSQL can be had here: storage tests did NOT run on PostgreSQL"
 
 
@@ -62,7 +64,12 @@ class Server:
         return f"{self.address}&schema=test-{uuid4().hex}"
 
     def create(self) -> None:
-        """Make its files."""
+        """Make its files: a copy of those that the first server of the run was given."""
+        data, made = self.folder / "data", made_once("postgresql", self._make)
+        if not data.exists():
+            _copy(made, data)
+
+    def _make(self, path: Path) -> None:
         words = ["--auth=trust", "--username=closecall", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         subprocess.run(
             [self.programs / "initdb", "--pgdata", self.folder / "data", *words],
@@ -71,6 +78,7 @@ class Server:
             cwd=self.folder,
             **_ordinary_user(),
         )
+        _copy(self.folder / "data", path)
 
     def start(self) -> None:
         """Let it answer, after a crash too."""
@@ -110,6 +118,11 @@ class Server:
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
             self.process = None
+
+
+def _copy(folder: Path, path: Path) -> None:
+    """With its owners, whom PostgreSQL looks at."""
+    subprocess.run(["cp", "-a", folder, path], check=True)
 
 
 @contextmanager

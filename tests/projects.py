@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,14 @@ from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.storage import SelectionRecord
-from tests.folders import fresh_folder
+from tests.folders import made_once
 
 N_ITEMS = 600
 
 
-@cache
 def digits_pool(n_items: int = N_ITEMS) -> Path:
     """A finished pool of a few hundred digits; do not change it."""
-    path = fresh_folder() / "pool"
-    build(source_from(f"digits:{n_items}"), path)
-    return path
+    return made_once(f"pool-{n_items}", lambda path: build(source_from(f"digits:{n_items}"), path))
 
 
 @contextmanager

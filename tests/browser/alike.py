@@ -41,9 +41,9 @@ class Alike:
     def tile(self, place: int) -> Locator:
         return self.page.locator(".tile").nth(place)
 
-    def figure(self, name: str) -> str:
-        """A value in the margin."""
-        return self.page.locator(".rows > div", has_text=name).locator(".value").inner_text()
+    def figure(self, name: str) -> Locator:
+        """A value in the margin; some are computed when the items are there already, so it is waited for."""
+        return self.page.locator(".rows > div", has_text=name).locator(".value")
 
     def wait(self) -> None:
         """Until items may be answered, everything is saved, and nothing is being prepared."""

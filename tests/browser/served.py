@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -25,15 +26,35 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def make_demo(data: Path, items: int) -> None:
-    """Make the project that ``closecall demo`` serves in this process, which costs less than a server."""
+def make_demo(data: Path, like: Server) -> None:
+    """Make the project that ``closecall demo`` serves in this process, which costs less than a server.
+
+    Its pool is a copy of another server's: to draw all digits again would cost more than all the rest.
+    """
+    import pytest
+
+    from closecall.app.projects.pool_builder import Builder
     from closecall.app.sessions.workspace import Workspace
 
-    with Workspace(data) as workspace:
-        project = workspace.project(workspace.demo(items))
-        while project.pool is None or not project.pool.complete:
-            assert project.problem() is None
-            time.sleep(0.05)
+    def copy(builder: Builder) -> None:
+        shutil.copytree(like.pool, builder._pool)
+
+    with pytest.MonkeyPatch.context() as patch, Workspace(data) as workspace:
+        patch.setattr(Builder, "start", copy)
+        project = workspace.project(workspace.demo(like.items))
+        assert project.problem() is None
+        assert project.pool is not None
+        assert project.pool.complete
+
+
+def move_beside(folder: Path, key: str, server: Server) -> Server:
+    """Let a server have this project, which nobody has open, as well; returns it with the project's key."""
+
+    class Beside(Server): ...
+
+    folder.rename(server.data / key)
+    Beside.key = key
+    return Beside(server.data, items=server.items, port=server.port)
 
 
 @dataclass

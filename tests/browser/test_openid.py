@@ -34,18 +34,20 @@ def provider() -> Iterator[tuple[Provider, int]]:
 
 
 @pytest.fixture(scope="module")
-def team(provider: tuple[Provider, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def team(
+    provider: tuple[Provider, int], server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """A folder of projects, with one."""
     folder = tmp_path_factory.mktemp("openid")
-    make_demo(folder / "projects", 500)
+    make_demo(folder / "projects", server)
     (folder / ".streamlit").mkdir()
     (folder / ".streamlit" / "secrets.toml").write_text(provider[0].secrets_toml(), "utf-8")
-    server = TeamServer(folder / "projects", items=500, port=provider[1])
+    made = TeamServer(folder / "projects", items=server.items, port=provider[1])
     with pytest.MonkeyPatch.context() as then:
         then.setenv("HOME", str(folder))
-        server.start()
-    yield server
-    server.stop()
+        made.start()
+    yield made
+    made.stop()
 
 
 @pytest.fixture

@@ -32,28 +32,28 @@ class TeamServer(Server):
 
 
 @pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def team(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A project that Ada owns."""
     folder = tmp_path_factory.mktemp("team") / "projects"
-    make_demo(folder, 500)
-    server = TeamServer(folder, items=500, port=free_port())
-    server.start()
-    yield server
-    server.stop()
+    make_demo(folder, server)
+    made = TeamServer(folder, items=server.items, port=free_port())
+    made.start()
+    yield made
+    made.stop()
 
 
 @pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Server]:
+def closed(server: Server, tmp_path: Path) -> Iterator[Server]:
     """Such a project where secrets name a provider that nobody has signed in at."""
     (tmp_path / ".streamlit").mkdir()
     (tmp_path / ".streamlit" / "secrets.toml").write_text(PROVIDER, "utf-8")
-    make_demo(tmp_path / "projects", 500)
-    server = TeamServer(tmp_path / "projects", items=500, port=free_port())
+    make_demo(tmp_path / "projects", server)
+    made = TeamServer(tmp_path / "projects", items=server.items, port=free_port())
     with pytest.MonkeyPatch.context() as then:
         then.setenv("HOME", str(tmp_path))
-        server.start()
-    yield server
-    server.stop()
+        made.start()
+    yield made
+    made.stop()
 
 
 @pytest.fixture

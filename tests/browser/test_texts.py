@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
+from closecall.app.projects.config import ProjectFile
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
-from tests.browser.served import Server, free_port
+from tests.browser.served import Server, move_beside
 from tests.browser.test_accessibility import SCREENS, grave_findings
 from tests.scale import thorough
 
 LINE = "the honey of the hive is gathered in the meadow by many bees"
 
 
-class Texts(Server):
-    """``closecall serve`` over a project of texts."""
-
-    key = "texts"
-
-    def command(self) -> list[str]:
-        return ["serve", str(self.data), "--port", str(self.port), "--headless"]
-
-    def is_ready(self) -> bool:
-        return self.answers_health()
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A project of texts on the server of all tests."""
     root = tmp_path_factory.mktemp("texts")
     rng = np.random.default_rng(0)
     for number in range(200):
@@ -49,10 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     build(source_from(f"texts:{root / 'texts'}"), root / "pool")
     with Workspace(root / "projects") as workspace:
         workspace.create(NewProject(str(root / "pool"), "Is it about bees?"), key="texts")
-    made = Texts(root / "projects", items=200, port=free_port())
-    made.start()
-    yield made
-    made.stop()
+    return move_beside(root / "projects" / "texts", "texts", server)
 
 
 @pytest.fixture
@@ -172,8 +158,8 @@ def answer(view: Alike, word: str, n: int) -> None:
 
 def side_by_side(server: Server, view: Alike) -> None:
     """Label some of both, unless another test did, and see both metrics."""
-    by_metric = view.page.locator(".metrics li:visible")
-    pool = Pool.open(server.data.parent / "pool")
+    by_metric, folder = view.page.locator(".metrics li:visible"), server.data / server.key
+    pool = Pool.open(folder / ProjectFile.read(folder).pool)
     ant, bee = (int(pool.ids[pool.truth(pool.ids) == place][0]) for place in (0, 1))
     for item, word in ((bee, "yes"), (ant, "no")) if by_metric.count() < 2 else ():
         is_like(server, view, item)

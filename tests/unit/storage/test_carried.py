@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -39,16 +40,22 @@ def upload(image: bytes, feature: bytes = FEATURE) -> Upload:
     return Upload(digest_of(image), image, feature)
 
 
-@pytest.fixture
-def searched(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def searched_once(tmp_path_factory) -> Path:
     """A project in which two uploads were looked for, and what was found answered."""
-    with open_workspace(tmp_path / "here") as workspace:
+    with open_workspace(tmp_path_factory.mktemp("searched")) as workspace:
         project = new_project(workspace)
         similar = project.similar_to(project.session())
         for name in ("7", "2"):
             similar.upload(sent(png(project, of_class(project, name)[0])))
             submit(similar, truly(similar, card_of(similar), 3))
-        return project.folder
+    return project.folder
+
+
+@pytest.fixture
+def searched(searched_once, tmp_path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(searched_once, tmp_path / "here" / searched_once.name)
 
 
 @pytest.fixture
@@ -58,12 +65,19 @@ def elsewhere(tmp_path) -> Path:
         return new_project(workspace).folder
 
 
-@pytest.fixture
-def copy(searched, tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def copied_once(searched_once, tmp_path_factory) -> Path:
     """The backup of the project that searched."""
-    said = run("backup", searched, tmp_path / "labels.backup")
+    made = tmp_path_factory.mktemp("backup") / "labels.backup"
+    said = run("backup", searched_once, made)
     assert said.output.splitlines()[1:] == ["Uploaded images that go with them: 2"]
-    return tmp_path / "labels.backup"
+    return made
+
+
+@pytest.fixture
+def copy(copied_once, tmp_path) -> Path:
+    """A copy of it, which may be damaged."""
+    return Path(shutil.copy(copied_once, tmp_path))
 
 
 def kept(project: Path) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ import pytest
 
 from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
 from closecall.storage.place import Where
+from tests.scale import scaled
 from tests.storage_kit import (
     ENGINES,
     Annotator,
@@ -69,7 +70,7 @@ def test_a_copy_of_a_live_database_is_one_instant_of_it(labels: Path | str, tmp_
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            for number in range(5):
+            for number in range(scaled(quick=3, all=5)):
                 before = stored[0]
                 copy = backup(labels, tmp_path / f"copy{number}")
                 after = stored[0] + 1

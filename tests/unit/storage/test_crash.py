@@ -122,7 +122,7 @@ def test_writers_at_the_same_time_take_turns(where: Path | str) -> None:
     """Two processes with two threads each: all their batches are stored once and whole, and a reader that
     follows the log meanwhile never misses a row.
     """
-    batches = 25
+    batches = scaled(quick=15, all=25)
     with Database.open(where, create=True) as database:
         concept = make_concept(database)
         people = [sit_down(database, concept, name) for name in ("Ada", "Bob")]

@@ -55,9 +55,10 @@ def test_without_answers_there_is_nothing_to_tell(session):
 
 
 def test_milestones_come_with_a_quarter_more_labels(session):
-    label(session, 130)
+    label(session, 80)
     reached = [one["labels"] for one in settled(session)["milestones"]]
     assert reached[0] == LEAST_GROWTH
+    assert len(reached) >= 3
     for before, after in pairwise(reached):
         assert is_checkpoint(before, after)
         assert not is_checkpoint(before, after - 1)
@@ -104,12 +105,12 @@ def test_after_a_restart_the_same_is_told(tmp_path):
         project = new_project(workspace)
         session = project.session()
         session.set_audit_share(0.3)
-        label(session, 120)
+        label(session, 90)
         before, folder = settled(session), project.folder
     with open_workspace(tmp_path) as workspace:
         after = settled(workspace.project(folder.name).session())
     assert after == before
-    assert len(before["milestones"]) >= 3
+    assert len(before["milestones"]) >= 2
 
 
 @pytest.mark.thorough
@@ -126,7 +127,7 @@ def test_where_predictions_are_stable_the_card_says_that_one_may_stop(session):
 
 def test_the_audit_is_judged_by_its_answers(workspace):
     """Precision, recall and prevalence hold the truth, and an audit of every item tells it exactly."""
-    session = begun(new_project(workspace, n_items=200))
+    session = begun(new_project(workspace, n_items=110))
     label(session, 30)
     session.set_audit_share(1.0)
     assert settled(session)["audit"]["judged"] is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from closecall.app.engine.audit import frame_seed
 from closecall.app.engine.training import AUDIT, PASSED, excluded_items
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.errors import InputError
+from closecall.storage import SelectionRecord
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.app.verification.test_verify import tamper
 
@@ -68,39 +71,46 @@ def verify(folder) -> dict:
     return found
 
 
+@pytest.fixture(scope="module")
+def half_audited(tmp_path_factory):
+    """A project with a hundred answers, of which the audit asked for every other; no test changes it."""
+    with pytest.MonkeyPatch.context() as patch, open_workspace(tmp_path_factory.mktemp("half")) as workspace:
+        patch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
+        project = new_project(workspace)
+        session = begun(project)
+        session.set_audit_share(0.5)
+        label(session, 100)
+        yield project
+
+
 def test_nothing_is_audited_unless_asked_for(project, session):
     label(session, 20)
     assert not drawn(project)
     assert not len(session.concept.standing().audited)
 
 
-def test_the_share_asked_for_is_audited_and_trains_nothing(project, session):
+def test_the_share_asked_for_is_audited_and_trains_nothing(half_audited):
     """Audited answers are stored as such; labels, hyperplane and counts of labels leave them out."""
-    session.set_audit_share(0.5)
-    label(session, 60)
-    answers = list(project.log.answers_after(1))
+    answers = list(half_audited.log.answers_after(1))
     audited = [a for a in answers if a.purpose == "audit"]
-    selections = {record.id: record for record in project.log.selections(1)}
-    assert 15 <= len(audited) <= 45
+    selections = {record.id: record for record in half_audited.log.selections(1)}
+    assert 30 <= len(audited) <= 70
     assert {selections[a.selection_id].why for a in audited} == {"audit"}
-    standing = session.concept.standing()
+    standing = half_audited.live_concept(1).standing()
     assert set(standing.audited) == {a.item for a in audited}
     assert not np.intersect1d(standing.labels.items, standing.audited).size
     assert len(standing.labels) + len(audited) == len(answers)
 
 
-def test_no_item_comes_twice(project, session):
+def test_no_item_comes_twice(half_audited):
     """Neither from the audit what was selected, nor the other way round."""
-    session.set_audit_share(0.4)
-    label(session, 100)
-    items = [a.item for a in project.log.answers_after(1)]
-    assert len(set(items)) == len(items)
+    items = [a.item for a in half_audited.log.answers_after(1)]
+    assert len(set(items)) == len(items) >= 100
 
 
-def test_each_draw_tells_its_probability_and_frame(project, session):
-    session.set_audit_share(0.5)
-    label(session, 40)
-    for record in drawn(project):
+def test_each_draw_tells_its_probability_and_frame(half_audited):
+    assert drawn(half_audited)
+    for record in drawn(half_audited):
         frame = record.parameters[AUDIT]
         assert record.strategy == AUDIT
         assert 0 < record.probability < 1
@@ -111,11 +121,9 @@ def test_each_draw_tells_its_probability_and_frame(project, session):
         assert record.hyperplane_digest is not None
 
 
-def test_frames_follow_the_labels(project, session):
+def test_frames_follow_the_labels(half_audited):
     """A quarter more labels, and draws come from strata by a newer classifier."""
-    session.set_audit_share(0.3)
-    label(session, 100)
-    frames = [record.parameters[AUDIT]["through"] for record in drawn(project)]
+    frames = [record.parameters[AUDIT]["through"] for record in drawn(half_audited)]
     assert len(set(frames)) >= 3
     assert frames == sorted(frames)
 
@@ -173,19 +181,39 @@ def test_undone_corrected_and_answered_again_it_stays_the_audits(project, sessio
     assert item not in session.concept.standing().labels.items
 
 
-def test_selections_pass_over_audited_items_and_say_so(workspace):
+@dataclass(frozen=True)
+class Audited:
+    """A closed project, and what was known when it was open."""
+
+    folder: Path
+    session: str
+    selections: list[SelectionRecord]
+    items: set[int]
+    passed: tuple[int, ...]
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory) -> Audited:
+    """A project many of whose items were audited; whoever changes something changes a copy of it."""
+    with open_workspace(tmp_path_factory.mktemp("audited")) as workspace:
+        project = new_project(workspace, n_items=FEW)
+        session = begun(project)
+        session.set_audit_share(0.7)
+        label(session, FEW // 2)
+        items, passed = session.concept.standing().audited, session.concept.audit.passed()
+        assert passed
+        selections = list(project.log.selections(1))
+    return Audited(project.folder, session.id, selections, set(items.tolist()), passed)
+
+
+def test_selections_pass_over_audited_items_and_say_so(audited):
     """Where a strategy comes to an audited item it takes the next one, and the record names the first."""
-    project = new_project(workspace, n_items=FEW)
-    session = begun(project)
-    session.set_audit_share(0.7)
-    label(session, FEW // 2)
-    selected = [record for record in project.log.selections(1) if record.why == "strategy"]
-    audited = set(session.concept.standing().audited.tolist())
+    selected = [record for record in audited.selections if record.why == "strategy"]
     passed = selected[-1].parameters[PASSED]
     assert passed
-    assert set(passed) <= audited
-    assert not audited & {record.item for record in selected}
-    assert session.concept.audit.passed() == tuple(passed)
+    assert set(passed) <= audited.items
+    assert not audited.items & {record.item for record in selected}
+    assert audited.passed == tuple(passed)
 
 
 def test_what_was_passed_over_stays_so_though_it_was_skipped(session):
@@ -197,46 +225,28 @@ def test_what_was_passed_over_stays_so_though_it_was_skipped(session):
         assert excluded_items(standing, (), include_skipped=True, passed=passed).tolist() == excluded
 
 
-def test_what_was_passed_over_is_known_after_a_restart(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        project = new_project(workspace, n_items=FEW)
-        session = project.session()
-        session.set_audit_share(0.7)
-        label(session, FEW // 2)
-        folder, passed = project.folder, session.concept.audit.passed()
-    assert passed
-    with open_workspace(tmp_path) as workspace:
-        session = workspace.project(folder.name).session()
+def test_what_was_passed_over_is_known_after_a_restart(audited, tmp_path):
+    shutil.copytree(audited.folder.parent, tmp_path / "again")
+    with open_workspace(tmp_path / "again") as workspace:
+        session = workspace.project(audited.folder.name).session(audited.session)
         assert session.audit_share == 0.7
-        assert session.concept.audit.passed() == passed
+        assert session.concept.audit.passed() == audited.passed
 
 
 def test_a_log_with_audits_holds(project, session):
     """Every draw and its probability are found again, and so is what passed over audited items."""
     session.set_audit_share(0.5)
-    label(session, 80)
+    label(session, 40)
     card = label_to_an_audit(session)
     given = answer(card, "yes")
     submit(session, [given])
     card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
     submit(session, [answer(card, "skip")])
-    label(session, 20)
+    label(session, 10)
     found = verify(project.folder)
     assert found["problems"] == []
     assert found["choices"] >= found["answers"] - 1
     assert AUDIT not in found["ranks"]
-
-
-@pytest.fixture(scope="module")
-def audited_folder(tmp_path_factory):
-    """A project many of whose items were audited; each test changes a copy of it."""
-    with open_workspace(tmp_path_factory.mktemp("audited")) as workspace:
-        project = new_project(workspace, n_items=FEW)
-        session = begun(project)
-        session.set_audit_share(0.7)
-        label(session, FEW // 2)
-        assert session.concept.audit.passed()
-    return project.folder
 
 
 @pytest.mark.parametrize(
@@ -253,9 +263,8 @@ def audited_folder(tmp_path_factory):
         ("UPDATE answers SET purpose = 'train' WHERE purpose = 'audit'", "the labels give hyperplane"),
     ],
 )
-def test_a_log_whose_audit_was_tampered_with_does_not(audited_folder, tmp_path, statement, complaint):
-    folder = audited_folder.with_name(tmp_path.name)
-    shutil.copytree(audited_folder, folder)
+def test_a_log_whose_audit_was_tampered_with_does_not(audited, tmp_path, statement, complaint):
+    folder = shutil.copytree(audited.folder, audited.folder.with_name(tmp_path.name))
     tamper(folder, statement)
     assert any(complaint in problem for problem in verify(folder)["problems"])
 
@@ -273,7 +282,7 @@ def test_what_is_no_share_is_refused(session):
 
 def test_an_audit_of_everything_ends_with_the_pool(workspace):
     """Where nothing is left to draw, or to select, the card says so."""
-    session = begun(new_project(workspace, n_items=FEW))
+    session = begun(new_project(workspace, n_items=FEW // 2))
     session.set_audit_share(1.0)
     card = label(session, card_of(session)["notes"]["counts"]["left"])
     assert card["item"] is None

@@ -19,7 +19,7 @@ from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 from tests.scale import scaled
 
-ROUNDS = scaled(quick=8, all=15)
+ROUNDS = scaled(quick=6, all=15)
 
 
 class Clock:
@@ -45,7 +45,7 @@ def leases(clock) -> Leases:
 @pytest.fixture
 def project(tmp_path) -> OpenProject:
     with open_workspace(tmp_path) as workspace:
-        yield new_project(workspace)
+        yield new_project(workspace, n_items=110)
 
 
 def at(project: OpenProject, clock: Clock) -> None:

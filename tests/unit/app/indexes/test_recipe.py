@@ -25,6 +25,7 @@ from closecall.core.sources import source_from
 from closecall.storage import Labels
 from tests.fakes import FakeSource
 from tests.families import learning_little
+from tests.projects import digits_pool
 from tests.scale import thorough
 
 N = 500
@@ -193,11 +194,8 @@ def test_every_structure_has_a_name():
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory) -> dict[bool, Pool]:
     """Dense and sparse rows."""
-    folder = tmp_path_factory.mktemp("recipes")
-    return {
-        False: build(source_from(f"digits:{N}"), folder / "dense"),
-        True: build(source_from(f"sets:digits:{N}"), folder / "sparse"),
-    }
+    sparse = build(source_from(f"sets:digits:{N}"), tmp_path_factory.mktemp("recipes") / "sparse")
+    return {False: Pool.open(digits_pool()), True: sparse}
 
 
 def cases():

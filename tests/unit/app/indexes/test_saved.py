@@ -31,11 +31,20 @@ from closecall.storage import Labels
 from tests.fakes import FakeSource
 from tests.families import learning_little
 from tests.projects import answer, new_project, open_workspace, truth_word
-from tests.scale import scaled
+from tests.scale import scaled, thorough
 from tests.similar import settled
 
 STRUCTURES = ("scan", "tables", "orders")
 KILLS = scaled(quick=2, all=6, long=50)
+
+
+def each_once(kinds, names):
+    """All pairs; of these a quick run tries some in which every kind and every name is."""
+    return [
+        (kind, name) if place % len(kinds) == number else thorough(kind, name)
+        for number, kind in enumerate(kinds)
+        for place, name in enumerate(names)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -157,8 +166,7 @@ def is_mapped(made):
     return isinstance(search.structure.codes_.packed, np.memmap)
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.parametrize("kind", ["plain", "taught", "metric"])
+@pytest.mark.parametrize(("kind", "name"), each_once(("plain", "taught", "metric"), STRUCTURES))
 def test_what_is_loaded_finds_what_was_built(pool, tmp_path, monkeypatch, work, kind, name):
     """To the last digit, and nothing is fitted, hashed or sorted for it; as if nothing had been saved."""
     monkeypatch.setattr(hashed, "LEAST_COMPARED", 100)
@@ -278,8 +286,7 @@ def test_quick_ones_and_those_of_unfinished_pools_are_not_saved(pool, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("source", ["memory", "disk"])
-@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.parametrize(("source", "name"), each_once(("memory", "disk"), STRUCTURES))
 def test_codes_are_extended_when_the_pool_grows(tmp_path, work, source, name):
     """Only rows of blocks that were not whole are hashed; all as if the pool had always had its size."""
     folder = tmp_path / "indexes"

@@ -66,8 +66,8 @@ def test_a_builder_runs_no_code_of_the_user(
     else:
         monkeypatch.setenv("PYTHONPATH", python_path)
     (tmp_path / "project").mkdir()
-    finished(Builder(tmp_path / "project" / "pool", "digits:200", hostile))
-    assert len(Pool.open(tmp_path / "project" / "pool").ids) > 100
+    finished(Builder(tmp_path / "project" / "pool", "digits:60", hostile))
+    assert len(Pool.open(tmp_path / "project" / "pool").ids) > 30
     assert ran(hostile) == []
 
 
@@ -145,4 +145,4 @@ def test_a_pool_is_built_where_the_working_folder_is_gone(
         project = workspace.project(workspace.create(NewProject(str(pool), "Is this a 7?")))
         assert project.problem() is None
     (tmp_path / "other").mkdir()
-    finished(Builder(tmp_path / "other" / "pool", "digits:200", gone))
+    finished(Builder(tmp_path / "other" / "pool", "digits:60", gone))

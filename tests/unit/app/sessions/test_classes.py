@@ -503,8 +503,11 @@ def test_what_belongs_to_an_audit_does_not_train_its_concept(classes, project):
     assert verify_project(project.folder) == 0
 
 
-def test_a_spent_pool_is_told(classes, project):
+def test_a_spent_pool_is_told(workspace):
     """Where nothing follows a press, nothing is sent for it."""
+    project = with_classes(new_project(workspace, n_items=110))
+    wait_for_index(project, "margin-index")
+    classes = project.classes(project.session())
     card = begin(classes)
     rest = [int(item) for item in project.pool.ids if said(project, int(item))[0] is None]
     rest.remove(card["item"]["id"])

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import threading
 import weakref
+from collections.abc import Iterator
 from datetime import UTC
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,16 +21,29 @@ from closecall.storage import AnswerRecord, StorageError, new_id
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word
 
 
+@pytest.fixture(scope="module")
+def labeled_once(tmp_path_factory) -> tuple[Path, str]:
+    """A project with thirty answers of Ada's, and her session."""
+    with open_workspace(tmp_path_factory.mktemp("review")) as workspace:
+        project = new_project(workspace)
+        session = project.session(annotator="ada")
+        label(session, 30)
+    return project.folder, session.id
+
+
 @pytest.fixture
-def project(tmp_path):
+def project(labeled_once, tmp_path) -> Iterator[OpenProject]:
+    """A copy of it."""
+    folder, _ = labeled_once
+    shutil.copytree(folder, tmp_path / folder.name)
     with open_workspace(tmp_path) as workspace:
-        yield new_project(workspace)
+        yield workspace.project(folder.name)
 
 
 @pytest.fixture
-def session(project: OpenProject) -> LabelingSession:
-    made = project.session(annotator="ada")
-    label(made, 30)
+def session(labeled_once, project: OpenProject) -> LabelingSession:
+    made = project.session(labeled_once[1])
+    card_of(made)
     return made
 
 
@@ -284,14 +300,16 @@ def test_a_disk_that_is_full_is_told_and_nothing_is_acknowledged(project, sessio
     assert stands(page(review, view="no")["rows"][0])[1] == "no"
 
 
-def test_before_there_is_a_model_nothing_is_doubted(project):
+def test_before_there_is_a_model_nothing_is_doubted(tmp_path):
     """Answers are listed, without scores."""
-    session = project.session(annotator="ada")
-    submit(session, [answer(card_of(session), "no")])
-    review = Review(session)
-    shown = page(review)
-    assert (shown["listed"], shown["views"]["doubted"], shown["notes"]["doubted"]) == (0, 0, None)
-    assert [row["score"] for row in page(review, view="all")["rows"]] == [None]
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session(annotator="ada")
+        submit(session, [answer(card_of(session), "no")])
+        review = Review(session)
+        shown = page(review)
+        assert (shown["listed"], shown["views"]["doubted"], shown["notes"]["doubted"]) == (0, 0, None)
+        assert [row["score"] for row in page(review, view="all")["rows"]] == [None]
 
 
 def audited(session: LabelingSession, word: str, item: int) -> AnswerRecord:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from datetime import UTC
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,26 +29,34 @@ from closecall.core.selection import STRATEGIES
 from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity
 from closecall.core.sources import source_from
 from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index
+from tests.scale import scaled
 from tests.similar import settled
 
 N_TEXTS = 240
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch) -> OpenProject:
-    """Texts about ants and bees."""
-    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> Path:
+    """The pool of texts about ants and bees, which lie in a folder beside it."""
+    folder, rng = tmp_path_factory.mktemp("texts"), np.random.default_rng(0)
     for number in range(N_TEXTS):
         topic = ("ant", "bee")[number % 2]
-        file = tmp_path / "texts" / topic / f"{number}.txt"
+        file = folder / "texts" / topic / f"{number}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         words = [f"{topic}{word}" for word in rng.integers(0, 30, 3)]
-        words += [f"word{word}" for word in rng.integers(0, 300, 30)]
+        words += [f"word{word}" for word in rng.integers(0, 100, 30)]
         file.write_text(f"Subject: {number}\nFrom: me\n\n" + " ".join(rng.permutation(words)))
-    build(source_from(f"texts:{tmp_path / 'texts'}"), tmp_path / "pool")
+    build(source_from(f"texts:{folder / 'texts'}"), folder / "pool")
+    return folder / "pool"
+
+
+@pytest.fixture
+def project(texts, tmp_path, monkeypatch) -> OpenProject:
+    """A project of its own on a copy of that pool."""
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    pool = shutil.copytree(texts, tmp_path / "pool")
     with open_workspace(tmp_path / "projects") as workspace:
-        yield workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is it about a bee?")))
+        yield workspace.project(workspace.create(NewProject(str(pool), "Is it about a bee?")))
 
 
 def label(session, n: int) -> None:
@@ -64,9 +74,10 @@ def test_a_session_of_texts_is_labeled_with_every_strategy_and_verified(project)
     for strategy in STRATEGIES:
         wait_for_index(project, strategy)
         session.set_strategy(strategy)
-        label(session, 4)
+        label(session, scaled(quick=2, all=4))
     session.set_audit_share(0.5)
-    label(session, 12)
+    label(session, scaled(quick=8, all=12))
+    assert session.concept.standing().audited.size
     result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.output)
@@ -196,15 +207,19 @@ def test_texts_are_found_with_how_they_open_and_all_that_is_read(project):
     )
 
 
-def test_a_text_that_is_gone_cannot_be_shown(project, tmp_path):
+def test_a_text_that_is_gone_cannot_be_shown(project, texts):
     """Its place stays, and it may still be answered."""
     similar = project.similar_to(project.session())
     similar.look_for(Like(item=int(project.pool.ids[3])))
     name = card_of(similar)["cells"][0]["alt"]
     project.pictures.text.cache_clear()
     project.pictures.opening.cache_clear()
-    (tmp_path / "texts" / name).unlink()
-    cell = card_of(similar)["cells"][0]
+    file = texts.parent / "texts" / name
+    file.rename(texts.parent / "gone")
+    try:
+        cell = card_of(similar)["cells"][0]
+    finally:
+        (texts.parent / "gone").rename(file)  # for the other tests
     assert (cell["alt"], cell["src"]) == (name, "")
     assert "opening" not in cell
     assert cell["selection"]

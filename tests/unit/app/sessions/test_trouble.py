@@ -251,7 +251,7 @@ with Workspace(projects, database=address or None) as workspace:
                     while True:
                         file.write(bytes(4096))
                 except OSError:
-                    file.truncate(max(0, filler.stat().st_size - 65536))
+                    file.truncate(max(0, filler.stat().st_size - 16384))
             one = answer(card, "yes" if number % 2 else "no", session=session.id)
             given.append(one["id"])
             card = take(project, session, [one], person)
@@ -290,18 +290,15 @@ def test_a_full_disk(engine: str) -> None:
 
 
 def _found_on_a_full_disk(engine: str, folder: Path) -> dict[str, Any]:
-    """What `_label_until_full` says, with a disk of 8 MB at the folder's `small`."""
+    """What `FULL` says, with a disk of 8 MB at the folder's `small`."""
     script = 'mount -t tmpfs -o size=8m,mode=777 none "$1" && shift && exec "$@"'
-    arguments = [
-        sys.executable,
-        "-m",
-        "tests.unit.app.sessions.test_trouble",
-        engine,
-        str(folder),
-        str(digits_pool()),
-    ]
+    small, pool = folder / "small", str(digits_pool())
+    arguments = {
+        "sqlite": _fill(small / "projects", small, pool, ""),
+        "postgresql": [sys.executable, "-m", "tests.unit.app.sessions.test_trouble", str(folder), pool],
+    }[engine]
     ran = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", str(folder / "small"), *arguments],
+        ["unshare", "-m", "sh", "-c", script, "sh", str(small), *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -321,17 +318,14 @@ def _may_mount(folder: Path) -> bool:
     )
 
 
-def _label_until_full(engine: str, folder: Path, pool: str) -> None:
-    """In a mount namespace of its own, where `small` is a disk of 8 MB."""
+def _fill(projects: Path, small: Path, pool: str, address: str) -> list[str]:
+    """The command that labels until `small` is full."""
+    return [sys.executable, "-c", FULL, str(projects), str(small / "ballast"), pool, address]
+
+
+def _label_in_tables(folder: Path, pool: str) -> None:
+    """In a mount namespace of its own, where `small` is a disk of 8 MB: a server has its tables there."""
     small = folder / "small"
-
-    def run(projects: Path, address: str) -> None:
-        command = [sys.executable, "-c", FULL, str(projects), str(small / "ballast"), pool, address]
-        subprocess.run(command, check=True)
-
-    if engine == "sqlite":
-        run(small / "projects", "")
-        return
     with postgres.running() as server:
         tables = small / "tables"
         tables.mkdir()
@@ -342,8 +336,9 @@ def _label_until_full(engine: str, folder: Path, pool: str) -> None:
         with psycopg.connect(server.address, autocommit=True) as connection:
             connection.execute(f"CREATE TABLESPACE small LOCATION '{tables}'")
             connection.execute("ALTER ROLE closecall SET default_tablespace = small")
-        run(folder / "projects", with_schema(server.address, "full"))
+        address = with_schema(server.address, "full")
+        subprocess.run(_fill(folder / "projects", small, pool, address), check=True)
 
 
 if __name__ == "__main__":
-    _label_until_full(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    _label_in_tables(Path(sys.argv[1]), sys.argv[2])

@@ -148,7 +148,7 @@ def test_codes_by_class_need_answers_of_both_kinds(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         similar = project.similar_to(project.session())
-        similar.set_recipe(Recipe("scan", "boosted", form="by class"))
+        similar.set_recipe(Recipe("scan", "boosted", form="by class", functions=8))
         similar.look_for(Like(item=first_of(project, "7")))
         card = settled(similar)
         assert card["similar"]["search"]["awaited"]["problem"].endswith(

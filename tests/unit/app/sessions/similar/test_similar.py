@@ -341,7 +341,7 @@ def test_what_is_no_image_is_a_sentence(project, similar, raw, complaint):
         raw = png(project, 0)[:-300]
     elif raw == "wide":
         kept = io.BytesIO()
-        Image.new("1", (20_000, 20_000)).save(kept, "PNG")
+        Image.new("1", (20_000, 9_000)).save(kept, "PNG")
         raw = kept.getvalue()
     similar.upload(sent(raw, "it.png"))
     card = card_of(similar)
