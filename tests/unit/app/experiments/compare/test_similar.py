@@ -19,10 +19,10 @@ from closecall.app.experiments.compare.similar.results import TIMES, Lane, Simil
 from closecall.core.hashing import FAMILIES
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 from tests.families import learning_little
 from tests.scale import scaled
+from tests.unit.app.experiments.histograms import ten_classes
 
 pytestmark = pytest.mark.xdist_group("compare similar")  # they share a comparison of all families
 
@@ -41,7 +41,7 @@ def little():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return build(Digits(900), tmp_path_factory.mktemp("similar") / "pool").path
+    return build(ten_classes(900, 100), tmp_path_factory.mktemp("similar") / "pool", threads=1).path
 
 
 def command(folder, out, *words):

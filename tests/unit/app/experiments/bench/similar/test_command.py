@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from closecall.app.cli.main import main
 from closecall.core.pool.build import build
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
+from tests.unit.app.experiments.histograms import ten_classes
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    return build(Digits(1500), tmp_path_factory.mktemp("bench") / "pool")
+    return build(ten_classes(1500, 100), tmp_path_factory.mktemp("bench") / "pool", threads=1)
 
 
 def run(*words: object):

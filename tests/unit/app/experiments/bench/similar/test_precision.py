@@ -17,8 +17,8 @@ from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SupervisedKern
 from closecall.core.metric import ITML, Constraints
 from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource
+from tests.unit.app.experiments.histograms import ten_classes
 
 WORDS = {"n_labels": 100, "n_sample": 700, "kernel": "chi2", "n_landmarks": 60, "seed": 2}
 
@@ -46,7 +46,7 @@ def rows_of(pool, queries, draw, *families, **words) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    return build(Digits(1200), tmp_path_factory.mktemp("precision") / "pool", threads=1)
+    return build(ten_classes(1200, 100), tmp_path_factory.mktemp("precision") / "pool", threads=1)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from closecall.core.experiment.similarity import Truths
 from closecall.core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource
+from tests.unit.app.experiments.histograms import ten_classes
 
 N_NEAR = 9
 
@@ -48,7 +48,7 @@ def made(pool: Pool) -> tuple[Draw, Truths]:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Pool:
-    return build(Digits(900), tmp_path_factory.mktemp("survey") / "pool", threads=1)
+    return build(ten_classes(900, 100), tmp_path_factory.mktemp("survey") / "pool", threads=1)
 
 
 def by_sorting(pool: Pool, family: SimilarityHasher, k: int) -> float:
