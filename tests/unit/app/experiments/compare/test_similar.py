@@ -211,8 +211,9 @@ def test_other_words_for_the_same_folder_are_refused(folder, finished):
 
 
 @pytest.mark.slow
-def test_families_that_do_not_apply_are_told(tmp_path):
+def test_families_that_do_not_apply_are_told(tmp_path, monkeypatch):
     """The others are compared all the same; where none applies, that is the sentence."""
+    monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
     source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
     made = build(source, tmp_path / "pool").path
     words = ("--family", "lsh", "--family", "klsh", "--draws", 1)

@@ -174,7 +174,7 @@ def test_faiss_is_timed_beside_our_structures(pool, tmp_path):
     file = tmp_path / "speed.json"
     peers = ("faiss-flat", "faiss-ivf", "faiss-hnsw")
     result = run(
-        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 8, "--bits", 32),
+        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 4, "--bits", 32),
         *(word for peer in peers for word in ("--peer", peer)),
     )
     assert result.exit_code == 0, result.output
