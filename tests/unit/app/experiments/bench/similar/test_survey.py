@@ -47,7 +47,7 @@ def made(pool: Pool) -> tuple[Draw, Truths]:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+def histograms(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     return build(ten_classes(900, 100), tmp_path_factory.mktemp("survey") / "pool", threads=1)
 
 
@@ -65,9 +65,9 @@ def by_sorting(pool: Pool, family: SimilarityHasher, k: int) -> float:
     return float(np.mean(shares))
 
 
-def test_a_row_has_what_a_code_finds_by_items_retrieved(digits: Pool) -> None:
+def test_a_row_has_what_a_code_finds_by_items_retrieved(histograms: Pool) -> None:
     """Neighbours by the distance of features, counted by full sorting."""
-    draw, truths = made(digits)
+    draw, truths = made(histograms)
     figure = survey(40)
     rows = figure.measure_family("lsh", draw, truths)
     assert figure.refused == {}
@@ -76,22 +76,22 @@ def test_a_row_has_what_a_code_finds_by_items_retrieved(digits: Pool) -> None:
     ]
     for row in (rows[0], rows[-1]):
         family = RandomHyperplaneLSH(n_functions=row["bits"], random_state=4).fit(draw.sample)
-        assert row["retrieved"] == [9, 10, 20, 50, 100, 200, 500, len(digits)]
+        assert row["retrieved"] == [9, 10, 20, 50, 100, 200, 500, len(histograms)]
         for place in (0, 3, 5):
-            expected = by_sorting(digits, family, row["retrieved"][place])
+            expected = by_sorting(histograms, family, row["retrieved"][place])
             assert row["found"][place] == pytest.approx(expected, abs=0.02)
 
 
-def test_a_family_of_another_kernel_is_held_to_the_same_neighbours(digits: Pool) -> None:
+def test_a_family_of_another_kernel_is_held_to_the_same_neighbours(histograms: Pool) -> None:
     """And says what it looks for itself."""
-    draw, truths = made(digits)
+    draw, truths = made(histograms)
     *_, row = survey(32).measure_family("kpca-lsh", draw, truths)
     rank = draw.published.low_rank.rank
     family = KernelPCALSH(
         kernel="chi2", rank=rank, centred=False, n_landmarks=60, n_functions=32, random_state=4
     )
     assert row["yardstick"] == "chi2"
-    assert row["found"][3] == pytest.approx(by_sorting(digits, family.fit(draw.sample), 50), abs=0.02)
+    assert row["found"][3] == pytest.approx(by_sorting(histograms, family.fit(draw.sample), 50), abs=0.02)
 
 
 def test_a_family_that_does_not_apply_says_why(tmp_path_factory: pytest.TempPathFactory) -> None:
