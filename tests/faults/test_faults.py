@@ -33,12 +33,7 @@ def run(write: Write, world: World, faults: Faults, place: Place | None, moment:
 
     Whether the fault came is in `faults.has_struck`.
     """
-    page: Page = write.prepare(world)
-    page.start()
-    faults.arm(place, moment)
-    write.act(page)
-    seen = faults.seen
-    faults.disarm()
+    page, seen = done(write, world, faults, place, moment)
     write.check(page)
     write.shows(page)
     check_all(page)
@@ -54,6 +49,19 @@ def run(write: Write, world: World, faults: Faults, place: Place | None, moment:
         goes_on(page)
         check_all(page)
     return seen
+
+
+def done(
+    write: Write, world: World, faults: Faults, place: Place | None, moment: str = ""
+) -> tuple[Page, Counter[str]]:
+    """Do it with this fault, and return the page, and how often each writer committed."""
+    page: Page = write.prepare(world)
+    page.start()
+    faults.arm(place, moment)
+    write.act(page)
+    seen = faults.seen
+    faults.disarm()
+    return page, seen
 
 
 def check_all(page: Page) -> None:
@@ -96,10 +104,13 @@ def another_goes_on(page: Page) -> None:
 
 
 def places(write: Write, making: Making, faults: Faults) -> list[Place]:
-    """Every commit that comes each time, found by doing it without a fault, twice where all are tried."""
+    """Every commit that comes each time, found by doing it without a fault.
+
+    Where all are tried, it is done twice, and what must be true is checked without a fault too.
+    """
     if write.name not in _places:
         with making("sqlite") as world:
-            seen = run(write, world, faults, None)
+            seen = done(write, world, faults, None)[1]
         for _ in range(scaled(quick=0, all=1)):
             with making("sqlite") as world:
                 seen &= run(write, world, faults, None)

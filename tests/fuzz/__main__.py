@@ -21,11 +21,15 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from closecall.app.experiments.compare.peers import memory_limited
 from tests.folders import PREFIX, remove_folders
 from tests.statements import compiled_once
 
@@ -70,36 +74,58 @@ def work(kind: str, first: int, number: int, folder: Path, patience: float) -> N
 
     Before somebody's `patience` ends, a case says where it hangs.
     """
-    from tests.fuzz.targets import OURS, TARGETS
+    from tests.fuzz.targets import TARGETS
 
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     attempt = TARGETS[kind](folder)
-    written: list[str] = []
-    sys.addaudithook(_watch(folder, written))
-    for seed in range(first, first + number):
-        print(json.dumps({"begins": seed}), flush=True)
-        faulthandler.dump_traceback_later(0.8 * patience)
-        began, said, wrong = time.thread_time() - _aside(attempt), "", ""
-        try:
-            try:
-                attempt(generator(kind, seed))
-            finally:
-                if seed == first + number - 1 and hasattr(attempt, "finish"):
-                    attempt.finish()
-        except OURS as error:
-            said = type(error).__name__
-            if "\n" in str(error) or not str(error):
-                wrong = f"no sentence: {error!r}"
-        except BaseException:  # noqa: BLE001 (whatever it is, it is looked for)
-            wrong = traceback.format_exc()
-        seconds = time.thread_time() - _aside(attempt) - began
-        if written:
-            wrong = f"{wrong}wrote outside: {written}"
-            written.clear()
-        print(json.dumps({"ended": seed, "said": said, "wrong": wrong, "seconds": seconds}), flush=True)
+    with _watching(folder) as written:
+        for seed in range(first, first + number):
+            print(json.dumps({"begins": seed}), flush=True)
+            faulthandler.dump_traceback_later(0.8 * patience)
+            print(json.dumps(_tried(attempt, kind, seed, seed == first + number - 1, written)), flush=True)
     print(json.dumps({"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}), flush=True)
     remove_folders()
     os._exit(0)
+
+
+def run_here(kind: str, first: int, number: int, folder: Path) -> Report:
+    """Try the cases in this process, which one that crashes or hangs would end.
+
+    What other threads of this process write is their own affair.
+    """
+    from tests.fuzz.targets import TARGETS
+
+    report = Report(kind)
+    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    attempt = TARGETS[kind](folder)
+    with memory_limited(MOST_MEMORY / 1e9), _watching(folder, others) as written:
+        for seed in range(first, first + number):
+            report.take(_tried(attempt, kind, seed, seed == first + number - 1, written))
+    return report
+
+
+def _tried(attempt: Any, kind: str, seed: int, is_last: bool, written: list[str]) -> dict[str, Any]:
+    """Try a case, and look at what is left after the last one; what became of it."""
+    from tests.fuzz.targets import OURS
+
+    began, said, wrong = time.thread_time() - _aside(attempt), "", ""
+    try:
+        try:
+            attempt(generator(kind, seed))
+        finally:
+            if is_last and hasattr(attempt, "finish"):
+                attempt.finish()
+    except OURS as error:
+        said = type(error).__name__
+        if "\n" in str(error) or not str(error):
+            wrong = f"no sentence: {error!r}"
+    except BaseException:  # noqa: BLE001 (whatever it is, it is looked for)
+        wrong = traceback.format_exc()
+    seconds = time.thread_time() - _aside(attempt) - began
+    if written:
+        wrong = f"{wrong}wrote outside: {written}"
+        written.clear()
+    return {"ended": seed, "said": said, "wrong": wrong, "seconds": seconds}
 
 
 def _aside(attempt: Any) -> float:
@@ -107,11 +133,22 @@ def _aside(attempt: Any) -> float:
     return float(getattr(attempt, "aside", 0.0))
 
 
-def _watch(folder: Path, written: list[str]) -> Any:
-    """An audit hook that notes what this program writes elsewhere than in `folder`."""
-    allowed = (os.path.realpath(folder), os.path.realpath(tempfile.gettempdir()) + f"/{PREFIX}")
+_watches: list[Callable[[str, tuple[Any, ...]], None]] = []
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+
+@cache
+def _hook() -> None:
+    """Tell those that watch of what this program does: a hook stays as long as its process."""
+    sys.addaudithook(lambda event, arguments: [watch(event, arguments) for watch in _watches] and None)
+
+
+@contextmanager
+def _watching(folder: Path, others: Set[int | None] = frozenset()) -> Iterator[list[str]]:
+    """Gives what this program writes elsewhere than in `folder`, but for what its `others` threads write."""
+    allowed = (os.path.realpath(folder), os.path.realpath(tempfile.gettempdir()) + f"/{PREFIX}")
+    written: list[str] = []
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
             if not isinstance(path, (str, bytes)) or not (flags & WRITING if flags else "w" in str(mode)):
@@ -124,12 +161,17 @@ def _watch(folder: Path, written: list[str]) -> Any:
             path = arguments[0]
         else:
             return
-        if isinstance(path, (str, bytes, os.PathLike)):
+        if isinstance(path, (str, bytes, os.PathLike)) and threading.get_ident() not in others:
             real = os.path.realpath(_within(event, arguments, os.fsdecode(path)))
             if not real.startswith((*allowed, *DEVICES)) and COMPILED not in f"{real}/":
                 written.append(f"{event} {real}")
 
-    return hook
+    _hook()
+    _watches.append(watch)
+    try:
+        yield written
+    finally:
+        _watches.remove(watch)
 
 
 def _within(event: str, arguments: tuple[Any, ...], path: str) -> str:

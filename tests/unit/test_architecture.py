@@ -188,9 +188,15 @@ def violations(root: Path) -> list[str]:
 
 @cache
 def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    """Of a file, anywhere in it."""
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    """Of a file, anywhere in it but in expressions, which have none."""
+    found, coming = [], [ast.parse(path.read_text("utf-8"))]
+    while coming:
+        for node in ast.iter_child_nodes(coming.pop()):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found.append(node)
+            elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+                coming.append(node)
+    return found
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:

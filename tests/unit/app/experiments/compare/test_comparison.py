@@ -27,7 +27,7 @@ from closecall.core.selection import make_strategy
 from closecall.core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.folders import ROOT
-from tests.scale import thorough
+from tests.scale import scaled, thorough
 
 pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
 
@@ -154,7 +154,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
         assert process.returncode == 130
         assert "the same command continues" in said
     assert not (out / "results.parquet").exists()
-    assert "of 4 are done already" in run(folder, out, "--workers", "2")
+    assert "of 4 are done already" in run(folder, out, "--workers", scaled(quick="1", all="2"))
     assert table(out).equals(table(finished))
 
 
@@ -337,7 +337,7 @@ def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, 
                 RacePlan.read(out)
 
 
-def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_path):
+def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_path, undrawn):
     """Dense EH-Hash: its time and memory, then how far it is; nothing of strategies that take seconds."""
     told: list[str] = []
     index = make_strategy("eh-hash", n_functions=20)
@@ -351,7 +351,8 @@ def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_pat
     for done in range(0, 701, 35):
         progress(done, 700)
     assert said == [f"eh-hash: {share} %" for share in range(10, 101, 10)]
-    out = run(folder, tmp_path / "out", "--strategy", "eh-hash:n_functions=20", "--workers", "1")
+    short = ("--classes", "a", "--runs", "1", "--iterations", "1", "--workers", "1")
+    out = run(folder, tmp_path / "out", "--strategy", "eh-hash:n_functions=20", *short)
     assert (
         out.index("Preparing eh-hash takes about")
         < out.index("eh-hash: 100 %")

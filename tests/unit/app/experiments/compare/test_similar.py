@@ -19,10 +19,10 @@ from closecall.app.experiments.compare.similar.results import TIMES, Lane, Simil
 from closecall.core.hashing import FAMILIES
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 from tests.families import learning_little
 from tests.scale import scaled
+from tests.unit.app.experiments.histograms import ten_classes
 
 pytestmark = pytest.mark.xdist_group("compare similar")  # they share a comparison of all families
 
@@ -41,7 +41,7 @@ def little():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return build(Digits(900), tmp_path_factory.mktemp("similar") / "pool").path
+    return build(ten_classes(900, 100), tmp_path_factory.mktemp("similar") / "pool", threads=1).path
 
 
 def command(folder, out, *words):
@@ -211,8 +211,9 @@ def test_other_words_for_the_same_folder_are_refused(folder, finished):
 
 
 @pytest.mark.slow
-def test_families_that_do_not_apply_are_told(tmp_path):
+def test_families_that_do_not_apply_are_told(tmp_path, monkeypatch):
     """The others are compared all the same; where none applies, that is the sentence."""
+    monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
     source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
     made = build(source, tmp_path / "pool").path
     words = ("--family", "lsh", "--family", "klsh", "--draws", 1)

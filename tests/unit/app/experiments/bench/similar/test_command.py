@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from closecall.app.cli.main import main
 from closecall.core.pool.build import build
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
+from tests.unit.app.experiments.histograms import ten_classes
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    return build(Digits(1500), tmp_path_factory.mktemp("bench") / "pool")
+    return build(ten_classes(1500, 100), tmp_path_factory.mktemp("bench") / "pool", threads=1)
 
 
 def run(*words: object):
@@ -174,7 +174,7 @@ def test_faiss_is_timed_beside_our_structures(pool, tmp_path):
     file = tmp_path / "speed.json"
     peers = ("faiss-flat", "faiss-ivf", "faiss-hnsw")
     result = run(
-        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 8, "--bits", 32),
+        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 4, "--bits", 32),
         *(word for peer in peers for word in ("--peer", peer)),
     )
     assert result.exit_code == 0, result.output

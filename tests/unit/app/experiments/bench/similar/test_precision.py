@@ -17,8 +17,8 @@ from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SupervisedKern
 from closecall.core.metric import ITML, Constraints
 from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
-from closecall.core.sources import Digits
 from tests.fakes import FakeSource
+from tests.unit.app.experiments.histograms import ten_classes
 
 WORDS = {"n_labels": 100, "n_sample": 700, "kernel": "chi2", "n_landmarks": 60, "seed": 2}
 
@@ -45,36 +45,36 @@ def rows_of(pool, queries, draw, *families, **words) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    return build(Digits(1200), tmp_path_factory.mktemp("precision") / "pool", threads=1)
+def histograms(tmp_path_factory):
+    return build(ten_classes(1200, 100), tmp_path_factory.mktemp("precision") / "pool", threads=1)
 
 
 @pytest.fixture(scope="module")
-def asked(digits) -> tuple[Items, Items]:
-    return held_out_queries(digits, 60, 20, known=True)
+def asked(histograms) -> tuple[Items, Items]:
+    return held_out_queries(histograms, 60, 20, known=True)
 
 
-def test_so_few_classes_are_known(digits, asked):
+def test_so_few_classes_are_known(histograms, asked):
     """Those of the drawn rows, rightly, and of no other; another seed draws others."""
-    draw = Draw.of(digits, asked[1].X, **WORDS)
+    draw = Draw.of(histograms, asked[1].X, **WORDS)
     assert draw.sample.shape[0] == 700
     known = draw.truth >= 0
     assert known.sum() == 100
-    rows = {row.tobytes(): place for place, row in enumerate(digits.rows(np.arange(len(digits))))}
+    rows = {row.tobytes(): place for place, row in enumerate(histograms.rows(np.arange(len(histograms))))}
     places = [rows[row.tobytes()] for row in draw.sample]
-    assert np.array_equal(draw.truth[known], digits.truth(digits.ids[places])[known])
-    other = Draw.of(digits, asked[1].X, **{**WORDS, "seed": 3})
+    assert np.array_equal(draw.truth[known], histograms.truth(histograms.ids[places])[known])
+    other = Draw.of(histograms, asked[1].X, **{**WORDS, "seed": 3})
     assert not np.array_equal(other.truth, draw.truth)
 
 
-def test_precision_is_counted_by_hand(digits, asked):
+def test_precision_is_counted_by_hand(histograms, asked):
     """Of LSH fitted to the same rows, with all rows of the pool sorted by their codes."""
     queries, choosing = asked
-    draw = Draw.of(digits, choosing.X, **WORDS)
-    (row,) = rows_of(digits, queries, draw, "lsh", bits=(300,), retrieved=(5, 40))
+    draw = Draw.of(histograms, choosing.X, **WORDS)
+    (row,) = rows_of(histograms, queries, draw, "lsh", bits=(300,), retrieved=(5, 40))
     family = RandomHyperplaneLSH(n_functions=300, random_state=2).fit(draw.sample)
-    points = family.hash_points(digits.rows(np.arange(len(digits)))).unpacked().astype(int)
-    classes, shares, averages = digits.truth(digits.ids), [], []
+    points = family.hash_points(histograms.rows(np.arange(len(histograms)))).unpacked().astype(int)
+    classes, shares, averages = histograms.truth(histograms.ids), [], []
     rng = np.random.default_rng(0)
     for code, own in zip(family.hash_queries(queries.X).unpacked(), queries.truth, strict=True):
         distances = np.abs(points - code).sum(axis=1)
@@ -86,10 +86,10 @@ def test_precision_is_counted_by_hand(digits, asked):
     assert row["average_precision"] == pytest.approx(np.mean(averages), abs=0.003)
 
 
-def test_the_legend_says_which_labels_were_used(digits, capsys):
+def test_the_legend_says_which_labels_were_used(histograms, capsys):
     """Of each supervised family: all of them, or the pairs that it draws."""
     asked = figure(families=("lsh", "metric-lsh", "ksh"), labels=60)
-    rows = [row for some in asked.measure(digits) for row in some]
+    rows = [row for some in asked.measure(histograms) for row in some]
     asked.conclude(rows)
     told = " ".join(capsys.readouterr().out.split())
     assert "Labels used: Metric LSH: at most 2,000 pairs of all 60; KSH: all 60." in told
@@ -103,9 +103,9 @@ def test_the_legend_says_which_labels_were_used(digits, capsys):
     assert lessons({"lsh": None}) == ""
 
 
-def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(digits, asked):
+def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(histograms, asked):
     """By cross-validation, whose score is the share of right votes; nothing else is looked at."""
-    draw = Draw.of(digits, asked[1].X, **WORDS)
+    draw = Draw.of(histograms, asked[1].X, **WORDS)
     known = draw.truth >= 0
     found = validated_by_votes(draw.sample[known], draw.truth[known], n_pairs=1000, seed=draw.seed)
     assert found.scores.keys() == set(GAMMAS)
@@ -120,12 +120,12 @@ def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(digits, asked):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_labels_make_codes_more_precise(digits, asked):
+def test_labels_make_codes_more_precise(histograms, asked):
     """Supervised hashing, by either kernel, over random hyperplanes and kernelized LSH, at each length."""
     queries, choosing = asked
-    draw = Draw.of(digits, choosing.X, **{**WORDS, "n_labels": 300})
+    draw = Draw.of(histograms, choosing.X, **{**WORDS, "n_labels": 300})
     names = ["lsh", "klsh", "ksh", "ksh-learned"]
-    rows = rows_of(digits, queries, draw, *names, bits=(8, 24), retrieved=(20,))
+    rows = rows_of(histograms, queries, draw, *names, bits=(8, 24), retrieved=(20,))
     for bits in (8, 24):
         of = {(r["family"], r["form"]): r["average_precision"] for r in rows if r["bits"] == bits}
         best = max(value for (name, _), value in of.items() if not name.startswith("ksh"))
@@ -134,28 +134,34 @@ def test_labels_make_codes_more_precise(digits, asked):
 
 
 @pytest.mark.parametrize("name", ["ksh", "ksh-learned"])
-def test_supervised_codes_learn_from_all_labels_that_are_asked_for(digits, asked, name):
+def test_supervised_codes_learn_from_all_labels_that_are_asked_for(histograms, asked, name):
     """More than the families take by default, and no more than others get."""
-    draw = Draw.of(digits, asked[1].X, **{**WORDS, "n_labels": 1100, "n_sample": 1200})
+    draw = Draw.of(histograms, asked[1].X, **{**WORDS, "n_labels": 1100, "n_sample": 1200})
     assert forms_of(name, draw)[""](8).n_labels == 1100
     few = draw.taught(400)
     assert forms_of(name, few)[""](8).n_labels == np.count_nonzero(few.truth >= 0) == 400
     assert (draw.truth[few.truth >= 0] == few.truth[few.truth >= 0]).all()
 
 
-def test_unlabelled_families_see_no_label(digits, asked):
+def test_unlabelled_families_see_no_label(histograms, asked):
     """Their figures are the same however many are known."""
     queries, choosing = asked
     few, many = (
-        rows_of(digits, queries, Draw.of(digits, choosing.X, **{**WORDS, "n_labels": n}), "lsh", bits=(16,))
+        rows_of(
+            histograms,
+            queries,
+            Draw.of(histograms, choosing.X, **{**WORDS, "n_labels": n}),
+            "lsh",
+            bits=(16,),
+        )
         for n in (50, 400)
     )
     assert few == many
 
 
-def test_no_more_anchors_than_landmarks(digits, asked):
+def test_no_more_anchors_than_landmarks(histograms, asked):
     """Supervised hashing takes part with as few as kernelized LSH has."""
-    draw = Draw.of(digits, asked[1].X, **WORDS)
+    draw = Draw.of(histograms, asked[1].X, **WORDS)
     for name in ("ksh", "ksh-learned"):
         made = forms_of(name, draw)[""](6)
         assert isinstance(made, SupervisedKernelHash)
@@ -165,12 +171,12 @@ def test_no_more_anchors_than_landmarks(digits, asked):
             forms_of(name, unknown)
 
 
-def test_bad_input_is_one_sentence(digits, asked, tmp_path):
+def test_bad_input_is_one_sentence(histograms, asked, tmp_path):
     """Too few rows of known class, too many to retrieve, and families none of which applies."""
     with pytest.raises(InputError, match="800 labels are to be learned from, and the classes of 700 are"):
-        Draw.of(digits, asked[1].X, **{**WORDS, "n_labels": 800})
+        Draw.of(histograms, asked[1].X, **{**WORDS, "n_labels": 800})
     with pytest.raises(InputError, match=r"from 1 to [\d,]+ rows can be retrieved, got 10, 10,000"):
-        list(figure(retrieved=(10, 10_000)).measure(digits))
+        list(figure(retrieved=(10, 10_000)).measure(histograms))
     with pytest.raises(InputError, match="a family is one of lsh"):
         figure(families=("theirs",))
     source = FakeSource(400, 8, classes=("a", "b"), held_out=range(0, 400, 7))

@@ -21,7 +21,7 @@ from closecall.core.experiment.queries import held_out_queries
 from closecall.core.hashing.klsh import KernelizedLSH
 from closecall.core.mercer import ChiSquared
 from closecall.core.pool.build import build
-from closecall.core.sources import Digits
+from tests.unit.app.experiments.histograms import ten_classes
 
 NUMBERS = ("1", "2a", "2b", "2c", "3", "t")
 
@@ -32,7 +32,7 @@ def run(*words: object):
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    return build(Digits(700), tmp_path_factory.mktemp("sweeps") / "pool", threads=1)
+    return build(ten_classes(700, 100), tmp_path_factory.mktemp("sweeps") / "pool", threads=1)
 
 
 @pytest.fixture(scope="module")
