@@ -57,8 +57,8 @@ class Kernels(KernelizedFigure):
     ) -> list[Row]:
         """Return the rows of one draw.
 
-        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen`` on the
-        other queries, None if nothing was chosen.
+        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen``, the
+        recall of the other queries, or None if the form was not tried with them.
         """
         params: dict[str, Any] = {"n_functions": self.n_bits}
         forms: dict[tuple[bool, str], Form] = {}
