@@ -1,4 +1,4 @@
-"""Append answers: each is checked, the valid ones are stored in one transaction, and none twice."""
+"""Append answers: check each, and store the valid ones in one transaction, none of them twice."""
 
 from __future__ import annotations
 

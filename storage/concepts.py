@@ -130,7 +130,7 @@ class Concepts:
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
     ) -> ExampleRecord:
-        """Store an example image with its answer; the same image with the same answer is stored once.
+        """Store an example image with its answer, and return it; if the same one is in force, return that.
 
         A retried upload is therefore not added twice.
 

@@ -69,8 +69,8 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
     Raises
     ------
     StorageError
-        `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`, `read-only`,
-        `unreachable`; `where` is unchanged then.
+        `invalid` (the address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`,
+        `read-only`, `unreachable`; `where` is unchanged then.
     """
     file, place = Path(file), place_of(where)
     sqlite.check_owner(file)

@@ -60,7 +60,7 @@ def _sync_file(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the names in `folder` to disk; Windows can't open folders, and does this by itself."""
+    """Flush the names in `folder` to disk; Windows can't open folders, and flushes names itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

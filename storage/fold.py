@@ -297,7 +297,7 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """Return an item's mark in each of `_Sets`; None where it is not included."""
+    """Return an item's mark in each of `_Sets`, None for sets that don't include it."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
@@ -333,7 +333,7 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
 
 
 def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> Status | None:
-    """Return the status of an item with these numbers of answers, or None without any."""
+    """Return the status of an item with these numbers of answers, or None without answers."""
     if yes != no:
         return "yes" if yes > no else "no"
     if yes:

@@ -1,4 +1,4 @@
-"""Read labels and predictions from files, without interpreting their words.
+"""Read labels and predictions from files, without interpreting words such as class names.
 
 A file's labels become answers with purpose "import" in separate sessions, one per concept and annotator.
 Session and answer ids are derived from the file's digest and the content. A file that is imported twice is
@@ -287,7 +287,7 @@ def _claim(path: Path, line: Line, word: str, **more: Any) -> Claim:
 
 
 def _first(cells: Mapping[str, Any], columns: Iterable[str]) -> str | None:
-    """Return the first of these columns that the table has, or None."""
+    """Return the first of `columns` that the table has, or None."""
     return next((column for column in columns if column in cells), None)
 
 

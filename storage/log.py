@@ -225,11 +225,10 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """Return the unanswered selections in view in recently active sessions, and those that may follow.
+        """Return the unanswered selections in view in active sessions, and those that may follow.
 
-        Sessions active at or after `since`, in milliseconds since 1970 UTC, are recent. A session is active
-        when it starts a round or gets foreseen selections, which a slow server may store long after the round
-        has started.
+        A session is active if it has started a round or got foreseen selections at or after `since`, in
+        milliseconds since 1970 UTC. A slow server may store these long after the round has started.
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
         heard = {session for (session,) in self._all(began)}

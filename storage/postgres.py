@@ -206,7 +206,7 @@ class Schema:
             connection.exec_driver_sql(_ROOM)
 
     def exists(self) -> bool:
-        """Return whether the schema has tables."""
+        """Return whether the schema has tables or views."""
         with self._look() as connection:
             found = connection.exec_driver_sql(
                 "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s)) "

@@ -181,7 +181,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """Outcome of storing a batch of answers. Everything accepted or known is on disk.
+    """The outcome of storing a batch of answers. Accepted and known answers are on disk.
 
     `accepted` answers are new and have their `seq`; `known` ones were stored before, as returned here;
     `refused` ones are not stored.

@@ -31,9 +31,9 @@ LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 DIVERSITY = 0.7
 """Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image; with
-0.5 three do, with 0.7 one or two. Up to 0.7, simulated annotators learn as much from twelve grids as from the
-nearest items (digits and CIFAR-10, 20,000 items each); with 0.9 they learn less.
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image. With a
+share of 0.5, three items do; with 0.7, one or two. Up to 0.7, simulated annotators learn as much from twelve
+grids as from the nearest items; with 0.9, they learn less (digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]

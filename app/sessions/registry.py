@@ -92,7 +92,7 @@ class OpenProject(Project):
         return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
-        """Return the session's Find similar."""
+        """Return the session's view Find similar."""
         return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:

@@ -243,7 +243,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
-        """Return the reasons to refuse answers, by id: most are about items that have changed since shown."""
+        """Return the reasons to refuse answers, by id: their items have changed or may not be answered."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # by item, changed by the answers of this batch
         replaced: dict[object, object] = {}  # by id
@@ -359,7 +359,7 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 
 def _voice(answers: Answers, row: int) -> str:
-    """Return the annotator's name, marked if the answer is a decision, which is not a vote."""
+    """Return the annotator's name, marked if the answer is a decision and therefore no vote."""
     name = answers.annotators[answers.annotator[row]]
     return f"{name}, deciding" if answers.is_decision[row] else name
 

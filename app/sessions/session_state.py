@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 HISTORY = 60
-"""Number of last rounds that the card shows the course of its figures for."""
+"""Number of last rounds whose figures the card shows."""
 
 ATTENDED_SECONDS = 600
-"""Seconds after its last activity during which a session counts as attended, and is not resumed elsewhere."""
+"""Seconds after its last activity during which a session is attended, and not resumed by a new page."""
 
 AUDIT_SHARE = "audit_share"
 """Session parameter: share of the rounds given to the audit, 0 … 1."""

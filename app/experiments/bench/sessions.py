@@ -33,7 +33,7 @@ from closecall.core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Hyperplanes are remembered as the pages do, always, or never."""
+"""Whether sessions remember hyperplanes: as on the pages, always, or never."""
 
 SCANS = 10
 """Number of exhaustive scans timed before each mode, and after it."""

@@ -83,7 +83,7 @@ class EqualTimeSubsample:
         self._ms.append(ms)
 
     def rank(self, margins: NDArray[np.float32]) -> None:
-        """Rank the nearest rows of random subsamples, given all |wᵀx + b| (infinite if excluded)."""
+        """Rank the nearest rows of random subsamples, given |wᵀx + b| of all rows (infinite if excluded)."""
         available = margins[self._shuffled]
         available = available[np.isfinite(available)]
         n = len(available)
@@ -112,7 +112,7 @@ class EqualTimeSubsample:
         return np.asarray(self._between(logs.T, rows))
 
     def _between(self, values: Floats, rows: float) -> Any:
-        """Interpolate `values` of shape (n_sizes, ...) at a size that is not among `sizes`."""
+        """Interpolate `values`, of shape (n_sizes, ...), at the size `rows`, linearly in its logarithm."""
         place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
         below = int(place)
         above = min(below + 1, len(values) - 1)

@@ -61,7 +61,7 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
 
 
 def time_left(start: float, share_done: float) -> str:
-    """Return the estimated time left, as the end of a line of progress; `start` is by `perf_counter`."""
+    """Return the estimated time left, to end a line of progress; `start` is a time of `perf_counter`."""
     return f", about {duration((perf_counter() - start) * (1 / share_done - 1))} left"
 
 

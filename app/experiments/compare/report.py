@@ -206,7 +206,7 @@ def _with_bounds(measured: Interval, sentence: Callable[[float], str]) -> tuple[
 
 
 def _picked(measures: Measures) -> list[dict[str, Any]]:
-    """Return the first items that each strategy chose in the first race, for display."""
+    """Return the first items that each strategy selected in the first race, for display."""
     results = measures.results
     positive = results.units[0].positive
     rows = []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 60
-"""Number of last searches that the page shows the course of its figures for."""
+"""Number of last searches whose figures the page shows."""
 
 RECALLED = 10
 """Number of nearest items that recall is measured on."""
