@@ -15,7 +15,7 @@ DRIVER = "postgresql+psycopg"
 _DIALECTS = ("postgresql", "postgres", DRIVER)
 _MAX_SCHEMA = 63  # PostgreSQL truncates longer names, in bytes
 
-# Parameters of libpq whose value is a secret, from its documentation's list of parameters.
+# The connection parameters that libpq's documentation lists and that hold a secret.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 FORM = "postgresql://user@host/database"
 
@@ -52,7 +52,7 @@ def parse(address: str) -> tuple[URL, str | None]:
 
 
 def has_password(address: str) -> bool:
-    """Return whether the address contains a password.
+    """Return whether the address contains a password or another secret.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def secrets_of(url: URL) -> list[str]:
 
 
 def with_schema(address: str, name: str) -> str:
-    """Return the address of the schema `name`, unless it names one itself; without its password.
+    """Return the address without its secrets, with the schema `name` unless it names one itself.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def with_schema(address: str, name: str) -> str:
 
 
 def shown(url: URL, schema: str) -> str:
-    """Return the address without its secrets, for printing, logging and storing."""
+    """Return the URL and the schema as an address without secrets, for printing, logging and storing."""
     public = URL.create(
         "postgresql",
         username=url.username,

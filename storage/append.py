@@ -1,4 +1,4 @@
-"""Append answers: each is checked, the valid ones are stored in one transaction, and none twice."""
+"""Append answers: check each, and store the valid ones in one transaction, none of them twice."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def append(
 
 
 def _record_shown(connection: Connection, ids: set[str]) -> None:
-    """Move the foreseen selections among `ids` to the log of selections, as they have been shown."""
+    """Move the foreseen selections among `ids`, which have been shown, to the log of selections."""
     found = sorted(_rows(connection, (Foreseen.seq, Foreseen.selection), Foreseen.id, ids))
     if found:
         connection.execute(insert(Selection), [row.selection for row in found])

@@ -15,9 +15,9 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Ascending:
-    """Items with one mark each, read as two arrays. In a set, all items have the same mark.
+    """Items with one mark each, read as two arrays. A plain set gives every item the same mark.
 
-    Changes are collected until the next read. Arrays that were returned never change, and are the same
+    Changes are collected until the next read. Returned arrays never change, and `read` returns the same
     objects until an item or a mark changes. Not thread-safe.
     """
 
@@ -66,13 +66,13 @@ def without(items: Items, others: Items) -> Items:
 
 
 def joined(items: Items, others: Items) -> Items:
-    """Return the union of both; all ascending, without repeats. Fast if there are few `others`."""
+    """Return the union; both arrays ascending, without repeats. Fast if there are few `others`."""
     places, there = _found(items, others)
     return items if there.all() else np.insert(items, places[~there], others[~there])
 
 
 def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """Make an array read-only."""
+    """Make an array read-only, and return it."""
     array.flags.writeable = False
     return array
 

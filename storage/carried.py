@@ -1,4 +1,4 @@
-"""Uploaded images in a backup: in a table that label databases don't have."""
+"""Uploaded images in a backup, kept in a table that label databases don't have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from closecall.storage import sqlite
 from closecall.storage.errors import StorageError
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Largest image, and largest features, in bytes: more than an upload may have."""
+"""Maximum size of an image, and of its features, in bytes; above any that an upload can have."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
 """Pattern of an upload's name; nothing else becomes part of a path."""
@@ -27,7 +27,7 @@ _MADE_BY = (
 
 
 class Upload(NamedTuple):
-    """An image with its digest and its features, float32 in little-endian order."""
+    """An image, its digest, and its features as little-endian float32."""
 
     digest: str
     image: bytes
@@ -45,7 +45,7 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
     Raises
     ------
     StorageError
-        `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
+        `corrupt` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
@@ -66,13 +66,13 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
 
 
 def read(file: Path) -> Iterator[Upload]:
-    """Yield the uploads in a backup by their digests; older backups have none.
+    """Yield the uploads in a backup, ascending by digest; older backups have none.
 
     Raises
     ------
     StorageError
-        `corrupt` for one that is too large, of another type, or does not match its digest: a backup is not
-        trusted.
+        `corrupt` for an upload that is too large, of another type or repeated, or that does not match its
+        digest: a backup is not trusted.
     """
     part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
     name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"
@@ -89,7 +89,7 @@ def read(file: Path) -> Iterator[Upload]:
             before = ""
             for row in connection.execute(f"SELECT {', '.join(columns)} FROM {_TABLE} ORDER BY digest"):
                 upload = _checked(file, *row)
-                if upload.digest <= before:  # a cycle of pages
+                if upload.digest <= before:  # the pages of a damaged file may form a cycle
                     raise _damaged(file, upload.digest, "it comes twice")
                 before = upload.digest
                 yield upload
@@ -98,7 +98,7 @@ def read(file: Path) -> Iterator[Upload]:
 
 
 def remove(file: Path) -> None:
-    """Remove the uploads from a backup and free their space: only the label database is left."""
+    """Remove the uploads from a backup and free their space, so that only the label database is left."""
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
             if _is_there(connection, file):

@@ -29,7 +29,7 @@ _LIMITS = {"name": MAX_NAME, "question": MAX_QUESTION, "guideline": MAX_GUIDELIN
 
 
 class Concepts:
-    """The questions of a project.
+    """The concepts of a project: its yes/no questions with their example images.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Concepts:
         archived: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept; in the same transaction, archive it or the one that it replaces.
+        """Add a concept; in the same transaction, archive it if `archived`, and the concept `instead_of`.
 
         Raises
         ------
@@ -130,9 +130,9 @@ class Concepts:
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
     ) -> ExampleRecord:
-        """Store an example image of what the concept is, or is not; the same image counts once.
+        """Store an example image with its answer, and return it; if the same one is in force, return that.
 
-        An upload that is repeated after an error is therefore not added twice.
+        A retried upload is therefore not added twice.
 
         Parameters
         ----------
@@ -143,12 +143,13 @@ class Concepts:
         is_positive : bool
             Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            Its features, as the SVM learns them.
+            The image's features, as the SVM learns them.
 
         Raises
         ------
         StorageError
-            `invalid` or `missing`.
+            `invalid` for an image that is too large or no PNG, and for features of another shape or not
+            finite; `missing` for an unknown concept.
         """
         if not image.startswith(_PNG):
             raise StorageError("an example image must be a PNG", "invalid")
@@ -214,7 +215,7 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples in force, oldest first, up to a position in their log (now, if None)."""
+        """Return the examples that were in force at a position in their log (now, if None), oldest first."""
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
         query = (

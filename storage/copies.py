@@ -36,8 +36,8 @@ def backup(
     Raises
     ------
     StorageError
-        `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its check), `full`, `read-only`,
-        `unreachable`.
+        `invalid` (the address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its check,
+        or an upload is damaged), `full`, `read-only`, `locked`, `unreachable`.
     """
     place, file = place_of(where), Path(file)
     if not place.exists():
@@ -60,17 +60,17 @@ def backup(
 
 
 def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> LabelFile | Server | None:
-    """Check the backup `file`, and make a copy of it the database at `where`.
+    """Check the backup `file`, and install a copy of it as the database at `where`.
 
-    No server may have the database open. With `overwrite`, an existing database is renamed, a file together
-    with its journal, and its new place is returned. `file` itself is not changed. Its uploads are not part of
-    the database: use `storage.carried.read`.
+    No server may have the database open. With `overwrite`, an existing database (a file with its journal) is
+    renamed, and its new place is returned. `file` itself is not changed. Its uploads are not part of the
+    database; `storage.carried.read` yields them.
 
     Raises
     ------
     StorageError
-        `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`, `read-only`,
-        `unreachable`; `where` is unchanged then.
+        `invalid` (the address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`,
+        `read-only`, `unreachable`; `where` is unchanged then.
     """
     file, place = Path(file), place_of(where)
     sqlite.check_owner(file)
@@ -140,7 +140,7 @@ def _checked_version(copy: Path, source: Path | None = None) -> str:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Move an old database out of the way with its journal, which would be replayed into the next one."""
+    """Rename an old database and its journal, which would otherwise be replayed into the new one."""
     if path.exists():
         _close_journal(path)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

@@ -1,4 +1,4 @@
-"""A project's database: opened once per process, written in one place, in short transactions."""
+"""A project's database: opened once per process, and written in short transactions, one at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-o
 
 
 class Database:
-    """A connection to a label database; `Database.open` returns one.
+    """A label database with a pool of connections; `Database.open` returns one.
 
     Any thread may read and write at any time. `write` admits one transaction at a time in this process, and
     the database's lock one at a time among all processes. Rows are therefore committed in the order of `seq`,
@@ -130,7 +130,7 @@ class Database:
 
     @property
     def schema_version(self) -> str | None:
-        """Return the number of the newest applied migration; None without tables."""
+        """Return the number of the newest applied migration; see `migrate.version_of`."""
         with self.read() as connection:
             return migrate.version_of(connection)
 
@@ -153,16 +153,16 @@ class Database:
         Raises
         ------
         StorageError
-            `locked` after the busy timeout, `full`, `read-only`, or the engine's error; then nothing of the
-            block was written. `unreachable` if the server was lost: if that happened at the block's end, it
-            may have been written, so the block must be safe to repeat.
+            `locked` after the busy timeout, `full`, `read-only`, or the engine's error: nothing of the block
+            was written. `unreachable` if the server was lost: at the end of the block, its writes may have
+            been committed, so the block must be safe to repeat.
         """
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")
         if not self._writing.acquire(timeout=self._busy_timeout):
             trouble = self._trouble
             if trouble is not None and trouble.kind == "locked":
-                raise StorageError(str(trouble), "locked")  # which the other writer is waiting for, too
+                raise StorageError(str(trouble), "locked")  # the other writer waits for the same lock
             raise StorageError(
                 f"{self.place} is busy with another write for {self._busy_timeout:g} s", "locked"
             )
@@ -185,7 +185,7 @@ class Database:
         Raises
         ------
         StorageError
-            The reason why not. After a failed write, an empty write is attempted.
+            The reason why not. After a failed write, a write of no rows is attempted.
         """
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
@@ -255,7 +255,7 @@ class Database:
                     self.place.make(connection)
                     migrate.upgrade(connection)
                     self.place.after_migration(connection)
-            connection.invalidate()  # SQLite's foreign keys are off
+            connection.invalidate()  # `before_migration` has turned SQLite's foreign keys off
 
     def _name_of_copy(self, version: str | None, folder: Path | None) -> Path:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

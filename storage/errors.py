@@ -15,13 +15,13 @@ Kind = Literal[
     "locked",  # another program holds it for longer than the busy timeout
     "unreachable",  # the server of the database does not answer
     "full",  # no room on the disk
-    "invalid",  # a value that the schema does not allow
+    "invalid",  # a value, address or file that is not allowed
     "other",  # anything else the database engine reports
 ]
 
 
 class StorageError(Exception):
-    """The database could not do what was asked. The message is one sentence: subject, problem and remedy.
+    """A request that could not be carried out. The message is one sentence: subject, problem and remedy.
 
     Parameters
     ----------
@@ -36,5 +36,5 @@ class StorageError(Exception):
 
     @property
     def passes(self) -> bool:
-        """Return whether a retry with the same input may succeed later."""
+        """Return whether a later retry with the same input may succeed."""
         return self.kind in ("locked", "unreachable", "full")

@@ -88,25 +88,26 @@ def export(
     names_of: NamesOf | None = None,
     data_of: DataOf | None = None,
 ) -> int:
-    """Write labels, one line per item and concept, or with `log` every answer; return the number of lines.
+    """Write labels, one row per item and concept, or with `log` every answer; return the number of rows.
 
     Parameters
     ----------
     database : Database
         The source; labeling may continue meanwhile.
     out : file
-        A text file, opened with newline="" for CSV; a binary one for Parquet. Lines are written as they are
+        A text file, opened with newline="" for CSV; a binary one for Parquet. Rows are written as they are
         read.
     concept_id : int, optional
         Export only this concept.
     format : {"csv", "jsonl", "parquet", "label-studio"}
-        See `write_table`, and `storage.label_studio` for its tasks, one per item with everybody's answers.
+        See `write_table`; for Label Studio, see `storage.label_studio`: one task per item, with everybody's
+        answers, and the number of tasks is returned.
     log : bool
         Export every answer with the reason why its item was shown, instead of the current labels.
     names_of : callable, optional
-        Returns the names of items, for an additional column.
+        Returns the names of items, for an additional column in tables.
     data_of : callable, optional
-        Returns the data of Label Studio's tasks for items.
+        Returns the data of items' Label Studio tasks.
 
     Raises
     ------
@@ -134,14 +135,14 @@ def export_predictions(
     format: TableFormat = "csv",  # noqa: A002 (the command line's word)
     names_of: NamesOf | None = None,
 ) -> int:
-    """Write another model's predictions, as `Predictions.all` lists them, in a form that can be imported.
+    """Write another model's predictions as a table that can be imported.
 
     Parameters
     ----------
     database, out, format, names_of
-        As for `export`; tables only.
+        As for `export`, without Label Studio's format.
     set_id : int
-        The id of the model's record.
+        The id of the model's record in `Predictions.all`.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def export_predictions(
 def with_names(
     columns: Sequence[Column], rows: Iterable[Row], names_of: NamesOf
 ) -> tuple[tuple[Column, ...], Iterator[Row]]:
-    """Add a column with the items' names after the items."""
+    """Return the columns and rows with the items' names added after the items."""
     place = [column.name for column in columns].index("item") + 1
 
     def named() -> Iterator[Row]:
@@ -187,7 +188,7 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
 
 
 def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
-    """Yield each annotator's answers by item, annotator and concept, and adjudications last."""
+    """Yield all answers in force by item, annotator and concept; an item's adjudications come last."""
     query = (
         "SELECT a.item, c.name, a.annotator, a.answer, a.purpose "
         "FROM current_answers AS a JOIN concepts AS c ON c.id = a.concept_id "

@@ -1,4 +1,4 @@
-"""Write files that get their name only when they are complete."""
+"""Write files that get their names only when they are complete."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def partial_name(file: Path) -> Path:
 
 
 def check_target(file: Path, overwrite: bool) -> None:
-    """Raise an error early if no file of this name can be made.
+    """Raise an error early if no file of this name can be created.
 
     Raises
     ------
     StorageError
-        `exists`, `missing` (its folder), `read-only`.
+        `exists` (a folder, or a file without `overwrite`), `missing` or `read-only` (the parent folder).
     """
     if file.is_dir():
         raise StorageError(f"{file} is a folder, where the name of a file was expected", "exists")
@@ -60,7 +60,7 @@ def _sync_file(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the names in `folder` to disk; Windows can't open folders, and does this by itself."""
+    """Flush the names in `folder` to disk; Windows can't open folders, and flushes names itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

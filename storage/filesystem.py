@@ -50,7 +50,7 @@ def network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
     except OSError:
         return None
     there = os.path.realpath(path)
-    # The last of several mounts at one place counts.
+    # Of several mounts at one place, the last one is visible.
     found = [mount for mount in map(_mount, lines) if mount is not None and mount.holds(there)]
     nearest = max(enumerate(found), key=lambda numbered: (len(numbered[1].point), numbered[0]), default=None)
     return nearest[1].kind if nearest is not None and nearest[1].is_remote else None
@@ -65,5 +65,5 @@ def _mount(line: str) -> _Mount | None:
 
 
 def _unescaped(field: str) -> str:
-    """Decode the octal numbers of spaces, tabs, line ends and backslashes."""
+    """Decode the octal escapes of spaces, tabs, line ends and backslashes."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)

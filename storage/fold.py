@@ -1,8 +1,8 @@
 """The meaning of a log: a pure fold over answers, the same for the live service and for a replay.
 
 An annotator's answer about an item is the last one that was not undone. An item's status combines its
-annotators' answers: the majority of yes and no, `tied` if both are equally many, else `unsure` or `skip`. An
-adjudication takes precedence over these, and the last one not undone counts. Only yes and no train, never a
+annotators' answers: the majority of yes and no, `tied` if they are equal in number, and without any of them
+`unsure` or `skip`. The last adjudication that was not undone takes precedence. Only yes and no train, never a
 tie or an audit's answer.
 """
 
@@ -27,7 +27,7 @@ VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo"
 _WORD = {word: word for word in VOTES}
 
 
-@dataclass(frozen=True, slots=True)  # smaller than a tuple with names, and there may be a million
+@dataclass(frozen=True, slots=True)  # smaller than a NamedTuple, and there may be a million
 class _Vote:
     id: str
     annotator: str
@@ -37,7 +37,7 @@ class _Vote:
 
 
 class _Meaning(NamedTuple):
-    """The combined meaning of all answers in force about an item."""
+    """The combined meaning of all answers about an item that were not undone."""
 
     status: Status | None
     label: bool | None
@@ -62,9 +62,9 @@ class Standing(NamedTuple):
     answered : array of shape (n_items,), int64
         Items with any answer in force, ascending.
     skipped : array of shape (n_skipped,), int64
-        Items skipped by everybody who saw them, ascending.
+        Items whose status is `skip`, ascending.
     audited : array of shape (n_audited,), int64
-        Items of an audit, ascending.
+        Items with an audit's answer in force, ascending.
     counts : Counts
     wanted : array of shape (n_wanted,), int64
         Items for a further annotator; see `LabelState.wanted`. Empty unless requested.
@@ -104,11 +104,11 @@ class LabelState:
         self.left_out: set[int] = set()
         self._is_item = is_item
         self.seq = 0
-        self._votes: dict[int, tuple[_Vote, ...]] = {}  # by item: answers in force, in the log's order
+        self._votes: dict[int, tuple[_Vote, ...]] = {}  # by item: answers not undone, in the log's order
         self._annotators: dict[str, str] = {}
         self._number = dict.fromkeys((*STATUSES, "labels"), 0)
         self._sets = _Sets(*(Ascending() for _ in _Sets._fields))
-        self._overlaps: dict[int, _Overlap] = {}  # by the number of people per item
+        self._overlaps: dict[int, _Overlap] = {}  # by the number of annotators per item
 
     def apply(self, answer: AnswerRecord) -> bool:
         """Apply the next answer of the log; return False, without effect, for one at or before `seq`.
@@ -162,7 +162,7 @@ class LabelState:
         return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
-        """Return the yes and no answers about the audit's items, which don't train."""
+        """Return the audited items whose status is yes or no, with that status; they don't train."""
         status = {item: self.status(item) for item in self.audited_items().tolist()}
         settled = [item for item, word in status.items() if word in ("yes", "no")]
         yes = [status[item] == "yes" for item in settled]
@@ -182,16 +182,20 @@ class LabelState:
         return decision.answer if decision else None
 
     def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
-        """Return, ascending, the items answered by fewer than `persons` people, the annotator not among them.
+        """Return the items that need the annotator as a further one: ascending, int64, of shape (n_items,).
 
-        Items that nobody has answered, that all have skipped, or that are adjudicated are not included.
+        They have at least one but fewer than `persons` answers, without skips, and no adjudication. The
+        annotator has neither answered nor skipped them.
         """
         if persons not in self._overlaps:
             self._overlaps[persons] = _Overlap(persons, self._votes)
         return self._overlaps[persons].wanted(annotator)
 
     def is_audited(self, item: int) -> bool:
-        """Return whether an audit's answer about the item is in force; then no answer about it trains."""
+        """Return whether an audit's answer about the item is in force.
+
+        The service then stores further answers about it as the audit's, too, so that they don't train.
+        """
         return self._meaning(item).is_audited
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
@@ -238,7 +242,7 @@ class LabelState:
         )
 
     def _settle(self, item: int, before: tuple[_Vote, ...], votes: tuple[_Vote, ...], annotator: str) -> None:
-        """Replace the answers in force about the item, after a change of the annotator's."""
+        """Replace the answers about the item, after the annotator has added or undone one."""
         if votes:
             self._votes[item] = votes
         else:
@@ -256,7 +260,7 @@ class LabelState:
 
 
 class _Overlap:
-    """The items each annotator may still be asked about, if each item is for several people."""
+    """The items that each annotator may still be asked about, if each item is for several annotators."""
 
     def __init__(self, persons: int, votes: Mapping[int, Sequence[_Vote]]) -> None:
         self._persons = persons
@@ -268,7 +272,7 @@ class _Overlap:
                 self.settle(item, given, annotator)
 
     def settle(self, item: int, votes: Sequence[_Vote], annotator: str) -> None:
-        """Update the item after a change of the annotator's answers; `votes` are all in force."""
+        """Update the item after a change of the annotator's answers; `votes` are all that were not undone."""
         said = {vote.annotator: vote.answer for vote in votes}
         labeled = sum(word != "skip" for word in said.values())
         is_open = 0 < labeled < self._persons and _decision(votes) is None
@@ -293,13 +297,13 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """Return an item's mark in each of `_Sets`; None where it is not included."""
+    """Return an item's mark in each of `_Sets`, None for sets that don't include it."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
 
 def _together(votes: Sequence[_Vote]) -> _Meaning:
-    """Combine all answers in force about an item, given in the log's order."""
+    """Combine the answers about an item that were not undone, given in the log's order."""
     if not votes:
         return _NOTHING
     if len(votes) == 1:
@@ -329,7 +333,7 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
 
 
 def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> Status | None:
-    """Return the status of an item with these numbers of answers, or None without any."""
+    """Return the status of an item with these numbers of answers, or None without answers."""
     if yes != no:
         return "yes" if yes > no else "no"
     if yes:
@@ -341,7 +345,7 @@ def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> S
 
 _NOTHING = _Meaning(None, None, False)
 
-# By far the most items have one vote.
+# Most items have one vote: their meanings are computed once.
 _ALONE = {
     (word, trains): _Meaning(*_tally([_Vote("", "", word, trains)]), not trains)
     for word in VOTES

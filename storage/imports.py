@@ -1,7 +1,7 @@
-"""Read labels and predictions from files, without interpreting their words.
+"""Read labels and predictions from files, without interpreting words such as class names.
 
-A file's labels become answers of purpose "import" in sessions of their own, one per concept and annotator.
-Session and answer ids are made from the file's digest and the statement. A file that is imported twice is
+A file's labels become answers with purpose "import" in separate sessions, one per concept and annotator.
+Session and answer ids are derived from the file's digest and the content. A file that is imported twice is
 therefore stored once, and `closecall verify` can check that the log still agrees with the file.
 """
 
@@ -73,7 +73,7 @@ class Claim:
     concept : str or None
         The concept's name.
     word : str
-        Yes, no, unsure, skip, or a class.
+        An answer (yes, no, unsure or skip) or a class; empty for a prediction that is only a score.
     annotator : str or None
         The annotator; None if the file has none.
     number : int
@@ -119,7 +119,13 @@ def format_of(path: Path) -> ImportFormat:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of the file's content: 32 hexadecimal digits."""
+    """Return the BLAKE2b digest of the file's content: 32 hexadecimal digits.
+
+    Raises
+    ------
+    StorageError
+        `missing`, or `invalid` for anything but a file.
+    """
     if not path.exists():
         raise StorageError(f"There is no file {path}", "missing")
     if not path.is_file():
@@ -131,12 +137,13 @@ def digest_of(path: Path) -> str:
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
     """Yield the labels of a file in order; lines without one are skipped.
 
-    Files written by `export` are supported: current labels by their votes, a log by its answers in force.
+    Files written by `export` are supported: from current labels, the votes are read; from a log, the answers
+    that were not undone.
 
     Raises
     ------
     StorageError
-        `missing` or `invalid`; the message names the file and the line.
+        `missing`, `invalid` or `other`; the message names the file and, if there is one, the line.
     """
     if format == "label-studio":
         return _of_annotations(path)
@@ -151,7 +158,7 @@ def read_predictions(path: Path, format: ImportFormat) -> Iterator[Claim]:  # no
 
 
 def session_id(digest: str, concept_id: int, annotator: str) -> str:
-    """Return the id of the session that has an annotator's answers from a file."""
+    """Return the id of the session for an annotator's answers from a file."""
     return str(uuid.uuid5(_IDS, json.dumps([digest, concept_id, annotator])))
 
 
@@ -164,7 +171,7 @@ def answer_id(digest: str, said: AnswerRecord) -> str:
 def store(
     database: Database, sessions: Iterable[SessionRecord], answers: Iterable[AnswerRecord], server_time: int
 ) -> tuple[int, int]:
-    """Store imported answers with their sessions, all or none; return the numbers of new and known ones.
+    """Store imported answers with their sessions, all or none; return how many were new and how many known.
 
     Raises
     ------
@@ -186,7 +193,13 @@ def store(
 
 
 def checked_annotator(name: str, place: str) -> str:
-    """Return an annotator's name in the form in which it is stored; `place` is its place in the file."""
+    """Return an annotator's name as it is stored; `place` is its place in the file, for the message.
+
+    Raises
+    ------
+    StorageError
+        `invalid` for a name that is empty or too long.
+    """
     stripped = name.strip()
     if not 0 < len(stripped) <= MAX_NAME:
         raise StorageError(
@@ -227,7 +240,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """Yield a line of current labels as unnamed annotators' votes, with an adjudication if there was one."""
+    """Yield a line of current labels as votes of unnamed annotators, and its adjudication if it has one."""
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"
     number, said = 0, dict.fromkeys(VOTE_COLUMNS, 0)
@@ -274,7 +287,7 @@ def _claim(path: Path, line: Line, word: str, **more: Any) -> Claim:
 
 
 def _first(cells: Mapping[str, Any], columns: Iterable[str]) -> str | None:
-    """Return the first of these columns that the table has, or None."""
+    """Return the first of `columns` that the table has, or None."""
     return next((column for column in columns if column in cells), None)
 
 

@@ -1,4 +1,4 @@
-"""Label Studio's tasks, as its import and its JSON export have them: one task per item.
+"""Label Studio's tasks, in the form of its import and its JSON export: one task per item.
 
 Each concept is a control, <Choices name="concept:NAME">. Each annotator's answers about an item are one
 annotation, with one result per concept. An adjudication is a separate annotation, the ground truth.
@@ -27,7 +27,7 @@ _CONTROL = "concept:"  # Label Studio ignores a name that is a number, or true
 
 CHOICES: tuple[AnswerWord, ...] = ("yes", "no", "unsure", "skip")
 MAX_TASK = 50_000_000
-"""Largest number of characters of a task."""
+"""Maximum number of characters of a task."""
 
 _CHUNK = 1 << 20
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -77,7 +77,7 @@ def concept_of(control: str) -> tuple[str, bool]:
 
 
 def write_tasks(votes: Iterable[Vote], out: IO[str], data_of: DataOf | None = None) -> int:
-    """Write one task per item as it comes; return their number.
+    """Write one task per item, as the votes come; return the number of tasks.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def write_tasks(votes: Iterable[Vote], out: IO[str], data_of: DataOf | None = No
     out : file
         A text file.
     data_of : callable, optional
-        Returns the tasks' data; without it they have only the item's id.
+        Returns the tasks' data for items. Without it, the data are only the item's id.
     """
     number = 0
     out.write("[")

@@ -31,13 +31,13 @@ from closecall.storage.records import (
 )
 
 FORESEEN = 1_000
-"""Foreseen selections kept per session: those of its last three hundred rounds.
+"""Foreseen selections kept per session: those of about its last 250 rounds, one for each of four answers.
 
-A browser may show one long after it was sent, if the answer before it waits for the server to return.
+A browser may show one long after it was sent, while its answers wait for the server to return.
 """
 
 AHEAD = 32
-"""Number of a session's last foreseen selections that may follow the item in view."""
+"""Number of a session's last foreseen selections to search for those that may follow the item in view."""
 
 _events = logging.getLogger("closecall.answers")
 
@@ -115,6 +115,11 @@ class LabelLog:
         """Change the session's strategy and parameters, so that a reload keeps them.
 
         Each selection records the strategy that it was made with.
+
+        Raises
+        ------
+        StorageError
+            `missing` for an unknown session.
         """
         changes: dict[str, Any] = {}
         if strategy is not None:
@@ -132,7 +137,7 @@ class LabelLog:
     # Selections
 
     def record_selection(self, record: SelectionRecord) -> SelectionRecord:
-        """Store the reason why an item is about to be shown; return it with its `seq` and time.
+        """Store a selection, the reason why an item is about to be shown; return it with `seq` and `created`.
 
         Raises
         ------
@@ -142,7 +147,7 @@ class LabelLog:
         return self.record_selections([record])[0]
 
     def record_selections(self, records: Sequence[SelectionRecord]) -> list[SelectionRecord]:
-        """Store several selections in order, all or none."""
+        """Store several selections in order, all or none; see `record_selection`."""
         created = self._clock()
         values = [rows.selection_values(record, created) for record in records]
         with self.database.write() as connection:
@@ -156,8 +161,8 @@ class LabelLog:
     def foresee(self, records: Sequence[SelectionRecord]) -> None:
         """Store selections that a browser gets in advance, each for one possible answer to the item in view.
 
-        One that is shown or answered joins the log of selections: see `append_answers`. The last `FORESEEN`
-        of a session are kept.
+        `append_answers` moves those that are shown or answered to the log of selections. The last `FORESEEN`
+        of each session are kept.
         """
         created = self._clock()
         with self.database.write() as connection:
@@ -185,7 +190,7 @@ class LabelLog:
         return rows.foreseen(found[0][0]) if found else None
 
     def last_selection(self, session_id: str) -> SelectionRecord | None:
-        """Return the session's last shown selection, which a reload shows again."""
+        """Return the session's last shown selection, which a reload shows again, or None."""
         found = self.recent_selections(session_id, 1)
         return found[0] if found else None
 
@@ -207,7 +212,7 @@ class LabelLog:
         return [rows.selection(row) for row in self._all(query)]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
-        """Return the accuracy of the concept's newest selection that has one, 0 … 1."""
+        """Return the accuracy, 0 … 1, of the concept's newest selection that has one; None if none has."""
         query = select(Selection.accuracy).where(
             Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
         )
@@ -220,10 +225,10 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """Return the unanswered selections in view or ahead in sessions that were active since then.
+        """Return the unanswered selections in view in active sessions, and those that may follow.
 
-        A session is active when it starts a round or gets foreseen selections, which a slow server may store
-        long after the round has started.
+        A session is active if it has started a round or got foreseen selections at or after `since`, in
+        milliseconds since 1970 UTC. A slow server may store these long after the round has started.
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
         heard = {session for (session,) in self._all(began)}
@@ -242,7 +247,7 @@ class LabelLog:
             foreseen = select(Foreseen.selection).where(Foreseen.session_id == session)
             last = self._all(foreseen.order_by(Foreseen.seq.desc()).limit(AHEAD))
             ahead += [rows.foreseen(row[0]) for row in last]
-        # What one session shows may be followed by what another foresaw: in Classes they take turns.
+        # In Classes, sessions take turns: an item in view in one is followed by one that another foresaw.
         names = {record.id for record in shown}
         return [record for record in shown if not self.is_answered(record.id)] + [
             record for record in ahead if record.parameters.get("supposed", {}).get("selection") in names
@@ -254,10 +259,9 @@ class LabelLog:
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Return whether the annotator of the selection's session has answered it, without an undo.
+        """Return whether the annotator of the selection's session has an answer to it that was not undone.
 
-        Corrections by other annotators don't count; logs of earlier versions may have some with this
-        selection.
+        Other annotators' corrections don't count: in logs of earlier versions, some name this selection.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 
@@ -293,9 +297,9 @@ class LabelLog:
         """Store answers in one transaction; acknowledged answers are on disk when this returns.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
-        answer that can't be right is refused with a reason, and the others are stored. Reasons are an id that
-        belongs to other content, a selection of another item, or an undo of an answer that is unknown, undone
-        already or another session's.
+        answer that can't be right is refused with a reason, and the others are stored. Reasons include an id
+        that belongs to other content, a selection of another item, and an undo of an answer that is unknown,
+        undone already or another session's.
 
         `shown` lists foreseen selections that the browser has shown. They, and those that an answer refers
         to, join the selections in the same transaction.
@@ -303,7 +307,7 @@ class LabelLog:
         Raises
         ------
         StorageError
-            `locked`, `full`, `read-only`, ...: nothing of the batch was stored; all of it may be sent again.
+            As `Database.write`; all of the batch may be sent again.
         """
         if not answers and not shown:
             return AppendResult((), (), ())
@@ -321,7 +325,7 @@ class LabelLog:
     def answers_after(
         self, concept_id: int, seq: int = 0, through: int | None = None
     ) -> Iterator[AnswerRecord]:
-        """Yield a concept's answers with `seq` < their seq ≤ `through`, in order, read page by page."""
+        """Yield a concept's answers after position `seq` up to `through`, in order, read page by page."""
         for row in self._pages(_answers_of(), seq, through, concept=concept_id):
             yield rows.answer(row)
 
@@ -349,7 +353,7 @@ class LabelLog:
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """Return the same, counted by the database: faster without a state of the concept in memory."""
+        """Return the same as `counts`, counted by the database, which is faster than folding the log."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )
@@ -361,14 +365,14 @@ class LabelLog:
     def recent_answers(
         self, concept_id: int, n: int, *, session_id: str | None = None, annotator: str | None = None
     ) -> list[AnswerRecord]:
-        """Return the answers in force about the last n items, newest first, one per item and annotator.
+        """Return up to n current answers, newest first, one per item and annotator.
 
         A correction takes the place of the answer that it corrects. Only the log's end is read.
         """
         query = _in_force()
         if session_id is None:
             query = query.where(Answer.concept_id == concept_id)
-        else:  # filtering by concept first would read other concepts' answers from the log's end on
+        else:  # `+ 0` hides the index by concept, which would read other sessions' answers, too
             query = query.where(Answer.session_id == session_id, Answer.concept_id + 0 == concept_id)
         if annotator is not None:
             query = query.where(Answer.annotator == annotator)
@@ -458,7 +462,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """Return a query for one answer to a `selection`, by its session's annotator, that was not undone."""
+    """Return a query for an answer to a `selection` by its session's annotator that was not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
@@ -472,7 +476,10 @@ def _answers_to() -> Select[Any]:
 
 @cache
 def _in_force() -> Select[Any]:
-    """Return a query for answers that were not undone, newest first, with the undo of what each corrects."""
+    """Return a query for answers that were not undone, newest first.
+
+    Its last column is the `seq` of the undo of the answer that each one corrects.
+    """
     undo, replaced = aliased(Answer), aliased(Answer)
     return (
         select(*rows.columns(Answer), replaced.seq)

@@ -20,7 +20,7 @@ _alembic = threading.Lock()
 def version_of(connection: Connection) -> str | None:
     """Return the schema version recorded in the database.
 
-    None means that there are no tables at all, "" that there are only other programs' tables.
+    None means that there are no tables, and "" that none records a version: they are another program's.
     """
     tables = inspect(connection).get_table_names()
     if not tables:
@@ -31,12 +31,12 @@ def version_of(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, version: str = "head") -> None:
-    """Upgrade the database to the newest schema, or to `version`, in the connection's open transaction.
+    """Upgrade the database to the newest schema, or to `version`, in the open transaction.
 
     Raises
     ------
     StorageError
-        `corrupt`, if it records a version that never existed.
+        `corrupt`, if the database records a version that never existed.
     """
     from alembic import command
     from alembic.config import Config

@@ -1,7 +1,7 @@
 """The tables of a project. Migrations create them; the models describe the newest schema.
 
-`answers`, `selections` and `examples` are logs: rows are added, never changed or deleted, which triggers
-enforce. Everything else (current labels, counts, an earlier training set) is derived from them.
+`answers`, `selections` and `examples` are logs: rows are added, and triggers forbid changing or deleting
+them. Current labels, counts and earlier training sets are derived from them.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class Selection(Base):
 class Foreseen(Base):
     """A selection that follows a possible answer to the item in view, stored before a browser gets it.
 
-    It moves to `selections` when it is shown. This table is not a log: a session's oldest rows are deleted.
+    It moves to `selections` when it is shown or answered. This table is not a log: a session's oldest rows
+    are deleted.
     """
 
     __tablename__ = "foreseen"
@@ -202,7 +203,7 @@ class PredictionSet(Base):
 
 
 class Prediction(Base):
-    """A model's score or class of an item."""
+    """A model's score of an item, its yes or no, or both."""
 
     __tablename__ = "predictions"
     __table_args__ = (
@@ -219,7 +220,7 @@ class Prediction(Base):
 
 
 class Answer(Base):
-    """An annotator's answer about an item; rows are in the order in which they reached the disk."""
+    """An annotator's answer about an item; rows are in the order of storing."""
 
     __tablename__ = "answers"
     __table_args__ = (

@@ -15,7 +15,7 @@ from closecall.storage.errors import StorageError
 
 
 class Place(Protocol):
-    """The operations that depend on the database engine; as text, the place's name in messages."""
+    """The operations that depend on the database engine. `str` returns the place's name in messages."""
 
     @property
     def errors(self) -> type[Exception]:
@@ -28,8 +28,8 @@ class Place(Protocol):
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone`, it connects only while no other program may write. An SQLite file needs no such check,
-        because its server holds a lock in the folder.
+        With `alone`, it connects only while no other program has the place open for writing. An SQLite file
+        needs no such check, because its server holds a lock in the folder.
         """
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
@@ -45,7 +45,7 @@ class Place(Protocol):
         """
 
     def exists(self) -> bool:
-        """Return whether there is anything at this place, a label database or not."""
+        """Return whether anything exists at this place, a label database or not."""
 
     def unopenable(self) -> StorageError:
         """Return the error that explains why there is nothing to open."""
@@ -79,7 +79,7 @@ class Server(Place, Protocol):
     """Operations to transfer labels to a server and back."""
 
     def take_alone(self, connection: Connection) -> None:
-        """Get exclusive access until the transaction ends, or raise an error that names who has it open."""
+        """Get exclusive access until the transaction ends; raise an error if another program has it open."""
 
     def set_aside(self, connection: Connection) -> Server:
         """Rename the existing labels in the transaction; return their new place."""
@@ -121,7 +121,7 @@ class LabelFile:
         return str(self.path)
 
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:  # noqa: ARG002
-        """See `Place`; a server of a file holds a lock in its folder."""
+        """See `Place`; `alone` has no effect."""
         return sqlite.engine(self.path, read_only=read_only, busy_timeout=busy_timeout)
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
@@ -186,4 +186,4 @@ class LabelFile:
 
 
 Where = str | Path | LabelFile | Server
-"""A path, or an address as text."""
+"""A path, an address as text, or a place."""

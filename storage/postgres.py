@@ -28,15 +28,15 @@ _DEFAULT = "marginalia"  # the program's name when the first labels were stored 
 _WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
 _LINGERS = 2.0  # seconds after which a killed program's connections are certainly closed
-_HUNG = "60s"  # longest duration and longest idle time of a writing transaction, for which others wait
+_HUNG = "60s"  # maximum time of a statement, and between statements, in a writing transaction: others wait
 
 _PATIENT = "closecall_patient"  # the execution option for transactions that copy or change every row
 
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
-_US = f"closecall {uuid4().hex}"  # the program of a connection
+_US = f"closecall {uuid4().hex}"  # application name of this process's connections
 
-# The server, too, must notice a program that is gone, however it ended.
+# The server, too, must notice a lost program, however it ended.
 _SET_UP = """
 SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeout', %s, false),
        set_config('client_min_messages', 'warning', false),
@@ -56,7 +56,7 @@ WHERE held.locktype = 'advisory' AND held.classid = %s AND held.objid = %s AND h
 """
 
 _ALIVE = {
-    "keepalives_idle": 10,  # seconds, as the next one: a lost server is noticed within half a minute
+    "keepalives_idle": 10,  # seconds, like the next one: a lost server is noticed within half a minute
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
@@ -83,7 +83,7 @@ class Schema:
     """
 
     errors = psycopg.Error
-    # Each statement sees what the writer before has committed, however long the lock was waited for.
+    # Each statement sees what the previous writer committed, however long it waited for the lock.
     writing: Mapping[str, Any] = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
 
     def __init__(self, url: URL, schema: str) -> None:
@@ -108,7 +108,7 @@ class Schema:
         return address.shown(self._url, self.schema)
 
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
-        """See `storage.place.Place`. The schema is in use while the engine has a connection for writing."""
+        """See `storage.place.Place`. The schema counts as in use while an engine for writing is connected."""
         made = create_engine(
             self._url,
             json_serializer=rows.json_text,
@@ -142,7 +142,7 @@ class Schema:
             options = connection.get_execution_options()
             if not options["postgresql_readonly"]:
                 patience = "0" if options.get(_PATIENT) else _HUNG
-                # An acknowledged answer is on the disk, whatever the server's default is.
+                # An acknowledged answer must be on disk, whatever the server's default is.
                 connection.exec_driver_sql(
                     "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
                     "WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true), "
@@ -200,13 +200,13 @@ class Schema:
         return reason
 
     def require_room(self, connection: Connection) -> None:
-        """See `storage.place.Place`. Users who may not create temporary tables notice at the next answer."""
+        """See `storage.place.Place`. Nothing is checked for users who may not create temporary tables."""
         query = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
         if connection.exec_driver_sql(query).scalar_one():
             connection.exec_driver_sql(_ROOM)
 
     def exists(self) -> bool:
-        """Return whether the schema has tables."""
+        """Return whether the schema has tables or views."""
         with self._look() as connection:
             found = connection.exec_driver_sql(
                 "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s)) "
@@ -220,7 +220,7 @@ class Schema:
         return StorageError(f"there is no label database at {self}", "missing")
 
     def check_makable(self) -> None:
-        """Do nothing: the creating transaction checks this."""
+        """Do nothing: the transaction that creates the tables fails if they can't be created."""
 
     @contextmanager
     def being_made(self) -> Iterator[Schema]:

@@ -18,7 +18,7 @@ _CHUNK = 10_000
 
 
 class Predicted(NamedTuple):
-    """A model's score of an item, or "yes" or "no", or both."""
+    """A model's prediction for an item: a score, "yes" or "no", or both."""
 
     item: int
     score: float | None
@@ -39,7 +39,7 @@ class ModelRecord:
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        Items that have a yes or no both predicted and labeled, and those where both are the same.
+        Number of items with a yes or no both predicted and as their status, and of those where both agree.
     """
 
     id: int
@@ -76,8 +76,8 @@ class Predictions:
         Raises
         ------
         StorageError
-            `invalid` for a model without a name, and for a repeated item; errors of `predicted`. The earlier
-            predictions stay then.
+            `invalid` for a model's name that is empty or too long, and for a repeated item; errors that
+            `predicted` raises. The earlier predictions stay then.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")
@@ -119,7 +119,7 @@ class Predictions:
             return [ModelRecord(*row) for row in connection.execute(text(query))]
 
     def of(self, set_id: int) -> Iterator[Predicted]:
-        """Yield a model's predictions by item."""
+        """Yield a model's predictions, ascending by item."""
         query = select(Prediction.item, Prediction.score, Prediction.label)
         query = query.where(Prediction.set_id == set_id).order_by(Prediction.item)
         with self.database.read() as connection:

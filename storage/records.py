@@ -49,7 +49,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConceptRecord:
-    """A yes/no question being learned. `positive_class` is the class of the truth, if truth is known."""
+    """A yes/no question and its SVM's parameters; `positive_class` is the true class that means yes."""
 
     id: int
     name: str
@@ -63,7 +63,7 @@ class ConceptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExampleRecord:
-    """An example image from a person. `feature` has shape (n_features,), float32, read-only."""
+    """An example of a yes or a no, as a PNG. `feature` has shape (n_features,), float32, read-only."""
 
     id: int
     concept_id: int
@@ -93,8 +93,10 @@ class SelectionRecord:
     `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
     that trained the hyperplane. With `c`, `class_weight`, `seed`, `leased`, `pool_version` and `items_total`
     (the rows in the index), a selection can be computed again. `margin` is |wᵀx + b|, or None without a
-    hyperplane. If several items are selected together, only the first records `leased`. The log sets `seq`
-    and `created`.
+    hyperplane. `probability` is that of a random draw, or None. `selection_ms` and `retrain_ms` are in
+    milliseconds. `accuracy` is the share of held-out items on their true side, 0 … 1, or None if truth is
+    unknown. If several items are selected together, only the first records `leased`. The log sets `seq` and
+    `created`.
     """
 
     session_id: str
@@ -127,12 +129,11 @@ class SelectionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """An answer as the browser sent it, with the `id` made there. The log sets `seq` and `server_time`.
+    """An answer as the browser sent it, with the browser's `id`. The log sets `seq` and `server_time`.
 
-    An undo has the answer that it takes back in `undoes`, and repeats that answer's item. A correction has
-    the answer that it replaces in `corrects`. Answers with purpose "audit" never train. One with purpose
-    "decision" is an adjudication and not a vote. Those with purpose "import" came from a file and train like
-    others.
+    An undo names the undone answer in `undoes`, and repeats its item. A correction names the answer that it
+    replaces in `corrects`. Answers with purpose "audit" never train, those with purpose "decision" are
+    adjudications and not votes, and those with purpose "import" came from a file and train like others.
     """
 
     id: str
@@ -151,7 +152,7 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Return whether id and content are the same; times are ignored, because a retry has other times."""
+        """Return whether id and content are the same; times are ignored, since a retry has others."""
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
@@ -171,7 +172,7 @@ class AnswerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that was not stored; `reason` is one sentence for the person."""
+    """An answer that was not stored; `reason` is one sentence for the annotator."""
 
     id: str
     kind: RefusalKind
@@ -180,10 +181,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """Outcome of storing a batch of answers. Everything accepted or known is on disk.
+    """The outcome of storing a batch of answers. Accepted and known answers are on disk.
 
-    `accepted` answers are new and have their `seq`, `known` ones were stored before (as returned), `refused`
-    ones are not stored.
+    `accepted` answers are new and have their `seq`; `known` ones were stored before, as returned here;
+    `refused` ones are not stored.
     """
 
     accepted: tuple[AnswerRecord, ...]
@@ -198,9 +199,9 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The training labels: `items` int64 ascending and `yes` bool, both of shape (n_labels,), read-only.
+    """The training labels: `items` (int64, ascending) and `yes` (bool), of shape (n_labels,), read-only.
 
-    `through` is the log position of the labels.
+    `through` is their position in the log.
     """
 
     items: NDArray[np.int64]
@@ -211,7 +212,7 @@ class Labels:
         return len(self.items)
 
     def teach_the_same_as(self, other: Labels) -> bool:
-        """Return whether the labels are the same, at any position of the log."""
+        """Return whether the labels are the same; `through` may differ."""
         return all(
             mine is theirs or np.array_equal(mine, theirs)
             for mine, theirs in ((self.yes, other.yes), (self.items, other.items))
@@ -220,7 +221,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of a concept's items by status; `labels` is how many train (yes or no, without the audit's)."""
+    """Numbers of a concept's items by status; `labels` is the number of training labels."""
 
     yes: int = 0
     no: int = 0

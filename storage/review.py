@@ -1,7 +1,6 @@
 """A concept's answers in columns, which review sorts, searches and counts without the database.
 
-The log remains the source of truth. A table follows it like `LabelState` and reads each row once: 10⁵ answers
-take a few megabytes, and a pass over them a few milliseconds.
+The log remains the source of truth. A table follows it like `LabelState` and reads each row once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ UNKNOWN = -1
 """An unknown duration in the column `Answers.taken`."""
 
 DECIDED = -2
-"""Annotator id of adjudications: each replaces the previous one, independent of its author."""
+"""Annotator number of adjudications: each replaces the previous one, whoever gave it."""
 
 Column = NDArray[np.int64]
 
@@ -78,14 +77,15 @@ class Answers:
     Parameters
     ----------
     seq, item, time, taken : arrays of shape (n_answers,), int64
-        Position in the log, item, the browser's time and the time taken, both in milliseconds.
+        Position in the log, item, the browser's time in milliseconds since 1970 UTC, and the time taken in
+        milliseconds, or `UNKNOWN`.
     annotator : array of shape (n_answers,), int64
         Index into `annotators`.
     word : array of shape (n_answers,), int64
         The answer, by `CODES`.
     is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
-        Whether the answer corrects another, whether it is an adjudication, and whether it is its annotator's
-        present answer or the present adjudication: the last that was not undone.
+        Whether the answer corrects another; whether it is an adjudication, or the undo of one; and whether it
+        is its annotator's current answer or the current adjudication: the last that was not undone.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
@@ -130,7 +130,7 @@ class Answers:
 
     @cached_property
     def items(self) -> Items:
-        """Return the answers in force, item by item."""
+        """Return the status of each item with an answer in force."""
         rows = np.flatnonzero(self.in_force)
         item, place = np.unique(self.item[rows], return_inverse=True)
         word, decides = self.word[rows], self.is_decision[rows]
@@ -218,7 +218,7 @@ class AnswerTable:
         return self._row_of.get(answer_id)
 
     def standing(self, item: int, annotator: str) -> str | None:
-        """Return the id of the annotator's present answer about the item, or None."""
+        """Return the id of the annotator's current answer about the item, or None."""
         rows = self._standing.get((item, self._annotators.get(annotator, -1)))
         return self._ids[rows[-1]] if rows else None
 
@@ -260,7 +260,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Fields without a column: the answer that an undo takes back; round and strategy of a selection."""
+    """Fields of an answer without a column: the undone answer, and its selection's round and strategy."""
 
     undoes: str | None
     round: int | None
@@ -269,13 +269,13 @@ class Detail:
 
 @cache
 def _page() -> Select[Any]:
-    """Return a query for a page of a concept's answers `after` a seq; cached, as building it is slow."""
+    """Return a query for a page of a concept's answers `after` a `seq`; cached, since building it is slow."""
     of_concept = Answer.concept_id == bindparam("concept")
     return select(*_READ).where(of_concept, Answer.seq > bindparam("after")).order_by(Answer.seq).limit(_PAGE)
 
 
 def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
-    """Return the details of the answers at these positions of the log, at most one page of them."""
+    """Return the details of the answers at these positions of the log, in one query: for a page of them."""
     wanted = [int(seq) for seq in seqs]
     query = (
         select(Answer.seq, Answer.undoes, Selection.round, Selection.strategy)

@@ -26,7 +26,7 @@ def columns(model: type[Base]) -> list[Column[Any]]:
 
 
 def now_ms() -> int:
-    """Return the milliseconds since 1970-01-01 UTC."""
+    """Return the current time in milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000
 
 
@@ -42,7 +42,7 @@ _CONCEPT = [column.name for column in columns(Concept)]
 
 
 def answer(values: Sequence[Any]) -> AnswerRecord:
-    """Return an answer from its row. Written out for speed, as a long log has many."""
+    """Return an answer from its row; written out for speed, since a long log has many."""
     (seq, id_, concept_id, session_id, selection_id, item, word, undoes, corrects, *rest) = values
     (annotator, purpose, browser_time, server_time, time_taken_ms) = rest
     return AnswerRecord(
@@ -71,7 +71,7 @@ def selection(values: Sequence[Any]) -> SelectionRecord:
 
 
 def foreseen(values: Mapping[str, Any]) -> SelectionRecord:
-    """Return a selection that is not in the log yet."""
+    """Return a foreseen selection from its stored values."""
     return SelectionRecord(**{**values, "leased": tuple(values["leased"])})
 
 
@@ -92,7 +92,7 @@ def answer_values(record: AnswerRecord, server_time: int) -> dict[str, Any]:
 
 
 def selection_values(record: SelectionRecord, created: int) -> dict[str, Any]:
-    """Return the values to insert for a selection, with Python's numbers for numpy's."""
+    """Return the values to insert for a selection, with numpy's numbers converted to Python's."""
     values = {name: getattr(record, name) for name in _SELECTION if name != "seq"}
     for name in ("round", "item", "items_scored", "items_total", "n_labels", "trained_through"):
         values[name] = int(values[name])

@@ -1,6 +1,7 @@
 """SQLite: setting up connections, explaining errors, and checking files.
 
-Each database engine has a module like this one; nothing else in `storage` depends on SQLite.
+`storage.postgres` is the same for PostgreSQL. Backups are SQLite files whatever the engine, so modules about
+backups use this one, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from closecall.storage.errors import StorageError
 
 Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that reading a damaged file may raise: SQLite's messages about it may not be valid text."""
+"""Exceptions that reading a damaged file may raise: its text, and SQLite's messages, may not be UTF-8."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application id
 WRITE = "closecall_write"  # the execution option of a connection for writing
 _ROOM = 1 << 17  # bytes that the disk must have free for further answers
@@ -53,7 +54,7 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
 
     @event.listens_for(made, "begin")
     def begin(connection: Connection) -> None:
-        # Writers queue at BEGIN: one that reads first and writes later could only fail in the middle.
+        # Writers queue at BEGIN: a transaction that reads first and writes later may fail in the middle.
         write = connection.get_execution_options().get(WRITE, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
@@ -114,7 +115,7 @@ def require_room(path: Path) -> None:
 
 
 def _said(error: object) -> str:
-    """Return SQLite's message on one line, without the statements that it repeats."""
+    """Return SQLite's message on one line, shortened to 300 characters."""
     return " ".join(str(error).split())[:300]
 
 
@@ -165,7 +166,7 @@ def check_owner(path: Path) -> None:
 
 
 def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:
-    """Return a plain connection to the file at `path`, which begins no transaction by itself.
+    """Return a plain connection to the file at `path`; it begins no transaction by itself.
 
     Without `read_only` a missing file is created. `busy_timeout` is in seconds.
     """
@@ -205,7 +206,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def damage(path: Path, *, quick: bool = False) -> str | None:
-    """Return the damage that SQLite finds in the file, or None. Reads all of it; `quick` skips indexes."""
+    """Read the whole file, without indexes if `quick`; return the damage that SQLite finds, or None."""
     with closing(connect(path, read_only=True)) as connection:
         rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
         if rows != [("ok",)]:

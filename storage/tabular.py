@@ -1,4 +1,4 @@
-"""Read and write tables as CSV, JSON Lines and Parquet, some thousand rows at a time.
+"""Read and write tables as CSV, JSON Lines and Parquet, without holding a whole table in memory.
 
 CSV is written according to RFC 4180, in UTF-8. Files from spreadsheets can be read: with a byte order mark,
 in UTF-16, separated by commas, semicolons, tabs or bars, with any line ends. Headings are read in lower case.
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 BATCH_ROWS = 10_000
 MAX_LINE = 10_000_000
-"""Largest number of characters of a JSON line; no label is that long."""
+"""Number of characters at which a JSON line is refused; no label is that long."""
 
 # Spreadsheets execute cells that begin like this as formulas, full-width signs included.
 _FORMULA = "=+-@\t\r\n＝＋－＠"
@@ -52,7 +52,7 @@ class Line:
 
 
 def guarded(cell: str) -> str:
-    """Return the text as a cell that spreadsheets don't take for a formula."""
+    """Return the text, with an apostrophe in front if it begins like a formula or with an apostrophe."""
     return "'" + cell if cell[:1] in _GUARDED else cell
 
 
@@ -63,7 +63,7 @@ def unguarded(cell: str) -> str:
 
 
 def iso(milliseconds: int) -> str:
-    """Return a time as ISO 8601 in UTC with milliseconds; times outside the calendar stay numbers."""
+    """Return a time as ISO 8601 in UTC with milliseconds; a time outside the calendar as a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -77,7 +77,7 @@ def write_table(
     out: IO[Any],
     format: TableFormat,  # noqa: A002 (the command line's word)
 ) -> int:
-    """Write rows as they come; return their number.
+    """Write rows as they come; return their number, without the heading.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ def write_table(
 
 
 def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
-    """Yield the rows of a table, read some thousand at a time.
+    """Yield the rows of a table as they are read.
 
     Raises
     ------
     StorageError
-        `missing` or `invalid`; the message names the file and, if there is one, the line.
+        `missing`, `invalid` or `other`; the message names the file and, if there is one, the line.
     """
     with _file_trouble(path):
         yield from _READERS[format](path)
@@ -304,7 +304,7 @@ def _reason(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value in a form short enough for messages."""
+    """Return a value's `repr`, shortened to 58 characters if it has more than 60."""
     try:
         text = repr(value)
     except ValueError:  # an integer of too many digits
@@ -320,7 +320,13 @@ _READERS: dict[TableFormat, Callable[[Path], Iterator[Line]]] = {
 
 
 def require_headings(names: Sequence[str], path: Path) -> None:
-    """Raise an error if a heading is empty or repeated."""
+    """Raise an error if all headings are empty, or one is repeated.
+
+    Raises
+    ------
+    StorageError
+        `invalid`.
+    """
     if not any(names):
         raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)

@@ -35,9 +35,14 @@ def to_file(place: Server, file: LabelFile) -> None:
 
 
 def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) -> Server | None:
-    """Copy the labels of `file`, which has that schema version, to `place` in one transaction.
+    """Copy the labels of `file`, which has the schema `version`, to `place` in one transaction.
 
-    Returns the place of existing labels that were set aside.
+    Return the new place of existing labels, which `overwrite` sets aside, or None.
+
+    Raises
+    ------
+    StorageError
+        `exists` without `overwrite`; errors of both databases.
     """
     with _connected(file, read_only=True) as source, _connected(place, read_only=False) as target:
         place.take_alone(target)
@@ -55,7 +60,7 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
 
 @contextmanager
 def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
-    """Open a connection in a transaction that ends with the block."""
+    """Open a connection in a transaction that ends with the context."""
     engine = place.engine(read_only=read_only, busy_timeout=5.0)
     try:
         with engine.connect() as connection:

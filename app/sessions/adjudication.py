@@ -1,8 +1,8 @@
 """Adjudication: an owner decides, one by one, the items that annotators disagree on.
 
-A decision is an answer of its own kind. It outranks all votes, trains (unless the item is in the audit), can
-be undone, and is replayed by ``verify`` like any answer. The items that one owner has in view or ahead are
-shown to no other owner.
+A decision is an answer with the purpose "decision". It outranks all votes, trains (unless the item is in the
+audit), can be undone, and is replayed by ``verify`` like any answer. The items that one owner has in view or
+ahead are shown to no other owner.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
-"""Possible decisions. A skipped item moves to the end of the line."""
+"""Possible decisions. A skipped item moves to the end of the queue."""
 
 MARK = "decide "
-"""Prefix of the stand-in selection ids: no strategy selected these items."""
+"""Prefix of the ids of stand-in selections, since no strategy selects these items."""
 
 
 def is_decision(answer: Mapping[str, Any]) -> bool:
@@ -49,8 +49,7 @@ class Line:
     items : list of int
         Items that are not leased to other owners, in the order in which they are shown.
     is_any_contested : bool
-        Whether the concept has contested items. If it has and `items` is empty, all are leased to other
-        owners.
+        Whether the concept has contested items. If so and `items` is empty, all are leased to other owners.
     """
 
     answers: Answers
@@ -66,7 +65,7 @@ class Decisions:
     session : LabelingSession
         Decisions are stored under its id and its annotator.
     leases : Leases
-        Items in view of the owners who adjudicate this concept.
+        Leases of the owners who adjudicate this concept.
     """
 
     def __init__(self, session: LabelingSession, leases: Leases) -> None:
@@ -78,15 +77,15 @@ class Decisions:
         self._taken: Counter[int] = (
             Counter()
         )  # number of answers by item: an item that returns is shown as new
-        self._begun = uuid.uuid4().hex[:8]  # other processes count from 0 too
+        self._begun = uuid.uuid4().hex[:8]  # makes ids unique: other processes count from 0, too
 
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
         """Store decisions and undos of decisions.
 
         Raises
         ------
-        InputError
-            If the person is not an owner.
+        InputError, StorageError
+            If the person is not an owner, or as `Intake.store`.
         """
         by.require_owner("decide")
         records: list[AnswerRecord] = []
@@ -121,7 +120,7 @@ class Decisions:
         return first + [item for item in self._later if item in contested]
 
     def _claimed(self, in_line: Sequence[int], others: Others) -> list[int]:
-        """Return the items that no other owner has in view, and lease the first two to this owner."""
+        """Return the items not leased to other owners, and lease the first two to this owner."""
         while True:
             free = [item for item in in_line if item not in others.items]
             lost = others.take(free[:2])
@@ -134,9 +133,9 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """Return a record by which the card shows the item; it never enters the log.
+        """Return the selection with which the card shows the item; it never enters the log.
 
-        With `again`, the record is the one that follows the next answer about the item.
+        With `again`, it is the one that shows the item once more after its next answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from closecall.storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
-"""Maximum number of answers taken from one message; the browser sends the rest of its queue again."""
+"""Maximum number of answers read from one message; the browser sends the rest of its queue again."""
 
 MOST_ITEM = 2**63 - 1
-"""Largest item id: both databases keep ids in 64 bits."""
+"""Largest item id: both database engines store ids as signed integers of 64 bits."""
 
 UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""Errors raised while reading an answer that none of our pages would send."""
+"""Errors raised by reading an answer that none of our pages sends."""
 
 
 class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
-    """A readable answer is refused."""
+    """The refusal of a readable answer."""
 
     def __init__(self, kind: RefusalKind, reason: str) -> None:
         super().__init__(reason)
@@ -67,16 +67,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Press:
-    """One press of a key or button: an answer, an undo or a correction; for several concepts, one of each.
+    """One press of a key or button: an answer, an undo or a correction, for each concept in view.
 
     Parameters
     ----------
     id : str
-        Id given by the browser; the answer for the session's own concept has it.
+        The browser's id, which the answer for the session's own concept has.
     records : tuple of AnswerRecord
         One per concept.
     following : str or None
-        The selection that the browser showed next.
+        Id of the selection that the browser showed next, if it had one.
     """
 
     id: str
@@ -85,12 +85,12 @@ class Press:
 
     @property
     def is_undo(self) -> bool:
-        """Return whether it takes an earlier press back."""
+        """Return whether it undoes an earlier press."""
         return self.records[0].answer == "undo"
 
     @property
     def is_correction(self) -> bool:
-        """Return whether it replaces an earlier press."""
+        """Return whether it corrects an earlier press."""
         return any(record.corrects is not None for record in self.records)
 
     def is_in(self, ids: Collection[str]) -> bool:
@@ -103,7 +103,7 @@ class Press:
 
 
 def following(answer: Mapping[str, Any]) -> str | None:
-    """Return the id of the selection that the browser showed after the answer."""
+    """Return the id of the selection that the browser showed after the answer, or None."""
     shown = answer.get("next")
     return shown if isinstance(shown, str) and shown else None
 
@@ -111,7 +111,7 @@ def following(answer: Mapping[str, Any]) -> str | None:
 def parse_answers(
     answers: Sequence[Mapping[str, Any]], *, session: SessionState
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the browser's queue. Malformed answers are refused, the others are returned."""
+    """Parse the browser's queue; return the presses, and the refusals of answers that can't be right."""
     presses: list[Press] = []
     records: list[AnswerRecord] = []
 
@@ -130,9 +130,9 @@ def parse_answers(
 def store_presses(
     presses: Sequence[Press], malformed: Sequence[Refusal], session: SessionState
 ) -> tuple[AppendResult, Outcome]:
-    """Store presses, each with all of its answers; return what the log did with them, and the outcome.
+    """Store presses, each with all of its answers; return the log's result and the browser's outcome.
 
-    If the answer for one concept was already undone, an undo takes back the others.
+    If the answer for one concept was already undone, an undo still undoes the others.
 
     Raises
     ------
@@ -157,7 +157,10 @@ def store_presses(
 def read_each(
     answers: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], None]
 ) -> list[Refusal]:
-    """Call `read` with each answer of the browser's queue; return refusals of those that it doesn't take."""
+    """Call `read` with the first `MOST_AT_ONCE` answers of the browser's queue; return the refusals.
+
+    `read` refuses an answer by raising `Refused` or one of `UNREADABLE`.
+    """
     refused: list[Refusal] = []
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
@@ -170,31 +173,34 @@ def read_each(
 
 
 def refers_to_something(answer: Mapping[str, Any]) -> bool:
-    """Return whether the answer names what it answers, corrects or undoes; the log checks the reference."""
+    """Return whether the answer names a selection, or an answer that it corrects or undoes.
+
+    The log checks the reference.
+    """
     return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
 
 
 def has_answered(session: SessionState, item: object) -> bool:
-    """Return whether the session's annotator has a current answer to the item."""
+    """Return whether the session's annotator has an answer in force about the item."""
     with session.concept.lock:
         state = session.concept.catch_up()
         return isinstance(item, int) and session.annotator in state.votes(item)
 
 
 def others_only(item: object) -> str:
-    """Return the message for an annotator who may not add to others' answers about an item."""
+    """Return the message for annotators who may not add an answer to those of others about an item."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
 def require_answered(item: int, session: SessionState) -> None:
-    """Refuse an answer to an item that was never shown.
+    """Refuse an answer about an item that nobody has ever answered.
 
-    Only Review sends answers without a reference: a reviewer adds to what others answered about an item.
+    Answers in Review and adjudications name no selection of the log, but the item has other answers.
 
     Raises
     ------
     Refused
-        If nobody answered the item.
+        `not-asked`, if the item has no answer, undone ones included.
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:
@@ -212,7 +218,7 @@ def _malformed(answer: object, error: Exception) -> Refusal:
 
 
 def in_its_audit(record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]) -> AnswerRecord:
-    """Mark the answer as the audit's if its item was drawn for the audit: such answers do not train."""
+    """Return the answer, with the purpose "audit" if its item belongs to the audit: it then doesn't train."""
     if record.answer == "undo":
         return record
     audited = record.selection_id is not None and session.is_audits(record.selection_id)
@@ -222,12 +228,12 @@ def in_its_audit(record: AnswerRecord, session: SessionState, batch: Sequence[An
 
 
 def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]) -> None:
-    """Refuse a second answer to a selection; corrections name the answer they replace and are allowed.
+    """Refuse a second answer to a selection, unless it is an undo or a correction.
 
     Raises
     ------
     Refused
-        If the selection has another answer in force, or one in the same batch.
+        `conflict`, if the selection has another answer in force, or one in the same batch.
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return

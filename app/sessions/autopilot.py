@@ -1,8 +1,8 @@
 """The autopilot: a simulated annotator that knows the truth and answers on the page, for demonstrations.
 
-The browser drives it. The card gives each answer as if a key had been pressed, at the pace set there, so
-viewers see what an annotator would see, and nothing runs once the page is closed. The server only supplies
-the truth, and only to sessions of the autopilot.
+The browser drives it. The card gives each answer as if a key had been pressed, at the pace set on the page.
+Viewers therefore see what an annotator would see, and nothing runs once the page is closed. The server only
+supplies the truth, and only to sessions of the autopilot.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def is_autopilot(session: SessionState) -> bool:
 
 
 def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
-    """Return the autopilot's copy of the question, with labels of its own.
+    """Return the autopilot's copy of the question, which has its own labels.
 
-    It is made once, and never offered to people.
+    It is created once, and archived, so that people are never offered it.
     """
     if concept.name.endswith(_OWN):
         return concept
@@ -50,9 +50,9 @@ def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptReco
 
 
 def answers(session: SessionState, card: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the autopilot's answers, by item: to the item in view and those that may follow.
+    """Return the autopilot's answers by item, for the item in view and those that may follow.
 
-    It skips items of unknown truth. Return None in a session of a person.
+    It skips items of unknown truth. Return None in a person's session, and if the pool lacks the class.
     """
     pool, positive = session.project.pool, session.concept.record.positive_class
     if not is_autopilot(session) or pool is None or positive not in pool.classes:

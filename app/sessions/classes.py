@@ -1,13 +1,13 @@
 """Several concepts at once: one key press is a yes to one concept and a no to the others.
 
 The concepts take turns in a fixed order, and each selects an item by its own hyperplane. The next turn does
-not depend on the answer, so the look-ahead needs only three futures: the class is that concept's, or it
-isn't, or the item is skipped. Since each press trains all concepts alike, no concept falls behind.
+not depend on the answer, so the look-ahead needs only the four futures of one concept: its class, another
+class, unsure or skipped. Since each press trains all concepts alike, no concept falls behind.
 
 Another concept may select an item that was already answered for one concept alone. The new answer then counts
 for all of them and replaces the annotator's earlier one. There are no audit rounds in this mode, and answers
-to audited items still never train. An overlap round draws an item that the concept whose turn it is wants a
-further answer to; that answer counts for all concepts.
+about audited items still never train. An overlap round draws an item that needs a further annotator for the
+concept whose turn it is; the answer counts for all concepts.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MOST = 9
 
 
 class ClassSession(ItemView):
-    """The item whose class is asked for. A session leads one session of each other concept.
+    """The item whose class is asked for. The annotator's session leads one session of each other concept.
 
     Rounds are counted over all concepts.
 
     Parameters
     ----------
     session : LabelingSession
-        The others share its strategy, lock and pool, and their ids derive from its id.
+        The leading session. The others get its strategy, and their ids derive from its id.
     """
 
     def __init__(self, session: LabelingSession) -> None:
@@ -66,7 +66,7 @@ class ClassSession(ItemView):
         return [self.member(concept.id) for concept in self.concepts]
 
     def member(self, concept_id: int) -> SessionState:
-        """Return the session of one of the concepts; start it if necessary."""
+        """Return the session for one of the concepts; start it if necessary."""
         if concept_id not in self._opened:
             log, main = self.project.log, self.session
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
@@ -112,7 +112,7 @@ def offered(session: SessionState) -> list[ConceptRecord]:
 
 
 def can_choose(session: SessionState) -> bool:
-    """Return whether at least two concepts have keys, the session's own among them."""
+    """Return whether at least two concepts have keys, including the session's own."""
     concepts = offered(session)
     return len(concepts) > 1 and any(concept.id == session.concept.record.id for concept in concepts)
 
@@ -120,8 +120,8 @@ def can_choose(session: SessionState) -> bool:
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
     """Return the choices of the card in key order, with the display name of each positive class.
 
-    A digit class is its own key, so that nobody has to press another number for a 7. Other concepts are
-    numbered.
+    If all classes are digits, each is its own key, so that nobody has to press another number for a 7.
+    Otherwise the keys are numbers from 1.
     """
     called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
     names = [

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCANS = 3
-"""Number of scans; the fastest counts, so that other load on the machine does not flatter the strategy."""
+"""Number of scans. The fastest counts, so that other load on the machine does not flatter the strategy."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A selection beside the choice of the exhaustive strategy.
+    """A selection compared with that of the exhaustive strategy.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ class Comparison:
 
 
 def compare(session: SessionState, selection_id: str) -> Comparison:
-    """Compare the selection with this id with a full scan of the pool, under the hyperplane it was based on.
+    """Compare a selection with a full scan of the pool for the same hyperplane.
 
-    The hyperplane is trained again from the log and must have the digest that the selection recorded.
+    The hyperplane is trained again from the log, and must have the digest that the selection recorded.
 
     Raises
     ------
     InputError
-        If the session has no such selection, if there was no hyperplane yet, or if the digests differ.
+        If the session has no such selection, if there was no hyperplane, or if the digests differ.
     """
     project = session.project
     record, pool = project.log.selection(selection_id), project.pool
@@ -98,7 +98,7 @@ def _hyperplane_then(session: SessionState, record: SelectionRecord, standing: S
 
 
 class Check:
-    """A comparison that is running or done. One thread computes it, others may wait for it.
+    """A comparison that is running or done. One thread computes it, and others may wait for it.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Check:
         return self._done.wait(seconds)
 
     def state(self) -> dict[str, Any]:
-        """Return the values for the card once the check is done, or why it failed."""
+        """Return the values for the card: whether the check is done, and its comparison or problem."""
         done = self._done.is_set()
         said = {"selection": self.selection_id, "is_coming": not done, "problem": self._problem}
         return said | (vars(self._comparison) if self._comparison else {})

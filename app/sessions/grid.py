@@ -1,8 +1,8 @@
 """The grid: many items answered at once. Each submission is a round: one training, one selection.
 
 The grid shows the items nearest to the hyperplane that are not too similar to each other. Unmarked items stay
-unanswered and may come again. The previous grid can be corrected as a whole. In an overlap round all items
-are drawn for a further annotator.
+unanswered and may come again. The previous grid can be corrected. In an overlap round, all items are drawn
+from those that need a further annotator.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 DIVERSITY = 0.7
 """Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image; with
-0.5 three do, with 0.7 one or two. Up to 0.7, simulated annotators learn as much from twelve grids as from the
-nearest items (digits and CIFAR-10, 20,000 items each); with 0.9 they learn less.
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image. With a
+share of 0.5, three items do; with 0.7, one or two. Up to 0.7, simulated annotators learn as much from twelve
+grids as from the nearest items; with 0.9, they learn less (digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]
@@ -41,18 +41,18 @@ Batch = tuple[SelectionRecord, ...]
 
 
 class BatchSession(ABC):
-    """A labeling session that shows many items at once. Its rounds are the session's.
+    """A view of a labeling session that shows many items at once. Each batch is a round of the session.
 
-    The session shows either its card or a batch, and chooses again when the view changes.
+    The session shows either one item or a batch, and selects again when the view changes.
 
     Parameters
     ----------
     session : LabelingSession
-        The batch shares its concept, strategy, log and lock.
+        The view uses its concept, strategy, log and lock.
     """
 
     MARK: ClassVar[str]
-    """Selection parameter that all selections of this view have, and no others."""
+    """Name of a parameter that all selections of this view have, and no others."""
 
     def __init__(self, session: LabelingSession) -> None:
         self.session = session
@@ -63,9 +63,10 @@ class BatchSession(ABC):
         session.view = self
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers together; choose the next batch if they are about this one or the last.
+        """Store the browser's answers together.
 
-        Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
+        If they are about this batch or the last, or undo any, the batch leaves the view, and `attend` selects
+        the next. An answer that is sent again is acknowledged again and stored once.
         """
         with self.session.lock:
             presses, malformed = parse_answers(answers, session=self.session)
@@ -77,7 +78,7 @@ class BatchSession(ABC):
         return outcome
 
     def attend(self) -> None:
-        """Record that someone is looking, and show a batch."""
+        """Record activity, and select a batch if none is in view."""
         with self.session.lock:
             self.session.touch()
             if self.session.view is not self:
@@ -86,7 +87,7 @@ class BatchSession(ABC):
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """Return the status of items: "held" if another session has them in view, "" if free."""
+        """Return the status of each item; without one, "held" if another session leases it, otherwise ""."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:
@@ -95,7 +96,7 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """Select the items to show next, not yet logged; None if nothing in view can be answered.
+        """Select the items to show next, without logging them; None if nothing in view can be answered.
 
         Raises
         ------
@@ -105,10 +106,10 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _take_up(self, batch: Batch) -> None:
-        """Continue as if `batch` had just been selected."""
+        """Restore the view's settings from a batch in the log."""
 
     def _choose(self) -> None:
-        """Choose what to show. If the selection can't be stored, nothing is shown and the card says why."""
+        """Select a batch. If the selection can't be stored, nothing is shown and `trouble` says why."""
         session, pool = self.session, self.session.project.pool
         if session.trouble is not None:
             session.recall_rounds()
@@ -130,9 +131,9 @@ class BatchSession(ABC):
             session.trouble = str(error)
 
     def _resume(self) -> None:
-        """Show the last batch again, unless it was answered or something else was shown since."""
+        """Show the last batch again, unless it was answered or the session has shown something else since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
-        # A selection that was sent ahead keeps its number, even if a batch with that number was shown since.
+        # A selection that was sent ahead keeps its round's number, which a batch may have got since.
         batches = groupby(recent, key=lambda record: (record.round, is_of_many(record)))
         rounds: list[Batch] = [tuple(batch) for _, batch in batches]
         before, newest = [(), (), *rounds][-2:]
@@ -153,7 +154,7 @@ class BatchSession(ABC):
 
 
 class GridSession(BatchSession):
-    """A grid of the items nearest to the hyperplane, or of whatever the session's strategy selects."""
+    """A grid of the items that the session's strategy selects, usually those nearest to the hyperplane."""
 
     MARK = BATCH
 
@@ -167,12 +168,12 @@ class GridSession(BatchSession):
         return self._size
 
     def resize(self, size: int) -> None:
-        """Set the number of items, for the grid in view too.
+        """Set the number of items; a grid of another size is replaced.
 
         Raises
         ------
         InputError
-            If the grid can't show this many items.
+            If the number is not from `LEAST` to `MOST`.
         """
         if not LEAST <= size <= MOST:
             raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")

@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 AHEAD_SECONDS = 0.25
-"""How long a card waits for the look-ahead; after that the browser asks for it."""
+"""Seconds that a card waits for the look-ahead; after that, the browser polls for it."""
 
 
 class ItemView:
     """The item that a session has in view, and the look-ahead. Thread-safe: calls take turns.
 
-    The session shows one item, a grid or classes, and chooses again when the view changes.
+    The session shows one item, a grid or classes, and selects again when the view changes.
 
     Parameters
     ----------
     session : SessionState
-        Items are leased to it. Its `trouble` and `exhausted` tell why nothing is in view.
+        The leading session, to which items are leased. Its `trouble` and `exhausted` tell why nothing is in
+        view.
     """
 
     def __init__(self, session: SessionState) -> None:
@@ -44,16 +45,16 @@ class ItemView:
         self.project = session.project
         self.ahead: Lookahead | None = None
         self._opened: dict[int, SessionState] = {session.concept.record.id: session}  # by concept
-        self._last: SessionState | None = None  # it selected the item that is or was in view
+        self._last: SessionState | None = None  # the session that selected the item in view, or the last one
         self._changes = 0  # number of corrections: each makes the look-ahead stale
 
     @property
     def shown(self) -> SelectionRecord | None:
-        """The selection in view."""
+        """The selection in view, or None."""
         return self._last.shown if self._last else None
 
     def members(self) -> Sequence[SessionState]:
-        """Return the sessions that select in turn, in a fixed order; this one is among them."""
+        """Return the sessions that select in turn, in a fixed order, including the leading one."""
         return [self.session]
 
     def member(self, concept_id: int) -> SessionState:
@@ -90,9 +91,9 @@ class ItemView:
             yield members
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers, retrain after each, and select after those to the item in view.
+        """Store the browser's answers, and show what follows: the browser's next item, or a new selection.
 
-        Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
+        An answer that is sent again is acknowledged again and stored once.
         """
         with self.alone():
             presses, malformed = self.read(answers)
@@ -104,7 +105,7 @@ class ItemView:
         return outcome
 
     def attend(self) -> None:
-        """Record that someone is looking: show an item, and wait briefly for the look-ahead."""
+        """Record activity, show an item, and wait for the look-ahead, at most `AHEAD_SECONDS`."""
         with self.alone() as members:
             self._show_item(members)
             for member in members:
@@ -114,7 +115,7 @@ class ItemView:
             ahead.wait(AHEAD_SECONDS)
 
     def in_view(self) -> SelectionRecord | None:
-        """Return the selection in view; select one if there is none or another session took it meanwhile.
+        """Return the selection in view; select one if there is none or another session has taken the item.
 
         Return None if nothing can be shown.
         """
@@ -149,8 +150,8 @@ class ItemView:
     def choose(self) -> None:
         """Let the session whose turn it is select, or the next one if it has nothing left.
 
-        If the selection can't be stored, nothing is shown and the card says why. All earlier answers are on
-        disk by then, and the next card tries again.
+        If the selection can't be stored, nothing is shown and `trouble` says why. All earlier answers are on
+        disk by then, and the next card retries.
         """
         main, pool = self.session, self.project.pool
         if main.trouble is not None:
@@ -180,7 +181,7 @@ class ItemView:
         self.project.leases.keep(self.id, ())
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
-        """Return whether the item is still leased, and no answer to it was stored without acknowledgement."""
+        """Return whether the item is still leased, and was not answered without an acknowledgement."""
         if not self.project.leases.has(self.id, shown.item):
             return False
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
@@ -193,7 +194,7 @@ class ItemView:
         return self.shown is not None and press.answers(self.shown)
 
     def _move_on(self, press: Press) -> None:
-        """Move on after a stored press: what follows it is already in view or is chosen now."""
+        """Move on after a stored press: show what the browser already shows, or select."""
         if press.is_undo:
             for undo in press.records:
                 self._show_again(self.member(undo.concept_id), undo)
@@ -205,7 +206,7 @@ class ItemView:
             self.choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show what the browser shows since the answer; return False for a foreign selection."""
+        """Show the selection that the browser has shown since; return False if it is not this view's."""
         record = self.project.log.selection(selection_id)
         if record is None or is_of_many(record):
             return False
@@ -217,12 +218,12 @@ class ItemView:
         return True
 
     def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
-        """Return the selection whose answer was undone; None if the answer named none."""
+        """Return the selection of the undone answer; None if it named none."""
         undone = self.project.log.answer(undo.undoes or "")
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
     def _show_again(self, member: SessionState, undo: AnswerRecord) -> None:
-        """Show the item of an undone answer again, with the numbers of its own selection."""
+        """Show the item of an undone answer again, with the figures of its first selection."""
         before, log = self._undone(undo), self.project.log
         if before is None or not member.concept.has_row(before.item):
             return
@@ -259,7 +260,7 @@ class ItemView:
         self.session.shown, self.session.trouble = None, trouble
 
     def _look_ahead(self) -> Lookahead | None:
-        """Start the look-ahead if it is not running."""
+        """Return the look-ahead from the item in view; start it if there is none or it is outdated."""
         shown, pool, main = self.shown, self.project.pool, self.session
         if shown is None or pool is None:
             return None

@@ -1,7 +1,7 @@
 """Labeling sessions: answers go into the log, the SVM is retrained, a query strategy selects the next item.
 
-A session joins core and storage with the help of `app.engine.concept`. It knows nothing of Streamlit; cards
-are built in `app.api.cards`.
+A session combines core and storage through `app.engine.concept`. It does not depend on Streamlit; cards are
+built in `app.api.cards`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Sessions(Protocol):
     """The sessions of a project, by their ids."""
 
     def session(self, session_id: str, /) -> LabelingSession:
-        """Return the session of this id."""
+        """Return the session with this id."""
 
     def known_session(self, session_id: str, person: Person, /) -> LabelingSession | None:
-        """Return the session of this id, or None where it is another person's or unknown."""
+        """Return the session with this id, or None if it is another person's or unknown."""
 
 
 class LabelingSession(SessionState):
@@ -39,7 +39,7 @@ class LabelingSession(SessionState):
     record : SessionRecord
         The session's record. A reopened session resumes where its log ends.
     sessions : Sessions
-        The project's other sessions.
+        The project's sessions.
     """
 
     DEFAULT: ClassVar[str] = "margin-index"
@@ -60,7 +60,7 @@ class LabelingSession(SessionState):
         return self.item_view.in_view()
 
     def attend(self) -> None:
-        """Record that someone is looking; see `ItemView.attend`."""
+        """Record activity; see `ItemView.attend`."""
         self.item_view.attend()
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
@@ -70,7 +70,7 @@ class LabelingSession(SessionState):
             self.item_view.choose()
 
     def set_strategy(self, name: str) -> None:
-        """Select with the strategy `name` from now on, and replace the item in view.
+        """Select with the strategy `name` from now on; replace the item in view if it is another strategy.
 
         Raises
         ------
@@ -88,8 +88,8 @@ class LabelingSession(SessionState):
         Raises
         ------
         InputError
-            If a file is not an image, if the pool has embeddings of the user's own, or if the person is not
-            an owner.
+            If a file is not an image or too large, if the pool has texts or the user's own embeddings, or if
+            the person is not an owner.
         """
         from closecall.app.projects.uploaded_images import read_example
 

@@ -1,6 +1,6 @@
 """Items found by name, in a grid: often the quickest way to the first positives.
 
-A search for part of a file name shows the matching items page by page. The log has the text, so that
+A search for parts of a name shows the matching items page by page. The log records the text, so that
 ``verify`` can repeat the search.
 """
 
@@ -32,7 +32,7 @@ LONGEST = 200
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The items that a search for `text` in `n_names` names found, and its duration."""
+    """The items that a search for `text` among `n_names` names found, and its duration in seconds."""
 
     text: str
     n_names: int
@@ -44,7 +44,7 @@ NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
 
 
 class FoundSession(SearchSession):
-    """The items whose names contain the words of a search, the `text`, ordered by id."""
+    """The items whose names contain all words of the `text`, ordered by id."""
 
     MARK, QUERY, SIZE = SEARCH, "text", PAGE
 
@@ -52,7 +52,7 @@ class FoundSession(SearchSession):
         self.text = ""
         self._search = NOTHING
         super().__init__(session)
-        # Start to collect the names, so that the first search need not wait for them.
+        # This starts to collect the names, so that the first search need not wait for them.
         session.project.background.submit(session.project.search, "")
 
     def look_for(self, text: str, first: int = 0) -> None:
@@ -72,7 +72,7 @@ class FoundSession(SearchSession):
                 self.text, self.first, self.shown = text, first, ()
 
     def go_to(self, text: str) -> None:
-        """Search for the text of the address; keep the page if that search is already in view."""
+        """Search for the text in the page's URL; stay on the page in view if it is the same search."""
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 
@@ -99,12 +99,12 @@ class FoundSession(SearchSession):
         return self._searched(pool).items
 
     def page(self, pool: Pool) -> list[int]:
-        """Return the matching items on the page in view, free or not."""
+        """Return the matching items on the page in view, including those that can't be answered here."""
         page: list[int] = self.found(pool)[self.first : self.first + PAGE].tolist()
         return page
 
     def _searched(self, pool: Pool) -> _Search:
-        """Search this snapshot of the pool. An empty text matches nothing and waits for no names."""
+        """Search this snapshot of the pool. An empty text finds nothing, and waits for no names."""
         if not self.text:
             return NOTHING
         if (self._search.text, self._search.n_names) != (self.text, len(pool)):

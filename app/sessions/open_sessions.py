@@ -1,7 +1,7 @@
 """The labeling sessions that are open in this process, one object per session.
 
-A session that is no longer requested is dropped, with its views. When its annotator returns it resumes where
-the log ends, as after a restart. A page that still holds the object gets the same one again, however late:
+A session that is no longer requested is dropped, with its views. When its annotator returns, it resumes where
+the log ends, as after a restart. As long as a page holds the object, requests get the same one, however late:
 two objects of one session would count its rounds independently.
 """
 
@@ -40,14 +40,14 @@ class OpenSessions:
         return session_id in self._all
 
     def get(self, session_id: str | None) -> LabelingSession | None:
-        """Return the session if it is open, and keep it for a while."""
+        """Return the session if it is open, and keep it for `KEPT_SECONDS`; otherwise None."""
         session = self._all.get(session_id) if session_id else None
         if session is not None:
             self.add(session)
         return session
 
     def add(self, session: LabelingSession) -> None:
-        """Keep the session for a while, and drop those without a recent request."""
+        """Keep the session for `KEPT_SECONDS`, and drop those without a request in that time."""
         now = self._clock()
         self._all[session.id] = session
         self._asked[session.id] = now, session

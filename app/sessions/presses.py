@@ -1,4 +1,4 @@
-"""Presses of the class keys: each is an answer for every concept, stored under one id of the browser's."""
+"""Presses of the class keys: each gives one answer per concept, with ids derived from the press's id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 CLASSES = "classes"
-"""Key of the browser's answer that lists the concepts to choose from; no other answer has it."""
+"""Key under which a press lists the concepts to choose from; other answers don't have it."""
 
 
 def is_press(answer: Mapping[str, Any]) -> bool:
@@ -36,14 +36,14 @@ def is_press(answer: Mapping[str, Any]) -> bool:
 
 
 def answer_id(press: str, concept_id: int, *, own: int) -> str:
-    """Return the id of a press's answer for a concept; for the session's `own` one it is the press's id."""
+    """Return the id of a press's answer for a concept; for the session's `own`, it is the press's id."""
     return press if concept_id == own else str(uuid.uuid5(uuid.UUID(press), f"concept {concept_id}"))
 
 
 def read_presses(
     answers: Sequence[Mapping[str, Any]], *, view: ItemView
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the queue into presses, whose answers are stored together, and refusals."""
+    """Parse the queue into presses, whose answers are stored together, and refusals of the others."""
     presses: list[Press] = []
     batch: dict[str, AnswerRecord] = {}
 
@@ -64,7 +64,7 @@ class _Reading:
     batch: Mapping[str, AnswerRecord]
 
     def press(self) -> Press:
-        """Return its answers, after the checks that the log makes only for single answers."""
+        """Return the press with its answers, after checking its references for all concepts together."""
         name, item = str(uuid.UUID(self.answer["id"])), item_in(self.answer)
         words = self._words()
         undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
@@ -105,7 +105,7 @@ class _Reading:
         return words
 
     def _referred(self, word: str, item: int) -> dict[int, str]:
-        """Return, by concept, the answers of the earlier press that this one undoes or corrects."""
+        """Return, by concept, the ids of the answers of the press that this one undoes or corrects."""
         earlier = self.answer.get(word)
         if earlier is None:
             return {}

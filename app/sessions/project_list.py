@@ -1,8 +1,8 @@
 """The start page's summary of each project, without opening projects that nobody has entered.
 
-Opening a project takes its lock, starts threads and folds its labels. For a closed project its file, the
-pool's manifest and one query are enough. Only a project whose pool is unfinished must be opened, to start its
-builder.
+Opening a project takes its lock, starts threads and folds its labels. For a closed project, its file, the
+pool's manifest and a few queries are enough. Only a project whose pool is unfinished must be opened, to start
+its builder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THUMBNAILS = 5
 
 @dataclass(frozen=True)
 class ProjectSummary:
-    """One project of the start page; `problem` says in one sentence why it can't be used."""
+    """One project of the start page; `problem` is one sentence, `usable` is false if it can't be opened."""
 
     key: str
     title: str
@@ -40,7 +40,7 @@ class ProjectSummary:
 
 
 class Closed:
-    """A project that this process has not opened, and what was last read of it.
+    """A project that this process has not opened, with the values last read from it.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ class Closed:
     def summary(self) -> ProjectSummary | None:
         """Return the summary, or None if the project must be opened for it.
 
-        That is the case if its pool is unfinished, empty or unreadable: opening the project goes on with the
-        pool, or reports the problem.
+        That is the case if its pool is unfinished, empty or unreadable: opening the project continues the
+        build, or reports the problem.
 
         Raises
         ------
@@ -139,20 +139,20 @@ def summary(
 
 @contextmanager
 def reading(folder: Path) -> Iterator[LabelLog]:
-    """Open the log of a closed project for reading."""
+    """Open the log of a closed project for reading; see `Database.open` for errors."""
     with Database.open(ProjectFile.read(folder).labels(folder), read_only=True) as database:
         yield LabelLog(database)
 
 
 def accuracy_of(log: LabelLog, concept: ConceptRecord, pool: Pool | None) -> float | None:
-    """Return the newest held-out accuracy; read no selection where truth is unknown."""
+    """Return the newest held-out accuracy, 0 … 1, or None; without known truth, the log is not read."""
     if pool is None or concept.positive_class not in pool.classes:
         return None
     return log.latest_accuracy(concept.id)
 
 
 def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
-    """Return some of the pool's first items as data URLs, without those that can't be shown."""
+    """Return up to `THUMBNAILS` of the pool's first 1,000 items as data URLs, without unreadable ones."""
     step = max(1, min(len(pool), 1000) // THUMBNAILS)
     found = []
     for item in pool.ids[: step * THUMBNAILS : step]:

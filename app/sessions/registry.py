@@ -41,7 +41,7 @@ class OpenProject(Project):
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None
     ) -> LabelingSession:
-        """Return the session of this id if it is the person's, else one of their own, see `session`."""
+        """Return the session with this id, or one of the person's own if it is another's; see `session`."""
         with self._lock:
             annotator = self._annotator_of(session_id) if session_id else None
             is_theirs = annotator is None or person.owns(annotator)
@@ -50,10 +50,11 @@ class OpenProject(Project):
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
-        """Return the session of this id or, without one, the annotator's last unattended or a new one.
+        """Return the session with this id; without an id, the annotator's newest unless it is attended.
 
-        Ownership is not checked: see `session_of`. A session resumes where its log ends. A new one inherits
-        the parameters of the concept's newest session.
+        Start a new session if there is none, or if it has another concept. A session resumes where its log
+        ends. A new one inherits the parameters of the concept's newest session. Ownership is not checked: see
+        `session_of`.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
@@ -91,7 +92,7 @@ class OpenProject(Project):
         return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
-        """Return the session's Find similar."""
+        """Return the session's view Find similar."""
         return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:
@@ -106,7 +107,7 @@ class OpenProject(Project):
         return BlindComparison.of(self.session(leader_id))
 
     def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
-        """Return the session's view of this kind, made once; it lives as long as the session object."""
+        """Return the session's view of this kind, created once for each session object."""
         with self._lock:
             if kind not in session.views:
                 session.views[kind] = kind(session, *others)
@@ -114,7 +115,7 @@ class OpenProject(Project):
             return view
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """Return the annotator's newest session at the concept, or None if it is attended."""
+        """Return the annotator's newest session with the concept; None if it is attended or there is none."""
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
@@ -122,7 +123,7 @@ class OpenProject(Project):
         return own[-1] if opened is None or not opened.is_attended() else None
 
     def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
-        """Return the session of this id, or None if it is another person's or another database's."""
+        """Return the session with this id, or None if it is another person's or unknown."""
         with self._lock:
             annotator = self._annotator_of(session_id)
             is_theirs = annotator is not None and person.owns(annotator)

@@ -17,8 +17,8 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     """Return a concept that asks the same question and has no labels; archive `concept` with its answers.
 
     Nothing is moved or deleted. Sessions that still show the old concept continue to store their answers, and
-    `closecall verify` replays them all. If the concept was already archived, by a second click or in another
-    window, its replacement is returned.
+    `closecall verify` replays them all. If the concept was already replaced, by a second click or in another
+    window, its newest replacement is returned.
 
     Raises
     ------

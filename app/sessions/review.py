@@ -1,11 +1,11 @@
 """Review: list, search and correct the answers of a concept, with the model's doubts.
 
-Reviewers replace answers of their own by corrections. If only others answered an item, the reviewer's answer
-joins theirs, and the majority counts as everywhere: one against one is a tie, which does not train until it
-is adjudicated. Nothing is overwritten. The history of an item shows every answer, correction and undo.
+Reviewers replace their own answers by corrections. If only others answered an item, the reviewer's answer
+joins theirs, and the majority counts: one against one is a tie, which does not train until it is adjudicated.
+Nothing is overwritten. The history of an item shows every answer, correction and undo.
 
-Audit answers are listed but never doubted: correcting only what the model doubts would make it look better
-than it is.
+Audit answers are listed but never doubted: correcting only answers that the model doubts would make it look
+better than it is.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ PAGE = 20
 """Items per page."""
 
 PACE = 50
-"""Number of recent answers that the pace is computed from."""
+"""Number of last timed answers that the pace is computed from."""
 
 VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
-"""Views in the order of the page."""
+"""Views, in the page's order."""
 
 ANYTHING = object()
-"""Stands for any answer that the log may have after an undo."""
+"""Placeholder for whichever answer is current after an undo."""
 
 WORDS = {code: word for word, code in CODES.items()}
 
@@ -62,11 +62,11 @@ class Asked:
     line : str
         Text of the search field.
     first : int
-        Place in the list at which the page begins.
+        Place in the list at which the page begins, from 0.
     fresh : int
-        A new number lists the items again.
+        A new number requests a new list.
     again : int
-        A new number sends the pictures again, which are otherwise sent once.
+        A new number requests the pictures again, which are otherwise sent once.
     """
 
     view: str = VIEWS[0]
@@ -122,7 +122,7 @@ class ReviewedConcept:
     def answers(self) -> Answers:
         """Return all answers about items of the pool; the same object while nothing is new.
 
-        A damaged log may have answers about other items. They can't be shown and train nothing.
+        A damaged log may have answers about other items. These can't be shown and don't train.
         """
         pool = self.project.pool
         with self.table() as table:
@@ -152,7 +152,7 @@ _opening = threading.Lock()
 
 
 class Review:
-    """One person's view of the answers of a concept. The list stays as it is until it is requested again.
+    """One person's view of the answers of a concept. The list changes only when a new one is requested.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
-        """Return the outdated answers by id, and why: they were given before another change was seen."""
+        """Return the reasons to refuse answers, by id: their items have changed or may not be answered."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # by item, changed by the answers of this batch
         replaced: dict[object, object] = {}  # by id
@@ -267,7 +267,7 @@ class Review:
     def _listed(
         self, asked: Asked, answers: Answers, judgement: Judgement | None, zone: tzinfo, *, keep: bool
     ) -> NDArray[np.int64]:
-        """Return the items of a view that match the search; kept, so that corrections move nothing."""
+        """Return the items of a view that match the search; kept, so that corrections don't move items."""
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:
             return self._listing[1]
@@ -342,7 +342,7 @@ class Review:
 
 
 def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
-    """Return one line of an item's history, for the browser."""
+    """Return one event of an item's history, for the browser."""
     taken = int(answers.taken[row])
     return {
         "id": answers.ids[row],
@@ -359,13 +359,13 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 
 def _voice(answers: Answers, row: int) -> str:
-    """Return whose answer it is; a decision is no vote, not even the owner's."""
+    """Return the annotator's name, marked if the answer is a decision and therefore no vote."""
     name = answers.annotators[answers.annotator[row]]
     return f"{name}, deciding" if answers.is_decision[row] else name
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
-    """Return the items of a view: most contradicted first, otherwise last answered first."""
+    """Return the items of a view: doubted ones most contradicted first, others last answered first."""
     if view == "doubted":
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
     items = answers.items
@@ -380,7 +380,7 @@ def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArra
 
 
 def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
-    """Return the number of items in each view; of the doubted, only clear contradictions count."""
+    """Return the number of items in each view; for "doubted", only clear contradictions count."""
     items = answers.items
     by_status = np.bincount(items.status, minlength=len(STATUS_CODES))
     counts = {view: int(by_status[code]) for view, code in STATUS_CODES.items() if view in VIEWS}

@@ -1,4 +1,4 @@
-"""Find answers by a line of words: item ids, parts of names, annotators, dates, answers."""
+"""Find answers by a line of words: item ids, parts of items' and annotators' names, dates, answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _is_true(
 
 
 def _span(word: str, zone: tzinfo) -> tuple[int, int] | None:
-    """Return the start and end of a day or month, in milliseconds since 1970-01-01 UTC."""
+    """Return the start and end of a day or month, in milliseconds since 1970 UTC; None for other words."""
     today = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     if word in ("today", "yesterday"):
         first = today - timedelta(days=word == "yesterday")

@@ -1,7 +1,7 @@
-"""A search as a view: its results are marked and sent page by page, as in any grid.
+"""A search as a view: its results are answered page by page, as in any grid.
 
 Items that have an answer or are leased to another session are shown as such. They get no selection and can't
-be answered here. The log records with each item how it was found.
+be answered here. The log records how each item was found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 
 class SearchPage(NamedTuple):
-    """The items on a page in order, with how each was found for the log, and keywords of `take_found`."""
+    """A page of results.
+
+    Parameters
+    ----------
+    how : dict
+        How each item was found, for the log, by item in the page's order.
+    facts : dict
+        Keyword arguments of `take_found`.
+    """
 
     how: dict[int, dict[str, Any]]
     facts: dict[str, Any]
@@ -41,7 +49,7 @@ class SearchSession(BatchSession):
 
     def __init__(self, session: LabelingSession) -> None:
         self.first = 0
-        """Place of the first item in view among the items found."""
+        """Place of the page's first item among the items found, from 0."""
         self._asked: object = None
         self._acked: set[str] = set()
         super().__init__(session)
@@ -67,7 +75,8 @@ class SearchSession(BatchSession):
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store answers as any batch does; turn the page when nothing on it is left to answer.
 
-        A page that polls while something is being prepared sends its last answers again. They are taken once.
+        A browser that polls while something is being prepared sends its last answers again; these turn no
+        page.
         """
         with self.session.lock:
             outcome = super().store(answers)

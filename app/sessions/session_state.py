@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 HISTORY = 60
-"""Number of rounds in the history of each number on the card."""
+"""Number of last rounds whose figures the card shows."""
 
 ATTENDED_SECONDS = 600
-"""A person who opens a project resumes the last session, unless it was used within this many seconds."""
+"""Seconds after its last activity during which a session is attended, and not resumed by a new page."""
 
 AUDIT_SHARE = "audit_share"
 """Session parameter: share of the rounds given to the audit, 0 … 1."""
@@ -38,7 +38,7 @@ BLIND = "blind"
 """Session parameter: the blind comparison that the session is a side of (`app.sessions.blind`)."""
 
 SLOW_MS = 500.0
-"""Rounds whose training and selection take longer than this are written to the event log."""
+"""Milliseconds of training and selection above which a round is written to the event log."""
 
 _events = logging.getLogger("closecall.selection")
 
@@ -80,16 +80,16 @@ class SessionState:
         self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
-        """The first selections of the last rounds, oldest first, without what others had `leased`."""
+        """The first selections of the last rounds, oldest first, with empty `leased`."""
         self.recall_rounds()
         self.shown: SelectionRecord | None = None
         """The item in view, if this session selected it."""
         self.view: object = None
-        """The view that selected what is shown: one item, a grid or classes. Others choose again."""
+        """The view that selected what is shown: an item, classes, a grid or a search. Others select again."""
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
         self.owed: AnswerRecord | None = None
-        """An undo whose item could not be shown again yet."""
+        """An undo whose item could not be shown again, because the database failed."""
         self.exhausted = False
         self.trouble: str | None = None
         self._touched = time.monotonic()
@@ -101,17 +101,17 @@ class SessionState:
         self.project.leases.renew(self.id)
 
     def is_attended(self) -> bool:
-        """Return whether there was activity within the last minutes."""
+        """Return whether there was activity within the last `ATTENDED_SECONDS`."""
         return time.monotonic() - self._touched < ATTENDED_SECONDS
 
     def use_strategy(self, name: str) -> None:
         """Select with the strategy `name` from the next item on."""
         self.project.indexes.want(name)
         self.project.log.update_session(self.id, strategy=name)
-        self.strategy = name  # only now: if it can't be stored, the next attempt stores it
+        self.strategy = name  # last: after an error of the database, a retry stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the share of the coming rounds that draw an item for the audit.
+        """Set the share of future rounds that draw an item for the audit.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class SessionState:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
 
     def set_parameters(self, changes: Mapping[str, Any]) -> None:
-        """Change parameters of the session in the database; the others stay."""
+        """Change these parameters of the session, in the database too, and keep the others."""
         with self.lock:
             changed = {**self.parameters, **changes}
             self.project.log.update_session(self.id, parameters=changed)
@@ -138,7 +138,7 @@ class SessionState:
 
     @property
     def side_by_side(self) -> frozenset[str]:
-        """Return the sessions that may show the same item: this one and the sides of its blind comparison."""
+        """Return the ids of sessions that may show the same item: this one and its comparison's sides."""
         return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
 
     def revisit_skipped(self, include: bool = True) -> None:
@@ -149,7 +149,7 @@ class SessionState:
                 self.exhausted = False
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
-        """Lease the items of undone answers, since they return to this session."""
+        """Lease the items of this session's undone answers, since they are shown again."""
         undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
         own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
         if own:
@@ -158,9 +158,8 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether the records may be shown again, and lease their items if so.
 
-        They must be unanswered, and their items leased to nobody else.
-
-        Items without a row in the pool, which a damaged log may name, can't be answered.
+        They must be unanswered, their items leased to nobody else (except sessions `beside`), and in the
+        pool: a damaged log may name others.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -172,7 +171,7 @@ class SessionState:
         return not others.take([record.item for record in records])
 
     def _has_been_said(self, record: SelectionRecord) -> bool:
-        """Return whether others answered the item during a long inactivity of this session."""
+        """Return whether others have answered the item since, during a long inactivity of this session."""
         with self.concept.lock:
             state = self.concept.catch_up()
             status, votes = state.status(record.item), state.votes(record.item)
@@ -188,7 +187,7 @@ class SessionState:
         return record is not None and AUDIT in record.parameters
 
     def occasion(self, pool: Pool) -> Occasion:
-        """Return what the next selection depends on besides the labels; call it before reading them."""
+        """Return what the next selection depends on besides the labels; call it before reading the labels."""
         strategy, following = self._strategy(pool), self.last_round + 1
         return Occasion(
             session_id=self.id,
@@ -213,17 +212,18 @@ class SessionState:
 
     @property
     def last_round(self) -> int:
-        """Return the highest number of the session's last rounds, or 0 before the first.
+        """Return the highest number among the session's last rounds, or 0 before the first.
 
-        The newest round need not have it: a selection sent ahead keeps its number even if other rounds began
-        since.
+        The newest round may have a lower one: a selection sent ahead keeps its number even if other rounds
+        have begun since.
         """
         return max((record.round for record in self.history), default=0)
 
     def recall_rounds(self) -> None:
-        """Read the rounds from the log again if the last one could not be stored, or seemed not to be.
+        """Read the last rounds from the log: at the start, and after an error in storing one.
 
-        Only its acknowledgement may have been lost, and two rounds with one number would be taken for one.
+        The log may have that round, with only its acknowledgement lost. Two rounds with one number would be
+        taken for one.
         """
         rounds = self.project.log.recent_rounds(self.id, HISTORY)
         self.history.clear()
@@ -231,11 +231,11 @@ class SessionState:
             self._remember(record)
 
     def _remember(self, record: SelectionRecord) -> None:
-        # With 50 people, each record has 250 leased items, and the sessions' histories have 3,000 records.
+        # With 50 annotators, each record has 250 leased items, and the histories have 3,000 records.
         self.history.append(replace(record, leased=()))
 
     def begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
-        """Begin a round with a selection, or with the first selection of a grid."""
+        """Begin a round with a selection, or with the first selection of a batch."""
         self._remember(record)
         _tell_if_slow(self.id, record)
         self.exhausted, self.trouble = False, None

@@ -71,14 +71,14 @@ class NewProject:
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The true class that means yes, where truth is known.
+        The true class that means yes, if truth is known.
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
         Image files that show a yes.
     use_classes : bool or None
-        Whether subfolders are classes. Classes are taken as the truth, and a tenth of the images is held out.
-        None: if the question names one of them, or `positive_class` is given.
+        Whether subfolders are classes, which are taken as the truth; a tenth of the images is then held out.
+        None means yes if the question names one of them, or `positive_class` is given.
     """
 
     source_word: str
@@ -90,7 +90,7 @@ class NewProject:
 
 
 class Workspace:
-    """Opens, lists and creates projects.
+    """A folder of projects, to list, open and create them.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Workspace:
     landing : str or None
         Key of the project for addresses that name none; None for the list of projects.
     sign_in : SignIn or None
-        How people sign in; None where nobody has to.
+        How people sign in; None without sign-in.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Workspace:
         return self._database is not None
 
     def served_keys(self) -> list[str]:
-        """Return the keys of the served projects, in order."""
+        """Return the keys of the served projects, ascending."""
         found = sorted(child.name for child in self.folder.iterdir() if is_project(child))
         return [key for key in found if self._only in (None, key)]
 
@@ -174,7 +174,7 @@ class Workspace:
         ]
 
     def annotators(self, name: str) -> set[str]:
-        """Return everybody who has a session in one of the projects that `name` may enter."""
+        """Return the annotators with a session in any of the projects that `name` may enter."""
         found: set[str] = set()
         for key in self.served_keys():
             with suppress(InputError, StorageError):
@@ -200,7 +200,7 @@ class Workspace:
                 file = ProjectFile.read(self.folder / key)
                 roles = self.roles.joined(file.owners, file.annotators)
         except InputError:
-            return True  # the summary says what is wrong with it
+            return True  # the summary says what is wrong with the project
         try:
             roles.person(name)
         except InputError:
@@ -208,7 +208,7 @@ class Workspace:
         return True
 
     def project(self, key: str) -> OpenProject:
-        """Return the project of this key; it is opened once per process.
+        """Return the project with this key; it is opened once per process.
 
         Raises
         ------
@@ -227,13 +227,15 @@ class Workspace:
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        If this fails, nothing is left behind.
+        If this fails, no folder is left behind.
 
         Raises
         ------
         InputError
-            If the images can't be found, the question is empty, an example is not an image, or the person is
-            not an owner.
+            If the images can't be found, the question is empty, there is no such class, an example is not an
+            image, the server serves one project only, or the person is not an owner.
+        StorageError
+            If the database fails.
         """
         by.require_owner("create projects")
         if not self.can_create:
@@ -282,7 +284,7 @@ class Workspace:
         Raises
         ------
         InputError
-            If the demo exists and has more items.
+            If the demo exists and has more items, or its labels are in another database.
         """
         folder = self.folder / DEMO
         if is_project(folder):
@@ -316,7 +318,7 @@ class Workspace:
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes
 
     def _here(self) -> str:
-        """Return the folder of relative paths: the working folder, or another one if that is gone."""
+        """Return the folder for relative paths: the working folder or, if gone, that of the projects."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -343,7 +345,7 @@ class Workspace:
 
     def _require_unserved(self, key: str) -> None:
         """Raise InputError if another process serves the project."""
-        with self._lock:  # otherwise a thread that opens it now would find it locked
+        with self._lock:  # otherwise a thread that opens the project now would find it locked
             if key not in self._open:
                 lock_project(self.folder / key).release()
 

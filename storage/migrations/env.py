@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations on the connection, and in the transaction, of `storage.migrate`."""
+"""Alembic's entry point: run migrations on the connection and in the transaction of `storage.migrate`."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Mode = Literal["paced", "burst", "fallback", "grid"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Answers at the pace; bursts of key presses; the page of plain buttons at the pace; grids at the pace."""
+"""Answers at the pace; bursts of key presses; plain buttons at the pace; grids at the pace."""
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
 """Presses per burst, and the milliseconds between them, one burst after the other."""
 
 N_PATIENT = 40
-"""Answers after those at the pace, each given as soon as all that may follow is ready."""
+"""Number of answers after those at the pace, each given as soon as all possible next images are ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
@@ -110,7 +110,7 @@ class Annotator:
         self._wait()
 
     def label(self, n_answers: int) -> list[Press]:
-        """Give at least `n_answers` answers; return the presses that the page took for answers, in order."""
+        """Give at least `n_answers` answers; return the presses that the page took as answers, in order."""
         ways = {"burst": self._in_bursts, "grid": self._by_grids}
         if self._mode == "paced":
             self._page.evaluate("bench.noteWhatFollows()")
@@ -120,7 +120,7 @@ class Annotator:
         return presses
 
     def label_patiently(self, n_answers: int) -> list[Press]:
-        """Give `n_answers` answers, each as soon as all that may follow is ready."""
+        """Give `n_answers` answers, each once all possible next images are ready; return the presses."""
         before = self._page.evaluate("bench.presses.length")
         for _ in range(n_answers):
             self._page.wait_for_function("bench.page()?.allMayFollow", timeout=PATIENCE_MS)
@@ -149,7 +149,7 @@ class Annotator:
             self._page.keyboard.press("Enter")
 
     def _mark(self) -> None:
-        """Mark every positive item, and all remaining items as negative at once."""
+        """Mark each positive item, then all remaining items as negative with one key."""
         for place, is_yes in enumerate(self._truth(self._items)):
             if is_yes:
                 self._go_to(place)
@@ -157,7 +157,7 @@ class Annotator:
         self._page.keyboard.press("Shift+N")
 
     def _go_to(self, place: int) -> None:
-        """Move to a place by whole rows; if it is less than a row away, answer no for images on the way."""
+        """Move to a place with the arrow keys; within a row's length, answer no to the images on the way."""
         cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
         down, right = divmod(place - cursor, columns)
         keys = ["ArrowDown"] * down + ["ArrowRight"] * right if down else ["n"] * right
@@ -172,7 +172,7 @@ class Annotator:
         self._page.wait_for_timeout(1000 * self._pace)
 
     def _wait(self) -> None:
-        """Wait until an image may be answered, all answers are saved, and each press has its time."""
+        """Wait until an image can be answered, all answers are saved, and each press has its time."""
         is_ready = (
             "page => page?.takesAnswers && page.isSaved && bench.presses.every(({ ms }) => ms !== null)"
         )

@@ -16,7 +16,7 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability of the band that the number of intervals containing the true value is compared with."""
+"""Probability that the number of intervals containing the true value is in the band shown beside it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Audits(Experiment[Pool]):
     sessions : int
         Number of sessions for each prevalence.
     items, labels, audited : int
-        Numbers of items, of answers that train and of answers for the audit, in each session.
+        Number of items, of answers that train, and of answers for the audit, in each session.
     seed : int
         Seed of items, classes and audits.
     """
@@ -90,10 +90,11 @@ def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
     """Return the figures of one measure.
 
     ``held`` is the number of intervals that contain the true value; it lies between ``band_low`` and
-    ``band_high`` with probability 99 % if the coverage of each interval is the nominal level. In ``settled``
-    sessions the true value is 0 or 1, and an interval from answers of one kind cannot miss it. ``bias`` is
-    the mean of estimate − true value over the sessions with an estimate; ``width`` is the mean width.
-    ``plain_held`` and ``plain_width`` are those of a simple random sample of the same size.
+    ``band_high`` with probability `BAND` if each interval's coverage is the nominal level. ``settled`` is the
+    number of sessions whose true value is 0 or 1, which an interval from answers of one kind cannot miss.
+    ``truth`` is the mean true value. ``bias`` is the mean of estimate − true value over the sessions with an
+    estimate, and ``width`` the mean width, both as shares. ``plain_held`` and ``plain_width`` are those of a
+    simple random sample of the same size.
     """
     truth = np.array([session.truth[measure] for session in sessions])
     found = [session.interval(measure) for session in sessions]

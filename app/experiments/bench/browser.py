@@ -28,7 +28,7 @@ NAMES = (
 def find_chromium() -> str | None:
     """Return the path of a Chromium on this machine, or None.
 
-    It is the one that ``CHROMIUM`` names, one on PATH, or Playwright's own.
+    The environment variable ``CHROMIUM`` comes first, then PATH, then Playwright's own.
     """
     named = os.environ.get("CHROMIUM")
     if named:

@@ -47,8 +47,8 @@ class Building(Experiment[Source]):
 
         It has ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous
         memory of this process, in 10⁶ bytes; None if the system does not report it) and
-        ``gist_images_per_second_two_threads``, the speed of the features alone with the images in memory;
-        None if the source has its own features.
+        ``gist_images_per_second_two_threads`` (GIST alone with the images in memory; None for other
+        features).
 
         Raises
         ------
@@ -93,7 +93,10 @@ def _build(source: Source, path: Path, threads: int | None) -> Row:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Return the images per second of GIST alone, two threads, images in memory; None for other features."""
+    """Return the images per second of GIST alone, with two threads and the images in memory.
+
+    Return None for a source with other features.
+    """
     if source.n_features is not None or source.extractor != "gist":
         return None
     items = np.arange(min(len(source), GIST_CHUNK * GIST_CHUNKS), dtype=np.int64)

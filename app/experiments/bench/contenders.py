@@ -34,7 +34,7 @@ LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
     "margin-index": ("budget=8000", "budget=10000"),
 }
-"""Variants that take part by default, in addition to a strategy with its usual parameters."""
+"""Parameters of variants that take part by default, in addition to the strategy with its usual ones."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Answer:
     scored : int
         Number of items whose wᵀx + b was computed.
     ms, cpu_ms : float
-        Wall-clock and processor time of all threads of the process.
+        Wall-clock time, and processor time of all threads of the process, in milliseconds.
     """
 
     item: int
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Contender(Protocol):
-    """Interface of everything that answers hyperplanes one after the other."""
+    """The interface of a contender, which selects an item for each hyperplane in turn."""
 
     word: str
     fit_seconds: float | None
@@ -70,7 +70,7 @@ class Contender(Protocol):
 
 
 class StrategyContender:
-    """A fitted query strategy; `fit_seconds` is None if its index was saved before."""
+    """A fitted query strategy; `fit_seconds` is None if its index was loaded."""
 
     def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
         self.word = word
@@ -120,7 +120,7 @@ class BlasScan:
 
 
 def default_words(pool: Pool) -> list[str]:
-    """Return all strategies that can cover the pool, with their usual parameters, and the `LADDERS`."""
+    """Return all strategies that can cover the pool, with their usual parameters and those of `LADDERS`."""
     return [
         word
         for name in covering(strategy_names(), pool)
@@ -129,7 +129,7 @@ def default_words(pool: Pool) -> list[str]:
 
 
 def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
-    """Return the strategies that `words` name, the exhaustive one and the BLAS product, ready to answer.
+    """Return the BLAS product, the exhaustive scan and the strategies that `words` name, ready to select.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
 
 
 def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
-    """Return the fitted strategy and the seconds of fitting; None if its index was in `folder`."""
+    """Return the fitted strategy, and the seconds of fitting, or None if its index was in `folder`."""
     if folder is not None and folder.is_dir():
         try:
             strategy.sharing(type(strategy).load(folder, pool))

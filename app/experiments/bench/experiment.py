@@ -19,16 +19,16 @@ from closecall.core.pool.pool import Pool
 Row = dict[str, Any]
 
 S = TypeVar("S")
-"""What is measured: almost always a `Pool`."""
+"""Type of the measured subject: almost always a `Pool`."""
 
 
 class Experiment(ABC, Generic[S]):
-    """A measurement. Subclasses are dataclasses, whose fields are the options of the command.
+    """A measurement. Subclasses are dataclasses; their fields are the options of the command.
 
     Attributes
     ----------
     has_one_row : bool
-        Whether the file of results holds a single row, not a list.
+        Whether the JSON file has a single row, not a list.
     threads : int or None
         Threads that BLAS may use; None for no limit.
     """
@@ -54,7 +54,7 @@ def run(experiment: Experiment[Pool], folders: Iterable[Path], json_file: Path |
 
 
 def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | None) -> None:
-    """Measure on each of the `subjects`; print rows, and write all rows so far to `json_file`."""
+    """Measure on each of the `subjects`; write all rows so far to `json_file`, and print the new ones."""
     rows: list[Row] = []
     with threadpool_limits(experiment.threads, user_api="blas"):
         for subject in subjects:
@@ -66,5 +66,5 @@ def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | N
 
 
 def about(pool: Pool) -> Row:
-    """Return the columns that describe the pool of a row."""
+    """Return the columns that describe a row's pool."""
     return {"data": pool.path.resolve().name, "items": len(pool), "dim": pool.n_features}

@@ -25,7 +25,7 @@ FORMATS = (".svg", ".png")
 COLUMNS = 3
 REFERENCE_LINE = "random rows, as many as can be scored in that time"
 
-# The glyphs and dashes of the page, so that no colour stands alone.
+# As on the pages, marks and dashes differ, so that colour alone never identifies a strategy.
 MARKERS = {
     "margin-index": (4, 1, 0),
     "random": "o",
@@ -68,7 +68,7 @@ def check_figure(path: Path | None, option: str = "--figure") -> None:
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the rows of `app.experiments.bench.select.measure_selection`.
+    """Draw the rows of `app.experiments.bench.select.Selection.measure`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             frameon=False,
         )
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # labels are placed in axes whose size is final
+        figure.set_layout_engine("none")  # the axes keep the sizes that labels are placed by
         for axes, of_panel in zip(grid.flat, marks, strict=False):
             _label(axes, of_panel, figure.dpi / 72)
         with disk_trouble(path):
@@ -114,12 +114,12 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def panel(row: dict[str, Any]) -> tuple[str, str, int]:
-    """Return what the rows of one panel have in common."""
+    """Return the data, setting and number of items that the rows of one panel have in common."""
     return row["data"], row["setting"], row["items"]
 
 
 def panel_title(row: dict[str, Any]) -> str:
-    """Return the data and the number of hyperplanes of a panel, from one of its rows."""
+    """Return the data, the number of items and the hyperplanes of a panel, from one of its rows."""
     planes = counted(row["queries"], "hyperplane")
     return f"{row['data']}, {counted(row['items'], 'item')}, {planes} of {row['planes_of']}"
 

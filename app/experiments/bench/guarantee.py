@@ -1,7 +1,7 @@
-"""The (r, ε) guarantee of bucket tables on a pool: what it needs, what memory allows, and how often it holds.
+"""The (r, ε) guarantee of bucket tables on a pool: tables needed, tables that fit, and measured success.
 
 See `core.experiment.guarantee`. The guarantee is a probability over draws of the functions, so tables are
-built several times with other functions, and the interval is over these draws.
+built several times with different functions, and the interval takes these draws into account.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Guarantees(Experiment[Pool]):
-    """Tables with the guarantee, tried on hyperplanes and on held-out items.
+    """Tables with the guarantee, tried with hyperplanes and with held-out items as queries.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Guarantees(Experiment[Pool]):
     epsilon : float
         ε.
     megabytes : int
-        Memory for tables, codes and functions.
+        Memory for tables, codes and functions, in 10⁶ bytes.
     queries : int
-        Number of hyperplanes, and of held-out items.
+        Number of hyperplanes, or of held-out items.
     draws : int
-        How often functions are drawn.
+        Number of draws of the functions.
     seed : int
         Seed of queries and functions.
     """
@@ -190,7 +190,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _percent(share: float | None) -> str:
-    """Return a share as a percentage with two digits, and – for None."""
+    """Return a share in percent, with about two digits, or – for None."""
     if share is None:
         return "–"
     return f"{100 * share:.1f}" if share > 0.1 else f"{100 * share:.2g}"

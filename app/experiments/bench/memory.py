@@ -11,7 +11,7 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous_mb() -> float | None:
-    """Return RssAnon of this process in 10⁶ bytes, without mapped files; None if the system lacks it."""
+    """Return this process's RssAnon, which excludes mapped files, in 10⁶ bytes; None if not reported."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

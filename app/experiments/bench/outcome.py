@@ -1,4 +1,4 @@
-"""The fate of each answer that the page took, and the wait for each image."""
+"""The fate of the answers given on the page, and the waits for images."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def fate(
     Parameters
     ----------
     presses : sequence of Press
-        Presses that the page took for answers.
+        Presses that the page took as answers.
     answers, selections
-        Contents of the log.
+        Answers in the log, and its selections by id.
     picture : callable
         Returns an item's picture as the page shows it.
 
     Returns
     -------
     dict
-        ``answers``: answers given; ``lost``: not in the log; ``duplicated``: in the log more than once;
+        ``answers``: answers given; ``lost``: not in the log; ``duplicated``: more than one for a selection;
         ``misplaced``: in the log with another item than the one whose picture was painted, or another word.
     """
     given = [answer for press in presses for answer in press["answers"]]
@@ -68,22 +68,22 @@ def waits(presses: Sequence[Press]) -> dict[str, Any]:
 
 
 def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[str, Any]:
-    """Return how soon all that may follow an image was ready, and the pace at which it always is.
+    """Return how soon all possible next images were ready, and the pace that leaves time for them.
 
     Parameters
     ----------
     presses : sequence of Press
         Presses at the pace.
     patient : sequence of Press
-        Presses as soon as all that may follow was ready.
+        Presses as soon as all possible next images were ready.
 
     Returns
     -------
     dict
-        ``ahead_median_ms`` and ``ahead_p95_ms``: time from painting until all was ready, None if the press
-        came before. ``waited``: number of presses that had to wait for the next image; ``waited_visibly``:
-        those that waited until the card showed it. ``held_pace_seconds``: seconds per image after which all
-        is ready in 95 of 100 rounds.
+        ``ahead_median_ms`` and ``ahead_p95_ms``: time from painting until all are ready, None if the press
+        comes earlier. ``waited``: number of presses that had to wait for the next image; ``waited_visibly``:
+        those that waited so long that the card showed it. ``held_pace_seconds``: seconds from painting until
+        all are ready in 95 of 100 rounds.
     """
     soonest = [press["ahead_ms"] for press in patient if press["ahead_ms"] is not None]
     ahead = [press["ahead_ms"] for press in presses[1:]]  # it is unknown when the first image was painted

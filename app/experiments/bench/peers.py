@@ -1,7 +1,7 @@
 """Indexes of faiss, the most widely used library for nearest neighbours, beside our own structures [1]_.
 
-faiss keeps its own copy of the rows in memory, whereas our pools are on the disk. It is built and queried
-with one thread, as our structures are.
+faiss keeps a copy of the rows in memory, whereas our pools are on disk. It is built and queried with one
+thread, as our structures are.
 
 References
 ----------
@@ -30,7 +30,7 @@ EACH_LIST = 64
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of index: a function of (faiss, d, n) that makes it, its search parameter and its values."""
+    """A kind of index: a function of (faiss, d, n) that makes it, its search parameter, and its values."""
 
     make: Callable[[Any, int, int], Any]
     knob: str
@@ -81,7 +81,7 @@ class FaissIndex:
     efforts : tuple of int
         Values of the search effort, see `find`.
     build_seconds : float
-        Seconds to build the index, with copying of rows and training of lists.
+        Seconds to build the index, including the copy of the rows and the training of lists.
     n_bytes : int
         Size of the serialized index.
 
@@ -109,7 +109,10 @@ class FaissIndex:
         self.n_bytes = int(faiss.serialize_index(self._index).nbytes)
 
     def find(self, query: Rows, n: int, effort: int) -> NDArray[np.int64]:
-        """Return the ids of about the n nearest to a query of shape (1, n_features), possibly fewer."""
+        """Return the ids of approximately the n items nearest to a query of shape (1, n_features).
+
+        An inverted file may find fewer.
+        """
         if KNOBS[self.name] == "nprobe":
             self._index.nprobe = effort
         elif KNOBS[self.name] == "efSearch":

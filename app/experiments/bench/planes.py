@@ -35,8 +35,8 @@ def make_corpus(
     Raises
     ------
     InputError
-        If the pool is incomplete or unsuitable, if no hyperplanes are requested, or if the folder of `out`
-        does not exist.
+        If the pool is incomplete or unsuitable, if no hyperplanes are requested, if the strategy is unknown,
+        or if the folder of `out` does not exist.
     """
     if not pool.complete:
         raise InputError(f"the pool {pool.path} is still being built: hyperplanes are for all of its items")
@@ -70,7 +70,7 @@ def make_corpus(
 
 
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
-    """Print the number of hyperplanes of each setting, and their position."""
+    """Print the number of hyperplanes of each setting, with means of their labels and of wᵀx."""
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)
     width = max(len(setting) for setting in corpus.settings)

@@ -31,7 +31,7 @@ DEFAULT_WORDS = (
 """Default strategies: the parts of the mixture, and mixtures of two of them and of all three."""
 
 SIMILAR = "similar"
-"""Name of the page Find similar (`core.experiment.similar`); it may have parameters."""
+"""Name of the page Find similar (`core.experiment.similar`), which may be followed by parameters."""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
 """Numbers of answers after which the positives found are reported, up to the length of the searches."""
@@ -39,7 +39,7 @@ COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
 
 @dataclass(frozen=True)
 class Positives(Experiment[Pool]):
-    """Searches for the same rare classes in several ways, on one thread.
+    """Searches for positives of the same rare classes in several ways, on one thread.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Positives(Experiment[Pool]):
 
 
 def ways(pool: Pool, words: Sequence[str], batch: int, seed: int) -> dict[str, Way]:
-    """Return the ways to choose items that `words` name.
+    """Return the ways to choose items that `words` name, by word.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def class_asked_for(pool: Pool, asked: str | None) -> str:
 
 
 def truth_of(pool: Pool, positive: str) -> Truth:
-    """Return a function that returns which items are of the class."""
+    """Return a function that tells which items are of the class."""
     wanted = pool.classes.index(positive)
     return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
 
@@ -51,7 +51,7 @@ def make_project(
     database: str | None = None,
     lease_seconds: float | None = None,
 ) -> None:
-    """Make a project for a positive class, with `n_labels` labels by one annotator.
+    """Create a project for a positive class, with `n_labels` labels by one annotator.
 
     Raises
     ------

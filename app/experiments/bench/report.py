@@ -35,7 +35,7 @@ def heading(row: dict[str, Any], text: str) -> str:
 
 
 def show_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, n_left: int = 1) -> None:
-    """Print cells in columns; the first `n_left` columns are aligned left, the others right."""
+    """Print a table; the first `n_left` columns are aligned left, the others right."""
     table = [head, *lines]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
@@ -47,7 +47,7 @@ def show_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, n_left: i
 
 
 def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return mean ± standard deviation of shares in percent; the mean of a single share, – without shares."""
+    """Return mean ± standard deviation of shares, in percent; only the mean of a single share; – for none."""
     values = 100 * np.asarray(shares)
     if not len(values):
         return "–"
@@ -70,5 +70,5 @@ def show_disturbance(share: float) -> None:
 
 
 def share_in_words(ratio: float) -> str:
-    """Return a ratio to the exhaustive scan as text, as 1/n below a half."""
+    """Return a ratio to the exhaustive scan as text: below a half as 1/n."""
     return f"1/{1 / ratio:,.0f}" if ratio < 0.5 else f"{ratio:.2f}"

@@ -28,7 +28,7 @@ class Judged:
     margin : float
         |wᵀx + b| of the item.
     rank : int
-        Number of nearer items.
+        Number of nearer items; 0 is exact.
     """
 
     answer: Answer
@@ -73,11 +73,12 @@ class SelectionResults:
 
         ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ms_box`` and
         ``margin_box`` are the box plots of times and of |wᵀx + b|, see `Box`. ``ratio_to_exhaustive`` and
-        ``p90_ratio_to_exhaustive`` are quantiles of time / time of the exhaustive scan for the same
-        hyperplane. ``cpu_ratio_to_exhaustive`` is the same of processor time, which is more reliable while
-        other programs run. ``cpu_ms_per_round`` is the mean processor time of a selection and of remembering
-        for it; ``remember_cpu_ms_per_round`` is the part of remembering. ``recall_at_1`` is the share of
-        hyperplanes whose nearest item was found, and ``recall_at_1_low`` its one-sided lower 95 % bound.
+        ``p90_ratio_to_exhaustive`` are the median and the 90th percentile of the time divided by that of the
+        exhaustive scan for the same hyperplane. ``cpu_ratio_to_exhaustive`` is the median of the same ratio
+        of processor times, which are more reliable while other programs run. ``cpu_ms_per_round`` is the mean
+        processor time of a selection and of remembering for it; ``remember_cpu_ms_per_round`` is the part of
+        remembering. ``recall_at_1`` is the share of hyperplanes whose nearest item was found, and
+        ``recall_at_1_low`` its one-sided lower 95 % bound.
 
         ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``; the median rank of the
         nearest of them is ``rank_of_equal_time_subsample``. ``ratio_to_subsample`` is the geometric mean over
@@ -121,7 +122,7 @@ class SelectionResults:
         }
 
     def _ratio(self, name: str, ranks: Any, rows: float, seed: int) -> Row:
-        # Rounds of a session resemble each other; single hyperplanes are trained on their own labels.
+        # Rounds of a session depend on each other; single hyperplanes have their own labels.
         clusters = [s if s >= 0 else -1 - place for place, s in enumerate(self.sessions)]
         logs = np.log1p(ranks) - self.subsample.log_ranks(rows)
         mean, low, high = mean_ratio(logs, clusters, seed)

@@ -16,10 +16,10 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 
 RUN = 10
-"""Minimum number of consecutive rounds of a session."""
+"""Minimum number of consecutive rounds to take from a session."""
 
 Round = tuple[Plane, Hyperplane | None]
-"""A hyperplane, and that of the previous round in its session."""
+"""A hyperplane, and that of the previous round in its session, if there is one."""
 
 
 def planes_for(
@@ -62,10 +62,10 @@ def planes_for(
 def planes_of_other(
     other: Pool, pool: Pool, corpus: Path | None, settings: Sequence[str], queries: int, seed: int
 ) -> list[Plane]:
-    """Return the hyperplanes of the pool `other`, to select from `pool` with (figure 4 of the H-Hash paper).
+    """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    They are those that `planes_for` returns for `other`, but exclude no items: those that they were trained
-    on are not in `pool`.
+    They are those that `planes_for` returns for `other`, but exclude no items: the items that they were
+    trained on are not in `pool`.
 
     Raises
     ------
@@ -89,9 +89,9 @@ def _features(pool: Pool) -> str:
 def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
     """Return at most `n` of a setting's planes, which are in the order of sessions and rounds.
 
-    From single planes, it takes the first ones. From sessions, it takes runs of consecutive rounds, in as
-    many sessions as possible with at least `RUN` rounds each. The run of the first session is at its
-    beginning, that of the last session at its end.
+    Single planes are the first ones. From sessions, runs of consecutive rounds are taken, from as many
+    sessions as possible with at least `RUN` rounds each. The run of the first session is at its beginning,
+    that of the last session at its end.
     """
     sessions = [list(group) for _, group in groupby(planes, key=lambda plane: plane.session)]
     if planes[0].session < 0:

@@ -1,7 +1,7 @@
 """Query strategies side by side on one pool: the cost of a selection, and its distance from the hyperplane.
 
-All strategies select for one hyperplane before the next, each time in another order. So they meet the same
-caches and the same noise, and ratios compare times taken a moment apart. The random subsample is measured
+All strategies select for one hyperplane before the next, each time in another order. They therefore meet the
+same caches and the same noise, and ratios compare times taken a moment apart. The random subsample is timed
 among them (`app.experiments.bench.subsample`), so that each strategy can be compared with the subsample that
 takes as long.
 
@@ -55,8 +55,8 @@ class Selection(Experiment[Pool]):
     corpus : Path or None
         File of a `Corpus` of hyperplanes; None for SVMs in the paper's setting.
     planes_of : Path or None
-        Folder of another pool with the same features, whose classes hyperplanes are trained on; None for the
-        measured pool. `corpus` was then made for that pool.
+        Folder of another pool with the same features, for which hyperplanes are trained or `corpus` was made;
+        None for the measured pool.
     settings : tuple of str
         Only the hyperplanes of these settings, see `app.experiments.bench.rounds.planes_for`.
     words : tuple of str
@@ -102,7 +102,7 @@ class Selection(Experiment[Pool]):
         check_figure(self.boxes, "--boxes")
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each setting, one per strategy, see `Results.row`.
+        """Yield the rows of each setting, one per strategy, see `SelectionResults.row`.
 
         If there are several settings of single hyperplanes, or of sessions, further rows combine them.
 
@@ -199,7 +199,7 @@ class Selection(Experiment[Pool]):
         show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """Explain the columns, and draw the plots."""
+        """Explain the columns, and draw the requested plots."""
         click.echo(
             "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
             "ms: processor time, including what a session remembers. rank: number of items nearer than the "

@@ -1,4 +1,4 @@
-"""The server under measurement: ``closecall serve`` over one project, in its own process."""
+"""The server under measurement: ``closecall serve`` with one project, in its own process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of all the server's processes so far; None if the system does not report it."""
+        """Processor time of the server over all its starts; None if the system does not report it."""
         if self._process is None:
             return self._seconds_before
         seconds = _cpu_seconds(self._process.pid)
@@ -51,7 +51,7 @@ class Server:
         Raises
         ------
         InputError
-            If it does not answer.
+            If it ends, or does not answer within `START_SECONDS`.
         """
         words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
         with (self.project / "server.log").open("ab") as log:

@@ -1,9 +1,9 @@
-"""Sessions side by side at the pace of people: time of a selection, and cost of remembering.
+"""Sessions side by side at a person's pace: the time of a selection, and the cost of remembering.
 
 The sessions of a corpus are replayed, each in its own thread, with the `app.engine.strategy_memory.Memories`
-of the pages. A round begins when it is due, or as soon as the previous one is over. Nothing else runs
-meanwhile: the exhaustive scans for comparison are timed before and after, and the true nearest items are
-computed afterwards.
+of the pages. A round begins when it is due, or as soon as the previous one is over if that is later. Nothing
+else runs meanwhile: the exhaustive scans for comparison are timed before and after, and the true nearest
+items are computed afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from closecall.core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Hyperplanes are remembered as the pages do, always, or never."""
+"""Whether sessions remember hyperplanes: as on the pages, always, or never."""
 
 SCANS = 10
 """Number of exhaustive scans timed before each mode, and after it."""
@@ -52,9 +52,9 @@ class Round:
     Parameters
     ----------
     ms, cpu_ms : float
-        Wall-clock and processor time.
+        Wall-clock and processor time of the selection, in milliseconds.
     late_ms : float
-        Delay of its start.
+        Delay of its start, in milliseconds.
     age : int or None
         Age of the session's memory in rounds; None if it remembered nothing.
     margin : float
@@ -77,7 +77,7 @@ class Session:
     rounds: list[Round] = field(default_factory=list)
 
     def play(self, index: QueryStrategy, memories: Memories | None, start: float, pace: float) -> None:
-        """Select every `pace` seconds, beginning at `start`, a time of `time.perf_counter`."""
+        """Select every `pace` seconds from `start`, a time of `time.perf_counter`."""
         numbers = {plane.hyperplane.digest: number for number, plane in enumerate(self.planes)}
         for number, plane in enumerate(self.planes):
             due = start + number * pace
@@ -121,7 +121,7 @@ class Sessions(Experiment[Pool]):
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategy, and of each session's start within the first round.
+        Seed of the strategy, and of the sessions' offsets, which are less than a round.
     """
 
     threads = 1
@@ -142,7 +142,7 @@ class Sessions(Experiment[Pool]):
         Raises
         ------
         InputError
-            If there are fewer or shorter sessions than requested, or the strategy is unknown.
+            If there are too few sessions of this length, or the strategy is unknown.
         """
         planes = planes_for(pool, self.corpus, self.settings, 0, self.seed)
         chosen = sessions_of(planes, self.n_sessions, self.rounds)
@@ -220,12 +220,12 @@ class Sessions(Experiment[Pool]):
 
 
 def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list[list[Plane]]:
-    """Return the first rounds of the first sessions.
+    """Return the first `n_rounds` rounds of the first `n_sessions` sessions that are long enough.
 
     Raises
     ------
     InputError
-        If there are fewer.
+        If there are too few.
     """
     own = [plane for plane in planes if plane.session >= 0]
     found = [list(group)[:n_rounds] for _, group in groupby(own, key=lambda plane: plane.session)]
@@ -251,13 +251,14 @@ def figures(
     and ``p90_ratio_to_exhaustive`` are the ratios of the first two to ``exhaustive_ms``, the median of the
     scans. ``cpu_median_ms``, ``cpu_ratio_to_exhaustive`` and so on are the same for processor time, which is
     more reliable while other programs run; the scans had a processor for ``scan_cpu_share`` of their time.
-    ``cpu_ms_per_round`` is the processor time of the whole process, including remembering.
+    ``cpu_ms_per_round`` is the processor time of the whole process per round, including remembering.
 
-    ``with_memory`` is the share of selections whose session remembered something, which was
-    ``memory_age_median`` and ``memory_age_p90`` rounds old. Rounds began ``late_p99_ms`` and at most
-    ``late_max_ms`` after they were due; the pace is ``sustained`` if no session fell a round behind.
+    ``with_memory`` is the share of selections whose session remembered something; the median and the 90th
+    percentile of its age in rounds are ``memory_age_median`` and ``memory_age_p90``. ``late_p99_ms`` and
+    ``late_max_ms`` are the 99th percentile and the maximum of the rounds' delays; the pace is ``sustained``
+    if no session fell a round behind.
 
-    ``recall_at_1`` is the share of selections that were as near as any item, ``recall_at_1_low`` its
+    ``recall_at_1`` is the share of selections that found the nearest item, and ``recall_at_1_low`` its
     one-sided lower 95 % bound.
 
     Parameters

@@ -10,7 +10,7 @@ RESAMPLES = 2000
 
 
 def recall_low(found: int, asked: int) -> float:
-    """Return the one-sided lower 95 % bound of a share, `found` of `asked` (Clopper, Pearson)."""
+    """Return Clopper and Pearson's one-sided lower 95 % bound of a share, `found` of `asked`."""
     return float(beta.ppf(0.05, found, asked - found + 1)) if found else 0.0
 
 
@@ -31,7 +31,7 @@ def mean_ratio(
     Returns
     -------
     tuple of float
-        Mean, low and high; low and high are None if there is only one cluster.
+        Geometric mean, low and high; low and high are None if there is only one cluster.
     """
     _, members = np.unique(clusters, return_inverse=True)
     sums, sizes = np.bincount(members, log_ratios), np.bincount(members)
@@ -49,9 +49,9 @@ def share_over_draws(
 ) -> tuple[float, float, float] | tuple[None, None, None]:
     """Return the share of successful trials and its 95 % interval, from 0 to 1.
 
-    Trials of one draw depend on each other, so the interval is the wider one on each side of Student's over
-    the draws' shares and Clopper and Pearson's over all trials, which alone would be too narrow, while the
-    former is empty if all draws have the same share.
+    Trials of one draw depend on each other. On each side, the interval is therefore the wider of two:
+    Student's over the draws' shares, and Clopper and Pearson's over all trials. The second alone would be too
+    narrow, and the first has no width if all draws have the same share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cost and savings of following the advice to stop, in simulated sessions that continue after it."""
+"""Costs and savings of following the advice to stop, from simulated sessions that continue after it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ class Stopping(Experiment[Pool]):
     Parameters
     ----------
     sessions : int
+        Number of sessions for each pool.
     items, labels : int
-        Items and answers of each session.
+        Number of items and of answers in each session.
     batch : int
-        Answers between two trainings.
+        Number of answers between two trainings.
     enough : float or None
-        Agreement above which the advice is to stop; `ENOUGH`, as on the page, if None.
+        Agreement from which on the advice is to stop; `ENOUGH`, as on the page, if None.
     seed : int
+        Seed of items, classes and labels.
     """
 
     sessions: int
@@ -86,9 +88,9 @@ class Stopping(Experiment[Pool]):
 def summary(sessions: list[AdvisedSession]) -> Row:
     """Return the figures of all sessions together.
 
-    ``stopped`` counts the sessions with the advice to stop; the others lose and save nothing. ``lost_mean``
-    and ``lost_max`` are points of AUROC, at the end of the session minus at the advice. ``saved_median`` is a
-    number of labels, and ``saved_share`` the share of all labels.
+    ``stopped`` is the number of sessions with the advice to stop; the others lose and save nothing.
+    ``lost_mean`` and ``lost_max`` are in points of AUROC, at the end of the session minus at the advice.
+    ``saved_median`` is a number of labels, and ``saved_share`` a share of all labels.
     """
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])

@@ -1,10 +1,10 @@
 """The equal-time random subsample: the baseline that every fast strategy must beat.
 
-The fairest version keeps rows in random order and reads a run of them from contiguous memory: a BLAS product,
-the bias, absolute values, the argmin. The cost of such a run is measured beside the strategies, for 1, 2, 4,
-… rows up to the whole pool at random places. It is measured with one thread and with all that are allowed,
-since a short run may be slower with several. Its result is the nearest of as many random rows, whose rank is
-computed by brute force. Logarithms are interpolated between two sizes.
+The fairest version stores rows in random order and reads a run of them from contiguous memory: a BLAS
+product, the bias, absolute values, the argmin. The cost of such a run is measured among the strategies, for
+1, 2, 4, … rows up to the whole pool, at random places, with one thread and with all that are allowed, since a
+short run may be slower with several. Its result is the nearest of equally many random rows, whose rank is
+computed by brute force. Between two sizes, logarithms are interpolated.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 
 
 class EqualTimeSubsample:
-    """Cost of a random subsample and rank of its nearest row, by its size.
+    """The cost of a random subsample and the rank of its nearest row, by its size.
 
-    `time` and `rank` are called once for each hyperplane. The other methods are for afterwards.
+    Call `time` and `rank` once for each hyperplane, and the other methods afterwards.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class EqualTimeSubsample:
             if pool.dtype == np.float32
             else [(0, pool.rows(np.arange(min(n, COPIED_ROWS))))]
         )
-        self._out = np.full(n, 0, dtype=np.float32)  # its pages are mapped, unlike those of zeros
+        self._out = np.full(n, 0, dtype=np.float32)  # unlike `zeros`, this maps its pages
         self._ms: list[list[list[float]]] = []
         self._ranks: list[NDArray[np.int64]] = []
 
@@ -83,7 +83,7 @@ class EqualTimeSubsample:
         self._ms.append(ms)
 
     def rank(self, margins: NDArray[np.float32]) -> None:
-        """Rank the nearest rows of random subsamples, given all |wᵀx + b| (infinite if excluded)."""
+        """Rank the nearest rows of random subsamples, given |wᵀx + b| of all rows (infinite if excluded)."""
         available = margins[self._shuffled]
         available = available[np.isfinite(available)]
         n = len(available)
@@ -97,7 +97,7 @@ class EqualTimeSubsample:
 
     def rows_in(self, ms: float) -> float:
         """Return the number of rows that can be scored in that time."""
-        # A size that took longer than a larger one was disturbed.
+        # If a size took longer than a larger one, other programs disturbed it.
         costs = np.minimum.accumulate(np.median(self._ms, axis=0).min(axis=0)[::-1])[::-1]
         return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
 
@@ -107,12 +107,12 @@ class EqualTimeSubsample:
         return float(np.expm1(self._between(logs, rows)))
 
     def log_ranks(self, rows: float) -> Floats:
-        """Return the mean of log(rank + 1) of the nearest of `rows` rows, for each hyperplane."""
+        """Return the mean of log(rank + 1) of the nearest of `rows` rows, of shape (n_hyperplanes,)."""
         logs = np.log1p(np.array(self._ranks)).mean(axis=1)
         return np.asarray(self._between(logs.T, rows))
 
     def _between(self, values: Floats, rows: float) -> Any:
-        """Interpolate `values` of shape (n_sizes, ...) at a size that is not among `sizes`."""
+        """Interpolate `values`, of shape (n_sizes, ...), at the size `rows`, linearly in its logarithm."""
         place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
         below = int(place)
         above = min(below + 1, len(values) - 1)

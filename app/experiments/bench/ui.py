@@ -1,8 +1,8 @@
 """The labeling page in a real browser: time from a key press to the next image, and a check of the answers.
 
-A project is made on a pool and served by its own process, as ``closecall serve`` does. A simulated annotator,
-who knows the truth, presses keys, and the page itself records which picture was painted then. Afterwards the
-label database is read.
+A project is created for a pool and served by ``closecall serve`` in its own process. A simulated annotator,
+who knows the truth, presses keys, and the page itself records the picture that was painted at each press.
+Afterwards the answers are compared with the label database.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Labeling(Experiment[Pool]):
                 yield [{"mode": mode, **_row(project, picture, presses, patient), **about}]
 
     def _check(self, pool: Pool, modes: Sequence[Mode]) -> str:
-        """Return the positive class, if the pool and the folder allow the measurement."""
+        """Return the positive class, after checking the pool, the strategy and the folder."""
         positive = class_asked_for(pool, self.positive)
         needed = self.n_labels + self.n_answers + SPARE
         if len(pool) < needed:
@@ -188,7 +188,7 @@ def _served(project: Path) -> Iterator[str]:
 def _row(
     project: Path, picture: Callable[[int], str], presses: Sequence[Press], patient: Sequence[Press]
 ) -> Row:
-    """Return the measured times and the fate of each press."""
+    """Return the measured times and the fate of the answers."""
     with Database.open(project / LABELS_FILE, read_only=True) as database:
         log, concept = LabelLog(database), Concepts(database).all()[0]
         answers = [answer for answer in log.answers_after(concept.id) if answer.selection_id is not None]
@@ -197,7 +197,7 @@ def _row(
     return {
         **waits(presses),
         **fate([*presses, *patient], answers, selections, picture),
-        # Labels that change no support vector leave the hyperplane unchanged although it is trained again.
+        # Training with labels that change no support vector gives the same hyperplane again.
         "retrains": len({s.n_labels for s in trained}),
         "hyperplanes": len({s.hyperplane_digest for s in trained}),
         "queries": len({(s.session_id, s.round) for s in selections.values()}),

@@ -23,7 +23,7 @@ AROUND = 1.1
 
 
 class Cost(NamedTuple):
-    """What a strategy's selections cost, and how near they are to the hyperplane."""
+    """Box plots of a strategy's selection times in ms, and of |wᵀx| of the items that it selected."""
 
     ms: Box
     margin: Box

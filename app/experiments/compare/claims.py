@@ -1,8 +1,8 @@
 """Verdicts on the paper's claims, and on a sceptic's, from the measured results.
 
-A claim is a set of statements that a number is above a threshold. A statement holds if the whole 95 %
+A claim is a set of statements that a number is above a threshold. A statement holds if its whole 95 %
 interval is above the threshold, does not hold if all of it is below, and is undecided otherwise. A claim
-holds if all its statements hold, and does not hold if one of them does not.
+holds if all its statements hold, does not hold if one of them does not, and is undecided otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from closecall.core.selection.hashed import PAPERS
 RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
-"""Suffixes of strategy names and their titles in claims: the papers' methods and our weighted form."""
+"""Titles in claims by suffix of the strategy names: the papers' methods, and our weighted form."""
 
 CLOSE = 1.0
 """Points of AUROC by which hashing may be behind the exhaustive scan and still count as close."""
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 class Verdict(Enum):
-    """Verdict of the intervals."""
+    """The verdict on a statement or claim."""
 
     HOLDS = "holds"
     DOES_NOT = "does not hold"
@@ -63,7 +63,7 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict on whether the interval is above the threshold."""
+        """Verdict by the interval; undecided without one."""
         low, high = self.measured.low, self.measured.high
         if low is None or high is None or np.isnan(low) or low <= self.threshold <= high:
             return Verdict.OPEN
@@ -72,14 +72,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of several statements.
+    """A claim that consists of statements.
 
     Parameters
     ----------
     title : str
         The claim in a few words.
     meaning : str
-        The comparison and its method.
+        The measure and how strategies are compared by it.
     statements : tuple of Statement
     """
 
@@ -104,6 +104,11 @@ class Measures:
     results : RaceResults
     label_seconds : float
         Seconds that the annotator needs for a label.
+
+    Attributes
+    ----------
+    whole : list of str
+        Strategies that reached the last round in all races.
     """
 
     def __init__(self, results: RaceResults, label_seconds: float) -> None:
@@ -114,27 +119,27 @@ class Measures:
         ]
 
     def gain(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, averaged over all rounds."""
+        """Return the AUROC above that of round 0, in points, averaged over all rounds; shape (n_units,)."""
         return self.results.of(self.results.mean_gain, name)
 
     def last_gain(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, after the last round."""
+        """Return the AUROC above that of round 0, in points, after the last round; shape (n_units,)."""
         return np.asarray(self.results.of(self.results.gain, name)[:, -1])
 
     def log_seconds(self, name: str) -> Floats:
-        """Return the natural logarithm of the median selection time over all rounds."""
+        """Return the natural logarithm of the median selection time in seconds; shape (n_units,)."""
         return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
 
     def log_margin(self, name: str) -> Floats:
-        """Return the natural logarithm of the median |wᵀx| of the selected items over all rounds."""
+        """Return the natural logarithm of the median |wᵀx| of the selected items; shape (n_units,)."""
         medians = np.median(self.results.of(self.results.margin, name), axis=1)
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
     def gain_in_time(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, averaged over equal time for all strategies.
+        """Return the AUROC above that of round 0, in points, averaged over equal time; shape (n_units,).
 
-        In each race, all strategies get the time that the quickest needed for all its labels, including
-        labeling and selection.
+        In each race, all strategies get the time of selection and labeling that the quickest needed for all
+        its labels.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(
@@ -150,11 +155,11 @@ class Measures:
         return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
 
     def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
-        """Return the interval of the first strategy's advantage over the second, paired by race."""
+        """Return the interval of the first strategy's measure minus the second's, paired by race."""
         return interval(of(first) - of(second), self.results.classes)
 
     def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
-        """Return the interval of a strategy's mean."""
+        """Return the mean of a strategy's measure, with its interval."""
         return interval(of(name), self.results.classes)
 
     def _limits(self) -> Floats:
@@ -179,7 +184,7 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
 
 
 def claims(measures: Measures) -> list[Claim]:
-    """Return the claims that can be judged by the strategies that finished, for each form of hashing."""
+    """Return the claims that the strategies in `Measures.whole` can decide, for each form of hashing."""
     there = {name_of(name): name for name in reversed(measures.whole)}
     subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
     random, exhaustive = there.get(RANDOM), there.get(EXHAUSTIVE)
@@ -245,7 +250,7 @@ def figure(number: float) -> str:
 
 
 def percent(number: str) -> str:
-    """Append a percent sign that is not separated by a line break: "53 %"."""
+    """Append a percent sign after a no-break space: "53 %"."""
     return f"{number}\N{NO-BREAK SPACE}%"
 
 
@@ -274,7 +279,7 @@ def _ends_above_random(measures: Measures, random: str, active: Sequence[str], c
 def _above(
     measures: Measures, of: Callable[[str], Floats], base: str, others: Sequence[str]
 ) -> tuple[Statement, ...]:
-    """Return the statements that each of the others is above the base."""
+    """Return a statement for each of the others: that its measure is above the base's."""
     found = [(name, measures.difference(of, name, base)) for name in others]
     return tuple(
         Statement(f"{lane_label(name)} against {lane_label(base).lower()}: {points(more)}", more, 0.0)
@@ -342,7 +347,7 @@ def _best_in_time(
 
 
 def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str], called: str) -> Claim:
-    """Compare each hash with the subsample that takes just more time, or just less if none takes more.
+    """Compare each hash with the smallest subsample that takes no less time, or else with the largest.
 
     A hash that beats a subsample with more time also beats one with equal time.
     """

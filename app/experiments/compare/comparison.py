@@ -23,7 +23,7 @@ from closecall.app.experiments.compare.results import RaceResults, write_results
 from closecall.app.experiments.compare.workers import run_units
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
-"""Seconds that an annotator needs for an image and for a document, as the paper assumes."""
+"""Default seconds that an annotator needs for an image and for a document, as in the H-Hash paper."""
 
 
 def run_comparison(
@@ -33,12 +33,15 @@ def run_comparison(
 
     Parameters
     ----------
-    folder, out : Path
-        See `begun`.
+    folder : Path or None
+        The pool's folder; the default pool of `begun` if None.
+    out : Path
+        The comparison's folder.
     n_workers : int or None
         Number of processes; one per core by default.
     label_seconds : float or None
-        Seconds that an annotator needs for a label.
+        Seconds that an annotator needs for a label; None for `IMAGE_SECONDS`, or for texts
+        `DOCUMENT_SECONDS`.
     **words
         See `RacePlan.of`.
     """
@@ -59,7 +62,7 @@ def run_comparison(
 
 @contextmanager
 def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
-    """Show progress with an estimate: a bar on a terminal, otherwise a line per finished unit."""
+    """Show progress and the time left: a bar on a terminal, otherwise a line after finished units."""
     if sys.stdout.isatty():
         bar: Any = click.progressbar(length=n_units * n_rounds, label="Racing")
         with bar:

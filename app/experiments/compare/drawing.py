@@ -1,4 +1,4 @@
-"""Common style of the figures of comparisons, names at the ends of lines, and writing of files."""
+"""Common style of comparisons' figures, labels at the ends of lines, and writing of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INK, SECOND, LINE, SHEET = (
 FORMATS = ("svg", "png")
 
 WIDTH = 1.5
-"""Width of lines, in points, unless they differ in it."""
+"""Default width of lines, in points."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -40,7 +40,7 @@ _STYLE: dict[Any, Any] = {
 
 
 class End(NamedTuple):
-    """End of a line, and its label."""
+    """The end of a line, and its label."""
 
     height: float
     at: float
@@ -50,7 +50,7 @@ class End(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """Look of a line with marks.
+    """The look of a line with marks.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def plain(axes: Axes, grid: Any) -> None:
 
 
 def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number: int = 0) -> None:
-    """Draw a line with few marks; lines with different `number` have them at different places."""
+    """Draw a line with few marks, whose places depend on `number`, so that lines differ in them."""
     every = max(1, len(x) // 5)
     axes.plot(
         x,
@@ -130,7 +130,7 @@ def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number:
 
 
 def list_lines(picture: Figure) -> None:
-    """List the lines of all panels beside them, each label once and equally wide, in the order of drawing."""
+    """Add a legend beside the panels: each label once, in the order of drawing, with lines equally wide."""
     lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     named = {label: line for label, line in lines.items() if not label.startswith("_")}
     legend = picture.legend(
@@ -159,10 +159,10 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "x") -> None:
 
 
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:
-    """Write the names at the right edge, the lowest first, each with a thin leader.
+    """Write the labels of `ends` at the right edge, each with a thin leader to the end of its line.
 
-    They are as near to the ends of their lines as possible without overlapping: isotonic regression of the
-    heights minus the room needed below.
+    Labels are as near to the ends as possible without overlapping, by isotonic regression: of the ends'
+    heights, minus the room that the labels below need.
     """
     from sklearn.isotonic import IsotonicRegression
 

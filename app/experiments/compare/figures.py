@@ -1,4 +1,4 @@
-"""The figures of a comparison, as in the paper."""
+"""The figures of a comparison of strategies, like those of the H-Hash paper."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
     measures : Measures
         Measures to plot.
     pictures : dict
-        First images that each strategy chose; empty if there are no images.
+        First images that each strategy selected; empty if there are no images.
     out : Path
         An existing folder.
 
@@ -61,7 +61,7 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
 
 
 def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
-    """Return the first images that each strategy chose in the first race; empty if there are no images."""
+    """Return the first images that each strategy selected in the first race; empty without images."""
     results = measures.results
     try:
         source = results.pool.source
@@ -80,7 +80,7 @@ def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
 
 
 def _learning(measures: Measures) -> Figure:
-    """Draw AUROC against labels."""
+    """Draw the gain in AUROC against labels."""
     labels = np.arange(measures.results.plan.iterations + 1)
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (labels, _mean_gain(measures, name)))
@@ -89,7 +89,7 @@ def _learning(measures: Measures) -> Figure:
 
 
 def _spent(measures: Measures) -> Figure:
-    """Draw AUROC against the time spent on selecting and labeling."""
+    """Draw the gain in AUROC against the time of selection and labeling."""
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (measures.spent(name).mean(axis=0) / 60, _mean_gain(measures, name)))
     axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s per label")
@@ -106,7 +106,7 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def _above_random(measures: Measures) -> Figure:
-    """Draw each strategy's gain above random, with intervals."""
+    """Draw each strategy's mean gain above random's, with intervals."""
     from matplotlib.figure import Figure
 
     base = _random(measures)
@@ -142,7 +142,7 @@ def _times(measures: Measures) -> Figure:
 
 
 def _first(pictures: dict[str, list[Image.Image]]) -> Figure:
-    """Draw the first images that each strategy chose."""
+    """Draw the first images that each strategy selected."""
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=(8.4, 0.95 * len(pictures)))
@@ -205,7 +205,7 @@ def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:
 
 
 def _glyph(axes: Axes, x: float, y: float, name: str) -> None:
-    """Draw the strategy's mark, which differs in shape as well as in colour."""
+    """Draw the strategy's mark; marks differ in shape as well as in colour."""
     colour = colour_of(name)
     hollow = name_of(name) == RANDOM or name_of(name) in PAPERS
     axes.plot(

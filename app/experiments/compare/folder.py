@@ -1,4 +1,4 @@
-"""The folder of a comparison: one command at a time works in it, and continues where another one ended."""
+"""The folder of a comparison: one command at a time works in it, and continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -31,23 +31,22 @@ P = TypeVar("P", bound=Plan[Any])
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
     """Lock the comparison's folder, and yield the plan and the pool.
 
-    The plan is stored in the folder, or compared with the one that is stored there. Its size is printed, and
-    how much of it is done.
+    The plan is stored in the folder, or compared with the one stored there. Its size is printed, with the
+    number of finished units.
 
     Parameters
     ----------
     out : Path
         The comparison's folder, created if missing. Other commands can't use it within the context.
     named : Path, optional
-        The pool's folder. By default `pool` in `out`, where a pool of digits is built if there is none.
+        The pool's folder. By default, it is `pool` in `out`, where a pool of `DIGITS` is built if necessary.
     plan_of : callable
         Returns the plan for a pool, from the options of the command.
 
     Raises
     ------
     InputError
-        If another command uses the folder, if the pool is incomplete, or if another plan is stored in the
-        folder.
+        If another command uses the folder, if the pool is incomplete, or if the stored plan differs.
     """
     with _alone(out):
         pool = _pool_named(named, out)

@@ -24,12 +24,12 @@ INDEXES = "indexes"
 
 
 def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
-    """Build and save the indexes that are worth saving, except those that are already in `out`.
+    """Build the strategies' indexes that `out` does not have yet, and save those that have arrays.
 
     Raises
     ------
     InputError
-        If a word names no strategy, or one that can't cover this pool.
+        If a strategy is unknown or can't cover this pool.
     """
     with threadpool_limits(1, user_api="blas"):
         for word in plan.strategies:
@@ -46,14 +46,20 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
 
 
 def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> None:
-    """Say what preparing costs before it begins, if it takes long."""
+    """Tell what preparing a strategy costs if it takes long.
+
+    Raises
+    ------
+    InputError
+        If the strategy can't cover this pool.
+    """
     index.check_pool(pool)
     if (estimate := index.cost(pool)) is not None:
         tell(f"Preparing {index.name} takes {cost(estimate.seconds, estimate.n_bytes)}.")
 
 
 def tenths(name: str, tell: Callable[[str], None]) -> Progress:
-    """Return a progress that says how far the preparation of a strategy is, ten times."""
+    """Return a progress callback that tells each tenth of a strategy's preparation."""
     last = 0
 
     def advanced(done: int, of: int) -> None:
@@ -66,7 +72,7 @@ def tenths(name: str, tell: Callable[[str], None]) -> Progress:
 
 
 def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """Return all lanes by name, with their saved indexes or freshly fitted."""
+    """Return all lanes by name, peers included, with their saved indexes; fit those without one."""
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:
         strategy = strategy_from(word, random_state=plan.seed)

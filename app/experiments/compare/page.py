@@ -31,7 +31,7 @@ _VARIABLES = {
 }
 
 _FONTS = {"Source Sans": "SourceSansVF-Upright", "Source Serif": "SourceSerifVariable-Roman"}
-"""Names of the font files that come with Streamlit."""
+"""Names of Streamlit's font files, by font family."""
 
 
 def write_page(template: str, path: Path, **words: Any) -> Path:
@@ -69,7 +69,7 @@ def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
 
 
 def inline(svg: str, name: str) -> str:
-    """Convert an SVG by matplotlib to a part of a page, with the page's colours and unique ids."""
+    """Convert an SVG by matplotlib to a part of a page, with the page's colours, and ids made from `name`."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="[a-z]+[0-9a-z.]*_\d+"', "", svg)
@@ -86,13 +86,13 @@ def inline(svg: str, name: str) -> str:
 
 
 def _light() -> dict[str, str]:
-    """Return the colours of the figures in light mode by the names of the page's variables."""
+    """Return the figures' colours in light mode, by the names of the page's variables."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
     return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 
 
 def _fonts() -> str:
-    """Return the page's fonts as embedded CSS, as far as they are installed."""
+    """Return the page's fonts, as far as they are installed, as CSS with their data."""
     streamlit = find_spec("streamlit")
     folders = streamlit.submodule_search_locations if streamlit else None
     style = ""

@@ -1,8 +1,8 @@
 """Uncertainty sampling of other libraries, in the same race.
 
-Each peer is called as in its manual, with our hyperplane as its fitted classifier of two classes: the
+Each peer is called as in its manual, with our hyperplane as its fitted classifier of two classes. The
 probability of a yes is the logistic function of wᵀx + b, so that the least certain item is the one nearest to
-the hyperplane. It gets the whole pool as one matrix, and a limit on the memory that it may use in addition.
+the hyperplane. A peer gets the whole pool as one matrix, and a limit on its additional memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
 
 GIGABYTES = 4.0
-"""Memory that a peer may use in addition to the pool."""
+"""Default limit on a peer's additional memory, in 10⁹ bytes."""
 
 
 class LinearProbabilities:
@@ -34,7 +34,7 @@ class LinearProbabilities:
     Parameters
     ----------
     hyperplane : Hyperplane
-        Its scores become probabilities.
+        The hyperplane whose scores become probabilities.
     """
 
     classes_ = np.array([0, 1])
@@ -59,8 +59,8 @@ class Peer(QueryStrategy):
     Parameters
     ----------
     gigabytes : float
-        Memory that it may use in addition to the current memory; using more counts as a failure. There is no
-        limit on systems other than Linux.
+        Limit on its memory, in 10⁹ bytes above the process's current memory; exceeding it is a failure. On
+        systems other than Linux, there is no limit.
     random_state : int
     """
 
@@ -75,11 +75,11 @@ class Peer(QueryStrategy):
         self.gigabytes = gigabytes
 
     def check(self) -> None:
-        """See `QueryStrategy.check`: check that the library is installed."""
+        """See `QueryStrategy.check`; checks that the library is installed."""
         load(self.package, "peers", distribution=self.distribution)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """See `QueryStrategy.prepare`: load the pool as one matrix, if the memory suffices."""
+        """See `QueryStrategy.prepare`; loads the pool as one matrix, if the memory suffices."""
         self.X_: Any = None
         with suppress(MemoryError), memory_limited(self.gigabytes):
             parts = [X for _, X in pool.blocks()]
@@ -102,14 +102,13 @@ class Peer(QueryStrategy):
 
     @abstractmethod
     def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
-        """Return the rows that the peer selects: n of those that are not `labeled`."""
+        """Return the n rows that the peer selects among those not `labeled`, a mask of shape (n_rows,)."""
 
 
 class Modal(Peer):
     """modAL's `uncertainty_sampling`.
 
-    It has no notion of labeled rows, so it is called for n plus the number of labeled rows, and the labeled
-    ones are dropped.
+    It does not know labeled rows, so it is asked for n plus their number, and labeled ones are dropped.
     """
 
     name = "modal"
@@ -146,7 +145,7 @@ class ScikitActiveml(Peer):
 
     @cached_property
     def _wrapper(self) -> Any:
-        """Subclass of the library's classifier that wraps the hyperplane."""
+        """The subclass of the library's classifier that wraps the hyperplane."""
         from skactiveml.base import SkactivemlClassifier
 
         class Fitted(SkactivemlClassifier):  # type: ignore[misc]
@@ -197,7 +196,10 @@ def make_peer(name: str, *, random_state: int = 0) -> Peer:
 
 @contextmanager
 def memory_limited(gigabytes: float) -> Iterator[None]:
-    """Raise MemoryError for allocations that exceed the current memory of this process by `gigabytes`."""
+    """Within the context, let allocations fail that exceed this process's current memory by `gigabytes`.
+
+    They raise MemoryError. Without /proc, there is no limit.
+    """
     status = Path("/proc/self/status")
     if not status.is_file():
         yield

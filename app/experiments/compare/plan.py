@@ -1,4 +1,4 @@
-"""The options of a comparison, stored in its folder: the same options continue it, others are refused."""
+"""The options of a comparison, stored in its folder: the same options continue it, and others are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unit(Protocol):
 
 U = TypeVar("U", bound=Unit)
 
-_FORMER_NAME = "marginalia"  # key of this program's version in the first comparisons
+_FORMER_NAME = "marginalia"  # key of the program's version in the first comparisons
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,10 @@ STRATEGIES = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Strategies by default; the small subsamples take about as long as hashing does."""
+"""Default strategies; the small subsamples take about as long as hashing."""
 
 NAMES_VERSION = 1
-"""Version of the strategy names; comparisons without it are older than `RENAMED`."""
+"""Version of the strategy names; comparisons that don't record one are older than the names in `RENAMED`."""
 
 
 class RaceUnit(NamedTuple):
@@ -109,14 +109,14 @@ class RacePlan(Plan[RaceUnit]):
         most_classes : int or None
             Number of classes to draw if none is named; None for all.
         strategies, peers : sequence of str
-            `STRATEGIES` that can cover the pool, if there are no strategies.
+            Names; if there are no strategies, those of `STRATEGIES` that can cover the pool.
         **words
-            The other parameters.
+            The other parameters of `RacePlan`.
 
         Raises
         ------
         InputError
-            If the pool is not suitable for races.
+            If the pool is not suitable for races, or a class, strategy or peer is unknown or can't be used.
         """
         first, iterations, seed = words["first"], words["iterations"], words["seed"]
         items = ItemsByClass(pool, first)
@@ -208,7 +208,7 @@ def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tup
     able : sequence of int
         Classes that have enough items.
     words : sequence of str
-        Names of classes, each word with one or several names separated by commas.
+        Names of classes; a word may have several, separated by commas.
 
     Raises
     ------

@@ -162,7 +162,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 
 def _row(measures: Measures, name: str) -> dict[str, Any]:
-    """Return a strategy's row of the table, or the reason why it has none."""
+    """Return a strategy's row of the table, with a reason instead of figures if it ended early."""
     results = measures.results
     row: dict[str, Any] = {**_named(name), "reason": None, "cells": []}
     reasons = results.failures.get(name, {})
@@ -206,7 +206,7 @@ def _with_bounds(measured: Interval, sentence: Callable[[float], str]) -> tuple[
 
 
 def _picked(measures: Measures) -> list[dict[str, Any]]:
-    """Return the first items that each strategy chose in the first race, for display."""
+    """Return the first items that each strategy selected in the first race, for display."""
     results = measures.results
     positive = results.units[0].positive
     rows = []
@@ -242,7 +242,10 @@ def _first_words(text: str) -> str:
 
 
 def _pairs(measures: Measures) -> list[dict[str, Any]]:
-    """Return the differences of all pairs of strategies, each against the earlier ones."""
+    """Return the mean differences of all pairs of strategies, each against the earlier ones.
+
+    Their p-values, by Wilcoxon's signed-rank test over races, are adjusted by Holm's method.
+    """
     names = measures.whole
     pairs = list(combinations(range(len(names)), 2))
     p = [signed_rank(measures.gain(names[b]) - measures.gain(names[a])) for a, b in pairs]

@@ -1,4 +1,4 @@
-"""Results of a comparison: one table, a manifest of the conditions, and arrays to compute with."""
+"""Results of a comparison: a table, a manifest of the conditions, and arrays to compute with."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class RaceResults:
     failures : dict
         Reasons why strategies ended early, by name and unit.
     workers : tuple of int
-        Number of races at once; several numbers if the comparison was continued with another number.
+        Numbers of races at once: one, or several if the comparison was continued with another number.
     auroc : array of shape (n_strategies, n_units, iterations + 1)
-        From round 0 on.
+        AUROC on the held-out items, from round 0 on.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
-        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no.
-    item : array of int64, of the same shape
-        The item that was selected, −1 if there was none.
+        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no, and `margin` is |wᵀx|.
+    item : array of shape (n_strategies, n_units, iterations), int64
+        The selected item, −1 if there was none.
     """
 
     plan: RacePlan
@@ -103,7 +103,7 @@ class RaceResults:
         return np.array([unit.positive for unit in self.units])
 
     def of(self, values: NDArray[Any], name: str) -> NDArray[Any]:
-        """Return the values of one strategy from an array, without the first axis."""
+        """Return the values of one strategy from an array whose first axis is the strategies."""
         return np.asarray(values[self.names.index(name)])
 
     def yes_share(self, name: str) -> float:
@@ -119,7 +119,7 @@ class RaceResults:
     def mean_gain(self) -> Floats:
         """Mean of `gain` over rounds 1 and later, of shape (n_strategies, n_units).
 
-        It is the area per label between the learning curve and the level at which all strategies begin.
+        It is the area per label between the learning curve and the level of round 0, common to all lanes.
         """
         return np.asarray(self.gain[:, :, 1:].mean(axis=2))
 
@@ -150,7 +150,7 @@ def write_manifest(out: Path, contents: dict[str, Any]) -> None:
 
 
 def about(pool: Pool) -> dict[str, Any]:
-    """Return the description of a pool in the manifest."""
+    """Return a pool's description for the manifest."""
     return {
         "title": pool.title,
         "digest": pool.digest,
@@ -161,7 +161,7 @@ def about(pool: Pool) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return a description of this machine, as reported by the system."""
+    """Return this machine's description, as the system reports it."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -1,8 +1,8 @@
 """Confidence intervals of a comparison's figures.
 
-Races for one class resemble each other, even with different first labels. So a mean is that of the classes'
-means, each over its runs, and its interval is Student's t over the classes: it predicts the result for
-another class of this kind. If there is only one class, the interval is over its runs.
+Races for one class depend on each other, even with different first labels. A mean is therefore that of the
+classes' means, each over its runs, and its interval is Student's t over the classes: it is about other
+classes of this kind. If there is only one class, the interval is over its runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """Values of a box plot: quartiles, and the percentiles `WHISKERS`."""
+    """The values of a box plot: quartiles, and the percentiles `WHISKERS`."""
 
     low: float
     first: float
@@ -60,7 +60,7 @@ class Box:
 
 
 def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
-    """Return the mean of each cluster's values over the first axis, in the order of the clusters' names.
+    """Return each cluster's mean over the first axis, of shape (n_clusters, …), ascending by cluster.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
 
 
 def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the mean of values of shape (n, …) and half the width of its interval, over the first axis.
+    """Return the mean of values of shape (n, …) over the first axis, and half the width of its interval.
 
-    The width is NaN if there is only one value.
+    The mean is that of the clusters' means. The width is NaN if there is only one value.
     """
     means = cluster_means(values, clusters)
     if len(means) == 1:
@@ -97,7 +97,7 @@ def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
 
 
 def box(values: ArrayLike) -> Box:
-    """Return the box of all finite values."""
+    """Return the box of all finite values; there must be one."""
     values = np.asarray(values, dtype=np.float64)
     known = values[np.isfinite(values)]
     low, first, median, third, high = np.percentile(known, [WHISKERS[0], 25, 50, 75, WHISKERS[1]]).tolist()
@@ -105,9 +105,9 @@ def box(values: ArrayLike) -> Box:
 
 
 def signed_rank(differences: ArrayLike) -> float | None:
-    """Return the two-sided p of Wilcoxon's signed-rank test that the differences are symmetric about 0.
+    """Return the two-sided p of Wilcoxon's signed-rank test that differences are symmetric about 0.
 
-    Returns None if there are fewer than two of them, or all are 0.
+    Return None if there are fewer than two differences, or all are 0.
     """
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < 2 or not differences.any():
@@ -116,7 +116,7 @@ def signed_rank(differences: ArrayLike) -> float | None:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Adjust p-values by Holm's method, which bounds the probability of any false rejection."""
+    """Return p-values adjusted by Holm's method, which bounds the probability of any false rejection."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))

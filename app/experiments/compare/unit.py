@@ -22,16 +22,16 @@ TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_sec
 """Columns that differ from run to run; all others are determined by the plan."""
 
 FAILURES = b"failures"
-"""Metadata of a unit's table: reasons why lanes ended early, by name, as JSON."""
+"""Key in the metadata of a unit's table: reasons why lanes ended early, by name, as JSON."""
 
 WORKERS = b"workers"
-"""Metadata of a unit's table: number of units run at once."""
+"""Key in the metadata of a unit's table: number of units run at once."""
 
 
 def schema() -> pa.Schema:
     """Return the schema of a unit's table, and of all results.
 
-    Round 0 is the classifier trained on the first labels; its columns about the item are null.
+    Round 0 is the classifier trained on the first labels; its columns about a selection are null.
     """
     import pyarrow as pa
 
@@ -56,20 +56,20 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: RacePlan, unit: RaceUnit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Race for the plan's iterations or until all lanes end; return None if `goes_on` returns False before.
+    """Race for the plan's iterations or until all lanes end; return the table, see `schema`.
 
     Parameters
     ----------
     plan : RacePlan
-        RacePlan with the number of rounds.
+        The plan, with the number of rounds.
     unit : RaceUnit
-        Unit to run.
+        The unit to run.
     race : Race
-        Race at its start.
+        The race at its start.
     n_workers : int
         Number of units run at once.
     goes_on : callable
-        Called before each round.
+        Called before each round; if it returns False, the race ends and None is returned.
     """
     import pyarrow as pa
 
@@ -108,7 +108,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_unit(out: Path, unit: RaceUnit) -> pa.Table:
-    """Read the table of a finished unit; raise errors as `read_table`."""
+    """Read the table of a finished unit; see `read_table` for errors."""
     return read_table(out / UNITS / unit.file, schema())
 
 
@@ -118,7 +118,7 @@ def read_table(path: Path, expected: pa.Schema) -> pa.Table:
     Raises
     ------
     InputError
-        If its file is missing or damaged, or does not have the columns `expected`.
+        If the file is missing or damaged, or does not have the columns `expected`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""The units of a comparison, spread over processes; each finished unit is a file."""
+"""The units of a comparison, run in several processes; each finished unit is a file."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 
 Told = Callable[[int, int], None]
-"""Called from time to time with (rounds run, units finished) since the beginning of this call."""
+"""Called from time to time with the numbers of rounds run and of units finished in this call."""
 
 
 def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: int, told: Told) -> None:
     """Run units and write their files.
 
-    Each worker is a separate process with one thread of BLAS. An interruption ends all of them within a
-    round; unfinished units leave no files.
+    Each worker is a separate process with one BLAS thread. An interruption ends all of them within a round,
+    and unfinished units leave no files.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
     """
     context = child.spawning()
     n_workers = min(n_workers, len(units))
-    # A killed worker or an interruption must not hold a lock here: `stop` has none.
+    # `stop` has no lock, which a killed worker or an interruption might hold.
     stop, rounds = context.RawValue("b", 0), context.Value("q", 0)
     set_up = (plan, out, n_workers, stop, rounds)
     with (
@@ -101,7 +101,7 @@ def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class _Worker:
-    """State that a worker process keeps from one unit to the next."""
+    """The state that a worker process keeps from one unit to the next."""
 
     plan: RacePlan
     out: Path
@@ -133,7 +133,7 @@ _worker: _Worker | None = None
 
 
 def _begin(plan: RacePlan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
-    """Set up a worker process that ends with its parent, however that ends."""
+    """Set up a worker process that ends with its parent, however the parent ends."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 FIRST = 5
-"""Number of the question's labels of each kind that both sides start with, as far as there are any."""
+"""Maximum number of yes labels, and of no labels, that all sides take from the question to start with."""
 
 JUDGE = "random"
-"""Strategy of the judge, which draws the items that the others are compared on."""
+"""Strategy of the judge, which draws the items that the rivals are compared on."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Offer:
     Parameters
     ----------
     problem : str or None
-        In one sentence.
+        Why it can't start, in one sentence; None if it can.
     is_judged_by_truth : bool
-        Whether the truth of held-out items judges it; otherwise, items answered between the turns.
+        Whether the rivals are compared on held-out items; otherwise, on items answered between the turns.
     first : int
-        Labels of each kind that both sides start with.
+        Number of yes labels, and of no labels, that all sides start with.
     """
 
     problem: str | None
@@ -55,7 +55,7 @@ class Offer:
 
 
 def offer(session: LabelingSession) -> Offer:
-    """Return what a comparison for the session's question can start with."""
+    """Return the conditions for a comparison for the session's question."""
     pool, labels = session.project.pool, session.concept.standing().labels
     if pool is None:
         return Offer("The pool has no items yet", False, 0)
@@ -69,7 +69,7 @@ def offer(session: LabelingSession) -> Offer:
 
 
 def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
-    """Start a comparison: copies of the question, a session for each, and the same first labels.
+    """Start a comparison: copy the question for each side, with a session and the same first labels.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
     now = int(time.time() * 1000)
     sessions, given = [], []
     for place, (concept, word, own) in enumerate(zip(concepts, words, ids, strict=True)):
-        # Both rivals start alike; the judge draws independently.
+        # The rivals have the same seed, so that they start alike; the judge draws independently.
         sessions.append(
             SessionRecord(
                 id=own,
@@ -135,7 +135,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
             )
             for row in first
         ]
-    store(project.database, sessions, given, now)  # all or none, so that no side starts without labels
+    store(project.database, sessions, given, now)  # in one transaction: no side starts without labels
     return BlindComparison.of(session.sessions.session(ids[0]))
 
 
@@ -156,7 +156,7 @@ def current(session: LabelingSession) -> BlindComparison | None:
 
 
 def _is_whole(project: Project, leader: SessionRecord) -> bool:
-    """Return whether all its sessions exist; a start that the end of the program cut short is not resumed."""
+    """Return whether all its sessions exist; an interrupted start is not resumed."""
     return all(project.log.session(side) is not None for side in leader.parameters[BLIND][SIDES])
 
 

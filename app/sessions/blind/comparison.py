@@ -1,12 +1,11 @@
 """The blind comparison: two strategies take turns, and the annotator does not know whose turn it is.
 
 Each strategy has a *side*: an unlisted copy of the question with an ordinary labeling session. Every answer
-trains only its own side, and all of it is in the log like any other work. The order of the turns is drawn at
-random, one turn per side in each block. An item that several sides choose is shown once; its answer counts
-for each.
+trains only its own side, and is logged like any other. The order of the turns is drawn at random, one turn
+per side in each block. An item that several sides choose is shown once; its answer counts for each.
 
 If the truth of held-out items is unknown, a third side, the judge, draws items at random between the turns.
-Their answers train nobody. The strategies are compared on them; see `app.api.verdict`.
+Answers about these train neither strategy, and the strategies are compared on them; see `app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
-"""Answers to its own choices that each side needs before the result can be shown."""
+"""Minimum number of answers to its own choices that each side needs before the result can be shown."""
 
 _RECENT = 200
-"""Number of answers that can still be corrected."""
+"""Number of each side's last answers that can still be undone or corrected."""
 
 SIDES, QUESTION, HAS_JUDGE, SEED, BEGUN_WITH, TOLD = (
     "sides",
@@ -69,7 +68,7 @@ class BlindComparison:
 
     @classmethod
     def of(cls, leader: LabelingSession) -> BlindComparison:
-        """Return the comparison that a session leads; it lives as long as the session object."""
+        """Return the comparison that a session leads; there is one for each session object."""
         with _opening:
             if cls not in leader.views:
                 leader.views[cls] = cls(leader)
@@ -95,7 +94,7 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        Only items that a rival's strategy chose count, not the random ones before there is a yes and a no.
+        For a rival, only items that its strategy chose count, not random ones before the first yes and no.
         """
         missing = [
             LEAST_TURNS - sum(r.why == "strategy" for r in _answered_rounds(side)) for side in self.rivals
@@ -110,7 +109,7 @@ class BlindComparison:
         Raises
         ------
         InputError
-            If there are too few answers yet.
+            If there are too few answers.
         """
         with self.lock:
             if wanted := self.wanted:
@@ -134,7 +133,7 @@ class BlindComparison:
         return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
-        """Return the annotator's answer to each item, over all sides, without the first labels."""
+        """Return the annotator's answers by item, over all sides, without the first labels."""
         answers: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
@@ -145,7 +144,10 @@ class BlindComparison:
         return answers
 
     def add_to_question(self, session: LabelingSession) -> int:
-        """Copy the answers to a session of the question where it has none; return their number."""
+        """Copy the answers, except skips, about items without an answer there; return their number.
+
+        `session` is a session of the question.
+        """
         with session.concept.lock:
             known = set(session.concept.catch_up().answered_items().tolist())
         now = int(time.time() * 1000)
@@ -166,7 +168,7 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Return the sides that an answer is for, the one that asked last: its outcome is the outcome.
+        """Return the sides that an answer is for, each with its own form of it; the side that asked is last.
 
         Undos and corrections apply to all sides that have an answer about the item.
         """
@@ -193,7 +195,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Give each side the known answer to the item it chose; return all answers."""
+        """Answer each side's item in view if its answer is known from another side; return all answers."""
         while True:
             known = self.labels()
             shown = ((side, side.in_view()) for side in self.sides)
@@ -204,7 +206,7 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Return the side of a turn: a random order in each block, without sides that have nothing left."""
+        """Return the side of a turn: in random order in each block, passing over sides with nothing left."""
         n = len(self.sides)
         block, place = divmod(number, n)
         order = np.random.default_rng([self._seed, block]).permutation(n)
@@ -223,7 +225,7 @@ class BlindComparison:
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
-    """Return the side's last rounds, without the one that waits for an answer."""
+    """Return the side's last rounds, without the one in view."""
     return [record for record in side.history if side.shown is None or record.id != side.shown.id]
 
 
@@ -232,12 +234,12 @@ def _recent(side: LabelingSession, n: int) -> list[AnswerRecord]:
 
 
 def _answer_about(side: LabelingSession, item: int) -> AnswerRecord | None:
-    """Return the side's current answer about an item."""
+    """Return the side's current answer about an item, or None."""
     return next((answer for answer in _recent(side, _RECENT) if answer.item == item), None)
 
 
 def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> dict[str, Any]:
-    """Return another side's answer as an answer to what this side asks."""
+    """Return the known answer `word` as an answer to the selection that this side shows."""
     return {
         "id": _copy_id(side, shown.id),
         "item": shown.item,
@@ -251,5 +253,5 @@ def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> 
 
 
 def _copy_id(side: LabelingSession, name: str) -> str:
-    """Return an id that is the same at every attempt."""
+    """Return an id for the side's copy of an answer, the same at every attempt."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{side.id} {name}"))

@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 PAGES = 10
-"""Pages of results that are ranked; items further away are hardly similar."""
+"""Maximum number of pages of results; items further away are hardly similar."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Queries:
     items : array of shape (n_items,), int64, ascending
         Items of the query, which are never among the results.
     n_known : int
-        Number of rows that there would be without the limit.
+        Number of rows before `core.similar.queries.looked_for` limits them.
     """
 
     X: Rows
@@ -85,7 +85,7 @@ class Queries:
 
 
 def require_shown(like: Like, pool: Pool) -> None:
-    """Refuse an item that is held out, which nobody may see.
+    """Refuse a held-out item, which nobody may see.
 
     Raises
     ------
@@ -102,7 +102,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     Raises
     ------
     InputError
-        If the item has no row in the pool, the upload is no longer kept, or there is no yes answer.
+        If the item has no features, the upload is no longer kept or has other features, or there is no yes
+        answer.
     """
     nothing = np.empty(0, dtype=np.int64)
     if like.digest is not None:

@@ -1,4 +1,4 @@
-"""The result of a search of Find similar, with its query."""
+"""The result of a search on Find similar, with its query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Result:
     Parameters
     ----------
     asked : tuple
-        The query as requested.
+        Key of the query: its `Like`, and the bytes of its items.
     queries : Queries
     lists : dict
         Results by metric: "original" always, "learned" if there is a learned metric.
@@ -40,7 +40,7 @@ class Result:
     learned: LearnedMetric | None
 
     def metric_in_view(self, view: str) -> str:
-        """Return the metric whose numbers are shown."""
+        """Return the metric whose figures are shown: "original" or "learned"."""
         return "learned" if view != "original" and "learned" in self.lists else "original"
 
     def in_view(self, view: str, first: int) -> list[tuple[str, int, int]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 60
-"""Number of searches in the history of each number."""
+"""Number of last searches whose figures the page shows."""
 
 RECALLED = 10
 """Number of nearest items that recall is measured on."""
@@ -51,9 +51,9 @@ class SimilarSession(SearchSession):
     checked : Checked or None
         The exact scan's result, for comparison.
     course : deque of dict
-        The numbers of the last searches.
+        Figures of the last searches: `ms` and `share` of items examined, 0 … 1; `recall` is None until known.
     on_label : int or None
-        The item last shown on Label.
+        The item last shown on the Label page.
     """
 
     MARK, QUERY, SIZE = SIMILAR, "like", PAGE
@@ -68,12 +68,12 @@ class SimilarSession(SearchSession):
         self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
         self.on_label: int | None = None
         self.result: Result | None = None
-        """The result in view."""
+        """The result in view, or None."""
         super().__init__(session)
 
     @property
     def learning(self) -> Learning:
-        """Learning of the metric from the concept's labels."""
+        """The learning of a metric from the concept's labels."""
         return self.session.project.similar.learning(self.session.concept)
 
     def look_for(self, like: Like, first: int = 0) -> None:
@@ -119,7 +119,7 @@ class SimilarSession(SearchSession):
             self.look_for(Like.of(query), first)
 
     def upload(self, sent: object) -> None:
-        """Keep the image that a browser sent and search for similar items; report why if that fails.
+        """Keep the image that a browser sent, and search for similar items; on failure, set `problem`.
 
         Parameters
         ----------
@@ -164,12 +164,12 @@ class SimilarSession(SearchSession):
         self.set_recipe(self.recipe.of(name))
 
     def set_recipe(self, recipe: Recipe) -> None:
-        """Search by other settings from now on.
+        """Search with other settings from now on.
 
         Raises
         ------
         InputError
-            If one is out of range or does not apply.
+            If a setting is out of range or does not apply.
         """
         pool = self.session.project.pool
         recipe.check(None if pool is None else len(pool))
@@ -192,14 +192,14 @@ class SimilarSession(SearchSession):
                 self.view, self.shown = view, ()
 
     def attend(self) -> None:
-        """Record that someone is looking: take up finished indexes and metrics, and show a page."""
+        """Record activity, use indexes and metrics that are ready by now, and show a page."""
         with self.session.lock:
             self._remember_label()
             self._take_up_what_came()
             super().attend()
 
     def _remember_label(self) -> None:
-        """Remember the item on Label, which Label forgets as soon as other items are in view."""
+        """Remember the item on the Label page, which forgets it as soon as other items are in view."""
         if self.session.shown is not None:
             self.on_label = self.session.shown.item
         elif self.on_label is None:
@@ -211,7 +211,7 @@ class SimilarSession(SearchSession):
         """Repeat the search when an awaited index or the first metric is ready.
 
         A newer metric waits for the next submission, so that nothing moves while someone is marking. After a
-        restart the search in view is repeated, and its items are selected again if they differ.
+        restart, the search in view is repeated, and items are selected again if they differ.
         """
         pool = self.session.project.pool
         if pool is None or not self.shown:
@@ -266,9 +266,9 @@ class SimilarSession(SearchSession):
     def _take_up(self, batch: Batch) -> None:
         hows = [record.parameters[SIMILAR] for record in batch]
         self.like, self.first = Like.of(hows[0]["like"]), hows[0]["place"] // PAGE * PAGE
-        # Under a metric, a search does not have all settings.
+        # Searches under a learned metric don't record all settings.
         how = next((one for one in hows if one["metric"] is None), hows[0])
-        with suppress(InputError):  # settings of another version: those of today are used
+        with suppress(InputError):  # settings of another version: this version's defaults are used
             self.recipe = Recipe.of_log(how["method"], how["params"])
         names = {one["metric"] is not None for one in hows}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
@@ -287,7 +287,10 @@ class SimilarSession(SearchSession):
         }
 
     def _searched(self, pool: Pool, labels: Labels) -> Result | None:
-        """Search with the current labels; return the previous search if nothing it depends on has changed."""
+        """Search with the current labels, reusing the previous lists that depend on nothing new.
+
+        Return None, and set `problem`, if there is nothing to search for.
+        """
         if self.like is None:
             self.result = None
             return None

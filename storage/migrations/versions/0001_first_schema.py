@@ -12,7 +12,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# A migration is frozen history: nothing here is imported from the models, which go on changing.
+# A migration never changes, so it imports nothing from the models, which do.
 
 LOGS = {
     "examples": "id = NEW.id OR withdraws = NEW.withdraws",
@@ -20,7 +20,7 @@ LOGS = {
     "answers": "seq = NEW.seq OR id = NEW.id OR undoes = NEW.undoes",
 }
 
-# INSERT OR REPLACE deletes without asking the DELETE trigger, so it is stopped before it begins.
+# INSERT OR REPLACE deletes a row without firing the DELETE trigger, so the INSERT is stopped.
 SQLITE_TRIGGERS = """
 CREATE TRIGGER {log}_never_change BEFORE UPDATE ON {log}
 BEGIN SELECT RAISE(ABORT, '{log} is append-only: a row is never changed'); END;
@@ -45,7 +45,7 @@ POSTGRESQL_TRIGGERS = (
 )
 
 VIEWS = (
-    # The last answer of each annotator about each item that was not taken back.
+    # Each annotator's last answer about each item that was not undone.
     """
 CREATE VIEW current_answers AS
 SELECT concept_id, item, annotator, answer, purpose, seq, id, session_id, selection_id, corrects,
@@ -58,7 +58,7 @@ FROM (
 ) AS in_force
 WHERE place = 1
 """,
-    # One row an item. status: what the annotators say together; label: what trains, NULL where nothing does.
+    # One row per item. status: of all annotators' answers; label: the training label, or NULL.
     """
 CREATE VIEW current_labels AS
 SELECT concept_id, item,
@@ -78,7 +78,7 @@ FROM (
     FROM current_answers GROUP BY concept_id, item
 ) AS votes
 """,
-    # The whole log in one table: an answer, why its item was shown, and whether it was taken back.
+    # The whole log in one table: an answer, why its item was shown, and whether it was undone.
     """
 CREATE VIEW log AS
 SELECT a.seq, a.id, c.name AS concept, a.item, a.answer, a.undoes, a.corrects, u.id AS undone_by, a.purpose,
@@ -104,7 +104,7 @@ def _column(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
 
 
 def upgrade() -> None:
-    """Make every table, view and trigger of the first version."""
+    """Create the tables, views and triggers of the first version."""
     op.create_table(
         "concepts",
         _column("id", _seq()),

@@ -1,4 +1,4 @@
-"""Selections that are sent to the browser ahead of the answer that they follow."""
+"""Foreseen selections, which the browser gets before the answers that they follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table `foreseen`."""
+    """Create the table `foreseen`."""
     op.create_table(
         "foreseen",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table `archivals`."""
+    """Create the table `archivals`."""
     op.create_table(
         "archivals",
         sa.Column("concept_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -1,4 +1,4 @@
-"""Selections of items that somebody found by name: `why` may be "search"."""
+"""Selections of items found by name: `why` may be "search"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AFTER = "why IN ('strategy', 'random-start', 'example', 'undo', 'audit', 'skippe
 
 
 def upgrade() -> None:
-    """Let the constraint on `selections.why` know one more word."""
+    """Allow one more word in the constraint on `selections.why`."""
     connection = op.get_bind()
     if connection.dialect.name == "sqlite":
         _make_again(connection)
@@ -25,9 +25,9 @@ def upgrade() -> None:
 
 
 def _make_again(connection: Connection) -> None:
-    """SQLite cannot change a constraint: the table is made again, with its rows, indexes and triggers.
+    """Rebuild the table with its rows, indexes and triggers: SQLite can't change a constraint.
 
-    It is never renamed: that would rename it in the tables and views that refer to it, too.
+    The table is never renamed, because SQLite would rename it in the tables and views that refer to it, too.
     """
     made = "SELECT sql FROM sqlite_master WHERE tbl_name = 'selections' AND sql IS NOT NULL"
     table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()

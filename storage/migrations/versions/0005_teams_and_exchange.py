@@ -1,7 +1,7 @@
-"""Several people an item, and labels from elsewhere.
+"""Several annotators per item, imported labels, and other models' predictions.
 
-`why` may be "overlap" or "similar"; `purpose` may be "decision", which outranks votes, or "import", which
-trains as others do; other models' predictions have tables of their own.
+`why` may be "overlap" or "similar". `purpose` may be "decision", an adjudication, which outranks votes, or
+"import", which trains like "train". Predictions get two tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHANGES = {
 }
 
 VIEWS = (
-    # The last answer of each annotator about each item that was not taken back, and the last decision.
+    # Each annotator's last answer about each item that was not undone, and the last such adjudication.
     """
 CREATE VIEW current_answers AS
 SELECT concept_id, item, annotator, answer, purpose, seq, id, session_id, selection_id, corrects,
@@ -41,8 +41,8 @@ FROM (
 ) AS in_force
 WHERE place = 1
 """,
-    # One row an item. status: what is decided, else what annotators say together; label: what trains, NULL
-    # where nothing does; yes, no, unsure, skip: their votes.
+    # One row per item. status: the adjudication, else of all annotators' answers; label: the training label,
+    # or NULL; yes, no, unsure, skip: numbers of votes.
     """
 CREATE VIEW current_labels AS
 SELECT concept_id, item,
@@ -70,7 +70,7 @@ FROM (
 
 
 def upgrade() -> None:
-    """Let two constraints know more words, and the views what a decision is; make the predictions' tables."""
+    """Allow more words in two constraints, count adjudications in the views, and create two tables."""
     connection = op.get_bind()
     op.execute("DROP VIEW current_labels")
     op.execute("DROP VIEW current_answers")
@@ -111,9 +111,9 @@ def upgrade() -> None:
 
 
 def _make_again(connection: Connection, name: str, before: str, after: str) -> None:
-    """SQLite cannot change a constraint: the table is made again, with its rows, indexes and triggers.
+    """Rebuild the table with its rows, indexes and triggers: SQLite can't change a constraint.
 
-    It is never renamed: that would rename it in the tables and views that refer to it, too.
+    The table is never renamed, because SQLite would rename it in the tables and views that refer to it, too.
     """
     made = f"SELECT sql FROM sqlite_master WHERE tbl_name = '{name}' AND sql IS NOT NULL"
     table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()

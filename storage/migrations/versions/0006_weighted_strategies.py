@@ -1,6 +1,7 @@
-"""Hashing strategies of before get the names of their weighted forms, which is what they were.
+"""New names for earlier hashing strategies: h-hash becomes h-hash-weighted, and so on.
 
-From now on, h-hash, eh-hash, bh-hash and lbh-hash are the papers' methods.
+They were the weighted forms. From this version on, h-hash, eh-hash, bh-hash and lbh-hash are the papers'
+methods.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ FORESEEN = sa.table("foreseen", sa.column("seq", sa.Integer), sa.column("selecti
 
 
 def upgrade() -> None:
-    """Rename them in sessions, selections, and what was foreseen."""
+    """Rename the strategies in sessions, selections and foreseen selections."""
     connection = op.get_bind()
-    # A session's strategy is a word, which may have parameters after a colon.
+    # A session's strategy is a name, with parameters after a colon if it has any.
     changed = text(
         "UPDATE sessions SET strategy = :weighted || substr(strategy, :length + 1) "
         "WHERE strategy = :former OR strategy LIKE :with_params"
@@ -47,7 +48,7 @@ def upgrade() -> None:
 
 @contextmanager
 def _changeable(connection: Connection) -> Iterator[None]:
-    """Let rows of `selections` be changed meanwhile."""
+    """Allow changes to rows of `selections` within the context."""
     trigger = "selections_never_change"
     if connection.dialect.name == "sqlite":
         made = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = :name"

@@ -1,4 +1,4 @@
-"""The commands of ``closecall bench``, one per module. They import their implementation when they run."""
+"""The commands of ``closecall bench``, one per module; they import their implementations when they run."""
 
 from __future__ import annotations
 

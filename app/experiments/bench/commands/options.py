@@ -42,7 +42,7 @@ labels_before_option = click.option(
 
 
 def seed_option(of: str) -> Decorator:
-    """Return the option for the seed; `of` is what it seeds."""
+    """Return the option for the seed; `of` names the seeded things in the help text."""
     return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Seed of {of}.")
 
 
@@ -53,7 +53,7 @@ def count_option(name: str, default: int, text: str, *, least: int = 1, dest: st
 
 
 def share_option(name: str, default: float, text: str) -> Decorator:
-    """Return an option that takes a share above 0."""
+    """Return an option that takes a share above 0, up to 1."""
     return click.option(
         name, type=click.FloatRange(0, 1, min_open=True), default=default, show_default=True, help=text
     )

@@ -33,7 +33,7 @@ class Curve:
     kernel, line : str
         Word of the kernel, and name of the line.
     centred : bool or None
-        Whether angles are measured from the mean; None if it makes no difference.
+        Whether angles are measured from the mean, not from the origin; None if it makes no difference.
     lane : Lane
         Family and form.
     n_chosen : int
@@ -55,7 +55,7 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """The name of the line, and in how many draws its parameter was chosen."""
+        """The name of the line, with the number of draws that chose its parameter."""
         n = len(self.values)
         if not self.n_chosen:
             return self.line
@@ -85,12 +85,12 @@ def curves_of(rows: Sequence[Row]) -> list[Curve]:
 
 
 def seen_from(curve: Curve) -> str:
-    """Return from where a curve's angles are measured."""
+    """Return the point from which a curve's angles are measured: "origin", "mean", or "–" for either."""
     return "–" if curve.centred is None else "mean" if curve.centred else "origin"
 
 
 def write_points(curves: Sequence[Curve], path: Path) -> None:
-    """Write a line for each point of each curve, as CSV with `COLUMNS`."""
+    """Write a row for each point of each curve, as CSV with `COLUMNS`."""
     with disk_trouble(path), path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)

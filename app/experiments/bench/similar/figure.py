@@ -27,7 +27,7 @@ from closecall.core.pool.pool import Pool
 DEFAULT_BITS = 256
 
 FITTED_TO = 50_000
-"""Maximum number of rows that kernelized LSH is fitted to, and that its rank and scale are chosen on."""
+"""Maximum number of rows to fit kernelized LSH to, and to choose its rank and scale on."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class KernelizedFigure(Figure):
     kernels : tuple of str
         See `core.mercer.kernel.kernel_from`.
     share : float
-        R as a share of the pool.
+        R of recall@R, as a share of the pool.
     landmarks : int
-        m.
+        Number of landmarks, m.
     """
 
     kernels: tuple[str, ...]
@@ -170,7 +170,7 @@ class FamilyFigure(Figure):
     kernels : tuple of str
         The first is the kernel of kernelized families.
     landmarks : int
-        m of kernelized families.
+        Number of landmarks of kernelized families, m.
     refused : dict
         Reasons why families, or forms of them, do not apply; filled by `measure`.
     """
@@ -237,10 +237,10 @@ class FamilyFigure(Figure):
 
     @abstractmethod
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
-        """Measure one family in all its forms, and record in `refused` what does not apply."""
+        """Return the rows of one family in all its forms; record in `refused` those that don't apply."""
 
     def lessons(self, rows: Sequence[Row]) -> str:
-        """Return in a sentence which labels each supervised family learned from, after a space."""
+        """Return, after a space, a sentence about the labels that each supervised family learned from."""
         learned = {row["family"]: row["learned_from"] for row in rows}
         told = lessons({name: Lesson(**own) for name, own in learned.items() if own is not None})
         return f" {told}" if told else ""

@@ -30,8 +30,8 @@ FORMS = {
 }
 """The forms as the table names them.
 
-In addition to those of `core.experiment.kernelized.Choice`, ``kpca`` is the low-rank form with Gaussian
-vectors, ``nystrom_low_rank`` the same on components about the origin, and ``nystrom`` that with all
+The first four are those of `core.experiment.kernelized.Choice`. ``kpca`` is the low-rank form with Gaussian
+vectors, ``nystrom_low_rank`` is the same with components about the origin, and ``nystrom`` has all of these
 components.
 """
 
@@ -57,8 +57,8 @@ class Kernels(KernelizedFigure):
     ) -> list[Row]:
         """Return the rows of one draw.
 
-        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen`` on the
-        other queries, None if nothing was chosen.
+        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen``, the
+        recall on the queries to choose by, or None if the form was not tried on these.
         """
         params: dict[str, Any] = {"n_functions": self.n_bits}
         forms: dict[tuple[bool, str], Form] = {}

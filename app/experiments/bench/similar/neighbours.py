@@ -1,4 +1,9 @@
-"""Accuracy of nearest neighbours by a learned metric: figures 1 and 2 of "Fast Similarity Search"."""
+"""Accuracy of nearest neighbours by a learned metric: figures 1 and 2 of the paper [1]_.
+
+References
+----------
+.. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +43,7 @@ class NeighbourVotes(Figure):
     nearest : int
         Number of neighbours that vote.
     labels : int
-        Items whose classes the metric is learned from.
+        Number of items whose classes the metric is learned from.
     searched : tuple of float
         Shares of the pool that hashing searches.
     structures : tuple of str

@@ -1,9 +1,9 @@
 """Precision of codes by class with few known labels, as in the papers on supervised codes [1]_.
 
 Families that learn from classes get the classes of a few rows of the pool; the others get the same rows
-without classes. All rows are ordered by Hamming distance from held-out items (`core.experiment.retrieval`).
-Precision is that of the first k rows; average precision is the mean of the precisions down to each row of the
-query's class.
+without classes. For each held-out item, all rows are ordered by Hamming distance
+(`core.experiment.retrieval`). Precision is the share of the first k rows with the query's class; average
+precision is the mean of the precisions down to each row with the query's class.
 
 References
 ----------
@@ -47,7 +47,7 @@ class Precision(FamilyFigure):
     retrieved : tuple of int
         Numbers of first items to measure precision among.
     labels, sample : int
-        Number of labeled items, and of all items, that families are fitted to.
+        Number of labeled items, and of all items, to fit families to.
     """
 
     name: ClassVar[str] = "precision"

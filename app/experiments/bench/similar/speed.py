@@ -1,6 +1,6 @@
 """Time and recall of finding the nearest ten by codes, compared with the exact scan.
 
-All structures and the exact scan take turns for each query, so that they meet the same machine and caches.
+All structures and the exact scan take turns for each query, so that they meet the same noise and caches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, near
 N_NEAREST = 10
 
 ENOUGH = 0.8
-"""Recall from which on the cheapest effort of each structure is marked."""
+"""Recall for which the table marks each structure's cheapest sufficient effort."""
 
 COMPACT_BITS = 30
 """Bits of the codes for lookups in a Hamming ball."""
@@ -47,7 +47,7 @@ side by side, so comparing them costs less.
 """
 
 N_BYTES = 200_000_000
-"""Memory for several tables and orders in bytes, in addition to the codes."""
+"""Memory for bucket tables or permuted orders in addition to the codes, in bytes."""
 
 MOST = 200_000
 """Maximum number of codes compared, by structures that have a choice."""
@@ -82,7 +82,7 @@ class Speed(Figure):
     draws, queries, bits
         See `Figure`; a Hamming ball uses codes of `COMPACT_BITS`.
     families : tuple of str
-        Name in `core.hashing.FAMILIES` of a family that needs no labels; LSH if empty.
+        The name in `core.hashing.FAMILIES` of one family that needs no labels; LSH if empty.
     sizes : tuple of int
         Numbers of first items of the pool; all items if empty.
     peers : tuple of str
@@ -110,10 +110,11 @@ class Speed(Figure):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each size and draw.
 
-        There is one for each structure and effort: ``ms`` of a query, ``lookup_ms`` for the candidates alone,
-        ``exact_ms`` of the exact scan, ``recall``, ``hash_seconds`` of the family, and ``build_seconds`` and
-        ``bytes`` (per item) of the structure. A peer has neither codes nor candidates but an ``effort``, the
-        value of its own search parameter.
+        There is one for each structure and effort: ``ms`` and ``p90_ms``, the median and the 90th percentile
+        of a query's time; the medians ``lookup_ms`` of finding the candidates and ``exact_ms`` of the exact
+        scan; ``recall``, ``hash_seconds`` of the family, and ``build_seconds`` and ``bytes`` (per item) of
+        the structure. A peer has neither codes nor candidates but an ``effort``, the value of its own search
+        parameter.
 
         Raises
         ------
@@ -146,7 +147,7 @@ class Speed(Figure):
                 yield [{**about, "draw": seed, **row} for row in rows]
 
     def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
-        """Return the measure of similarity of the family, and our structures at all their efforts."""
+        """Return the family's measure of similarity, and our structures at all their efforts."""
         rows, contenders = pool.rows(fit_rows(len(pool))), []
         own = ("scan", "table", "tables", "orders")
         for bits, names in ((self.n_bits, own), (COMPACT_BITS, ("ball",))):
@@ -229,7 +230,7 @@ class Speed(Figure):
 
 
 def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
-    """Return numbers of candidates and of codes compared, which scans and balls ignore."""
+    """Return pairs of numbers: candidates, and codes compared, which scans and balls ignore."""
     candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
     factors = COMPARED.get(name, (1,))
     return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]

@@ -3,10 +3,10 @@
 Items are ordered by Hamming distance (`core.experiment.retrieval`), and the share of a query's true
 neighbours among the first items is plotted against the number of items and against the code length.
 
-**The true neighbours** are those by the Euclidean distance between features for all families, even for
-families made for other distances. The survey does so for figure 15. For figure 11 it uses objects that people
-outlined in the photographs. Items of one class cannot replace these; the figure ``precision`` counts items of
-the class.
+**The true neighbours** are those by Euclidean distance between features for all families, even for families
+made for other distances. The survey does so for figure 15. For figure 11, it compares histograms of the
+objects that people outlined in the photographs. Classes cannot replace these; the figure ``precision`` counts
+items of the query's class.
 
 References
 ----------
@@ -55,7 +55,7 @@ class Survey(FamilyFigure):
     wanted : int
         Number of true neighbours to find.
     share : float
-        R of the recall@R that ranks and scales are chosen by, as a share of the pool.
+        R of the recall@R by which ranks and scales are chosen, as a share of the pool.
     """
 
     name: ClassVar[str] = "survey"

@@ -33,7 +33,7 @@ TITLES = {
     "3": ("gain in recall@R over the low-rank form of κ itself", "R", "points"),
     "t": ("gain in recall@R over Gaussian vectors", "R", "points"),
 }
-"""What each figure shows, against what, and in which unit."""
+"""Title, name of the x-axis and unit of each figure."""
 
 _WIDTH, _HEIGHT = 10.0, 3.2
 """Sizes in inches, of a figure and of a row of panels."""
@@ -42,7 +42,7 @@ _RAMP = "viridis", 0.0, 0.88
 """Colours of a parameter's values, from the least to the greatest; the end of the scale is too light."""
 
 _BESIDE = 1.06
-"""Factor between the places of two intervals beside each other."""
+"""Ratio of the places of neighbouring intervals."""
 
 
 def draw_sweeps(curves: Sequence[Curve], R: float, out: Path) -> dict[str, Path]:
@@ -101,7 +101,7 @@ def _draw(curves: Sequence[Curve], R: float) -> Figure:
 
 
 def _draw_curve(axes: Axes, curve: Curve, R: float, place: int, n_lines: int) -> None:
-    """Draw the mean, the wider the more draws chose the parameter, and its interval beside R."""
+    """Draw the mean, wider if more draws chose the parameter, and its interval beside R."""
     mean, low, high = (100 * values for values in curve.interval)
     stroke = look_of(curve.lane).stroke if curve.figure == "2b" else _ramp(place, n_lines)
     stroke = stroke._replace(width=stroke.width * (1 + curve.n_chosen / len(curve.values)))
@@ -112,7 +112,7 @@ def _draw_curve(axes: Axes, curve: Curve, R: float, place: int, n_lines: int) ->
 
 
 def _ramp(place: int, n: int) -> Stroke:
-    """Return the look of a parameter's value, the first of `n` being the least."""
+    """Return the look of a parameter's value, at this place among `n` ascending ones."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 

@@ -32,7 +32,7 @@ from closecall.core.mercer.kernel import Transformed, kernel_from
 from closecall.core.pool.pool import Pool
 
 POINTS = "points.csv"
-"""File of all points beside the figures."""
+"""Name of the file of all points, beside the figures."""
 
 _LINES: dict[str, Callable[[Form], str]] = {
     "1": lambda form: f"r = {form.rank}",
@@ -52,7 +52,7 @@ class Sweeps(KernelizedFigure):
     Parameters
     ----------
     draws, queries, bits, kernels, share, landmarks
-        See `KernelizedFigure`; parameters are chosen by recall at this share.
+        See `KernelizedFigure`; parameters are chosen by recall at `share`.
     ranks, scales, sampled : tuple
         Values of r, s and t. If empty: `core.experiment.kernelized.RANKS` below m, `SCALES` of the same
         module, and `core.experiment.sweeps.SAMPLED` below m.
@@ -101,12 +101,12 @@ class Sweeps(KernelizedFigure):
         }
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Make the folder of figures, and measure; see `KernelizedFigure.measure`.
+        """Create the folder of figures, and measure; see `KernelizedFigure.measure`.
 
         Raises
         ------
         InputError
-            If the folder cannot be made, or as there.
+            If the folder cannot be created, or as `KernelizedFigure.measure`.
         """
         if self.figures is not None:
             with disk_trouble(self.figures):
@@ -123,8 +123,8 @@ class Sweeps(KernelizedFigure):
 
         - ``x``: numbers of retrieved items R; in figure 2c numbers of components;
         - ``recall``: recall@R at each R; None in figure 2c;
-        - ``y``: what the figure shows: recall, or recall minus that of the form that the figure compares with
-          in the same draw; in figure 2c eigenvalues over the largest;
+        - ``y``: the figure's values: recall, or its difference from that of the figure's baseline in the same
+          draw; in figure 2c eigenvalues over the largest;
         - ``eigenvalues``: those of the landmarks' centred kernel matrix over m; None in other figures;
         - ``chosen``: whether the other queries choose this form, by ``recall_when_chosen`` at ``R``.
         """
@@ -156,7 +156,7 @@ class Sweeps(KernelizedFigure):
         return rows + [_decay(form, trials.fitted[form]) for form in by_scale.every]
 
     def _retrieved(self, n: int) -> list[float]:
-        """Return R at which recall is measured in a pool of `n` items, ascending."""
+        """Return the values of R at which recall is measured in a pool of `n` items, ascending."""
         R = self.share * n
         return sorted({R, *(k for k in numbers_retrieved(1, n) if k <= max(SHOWN * n, 10 * R))})
 
@@ -208,7 +208,7 @@ def _lane(form: Form) -> Lane:
 
 
 def _described(figure: str, form: Form) -> Row:
-    """Return the columns that say which line of which figure a row is."""
+    """Return the columns that name a row's figure and line."""
     return {
         "paper_figure": figure,
         "line": _LINES[figure](form),
@@ -236,7 +236,7 @@ def _decay(form: Form, fitted: KernelHasher) -> Row:
 
 
 def _is_round(x: float) -> bool:
-    """Whether a table has a column for x: for 1, 10, 100 and so on."""
+    """Return whether a table has a column for x: for 1, 10, 100 and so on."""
     return x >= 1 and bool(np.log10(x).is_integer())
 
 

@@ -1,1 +1,1 @@
-"""Many annotators at once, each on a page that talks to the server as the labeling page in a browser does."""
+"""Many annotators at once, each with a page that talks to the server like the labeling page in a browser."""

@@ -1,8 +1,8 @@
-"""The labeling card without its looks, following the same rules as ``label/flow.js``.
+"""The labeling card without its display, with the same rules as ``label/flow.js``.
 
-It keeps each answer until the server confirms that it is stored, continues at once with the item that the
-server has sent ahead, and lets the server replace the item in view only if no answer of its own is in flight.
-The cases of ``tests/fixtures/card.json`` test both implementations. Undo, corrections and answers of former
+It keeps each answer until the server acknowledges it, continues at once with the item that the server has
+sent ahead, and lets the server replace the item in view only while none of its own answers is pending. The
+cases of ``tests/fixtures/card.json`` test both implementations. Undo, corrections and answers of earlier
 versions are left out.
 """
 
@@ -32,8 +32,7 @@ class Queue:
     ----------
     store : Store
     project, session : str
-        Project and session of new answers. Answers left over from other sessions of the project are sent,
-        too.
+        Project and session of new answers. Pending answers of the project's other sessions are sent, too.
     """
 
     def __init__(self, store: Store, project: str, session: str) -> None:
@@ -43,7 +42,7 @@ class Queue:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """Pending answers in the order they were given."""
+        """Pending answers of all sessions, in the order they were given."""
         return [entry["answer"] for _, entry in self._entries()]
 
     @property
@@ -62,7 +61,7 @@ class Queue:
         self._store[key] = json.dumps(entry)
 
     def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Remove answers that are stored or finally refused; return those that were in the queue."""
+        """Remove answers that are stored or refused; return those that were in the queue."""
         settled = set(ids)
         found = [(key, entry["answer"]) for key, entry in self._entries() if entry["answer"]["id"] in settled]
         for key, _ in found:
@@ -102,7 +101,7 @@ class Card:
     store : Store
         The browser's store.
     send : callable
-        Sends the whole queue, without knowing whether it arrives.
+        Sends the whole queue; it may get lost.
     """
 
     def __init__(self, store: Store, send: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -119,12 +118,12 @@ class Card:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """Answers that wait to be saved, including those of other sessions."""
+        """Answers that are not saved yet, including those of other sessions."""
         return self._queue.pending if self._queue else []
 
     @property
     def saving(self) -> set[str]:
-        """Ids of this session's answers that wait to be saved."""
+        """Ids of this session's answers that are not saved yet."""
         return {answer["id"] for answer in self._queue.own} if self._queue else set()
 
     @property
@@ -141,7 +140,7 @@ class Card:
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds until the page polls again; None if nothing is to come."""
+        """Seconds until the page polls again; None if nothing more is expected."""
         waiting = self._data.get("waiting")
         if waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"]):
             return POLL_SECONDS
@@ -228,7 +227,7 @@ POLL_AHEAD_SECONDS = 0.1
 """Seconds until the first poll while the server computes the next items; `POLL_SECONDS` from then on."""
 
 RETRY_SECONDS: Sequence[float] = (2, 3, 5, 8)
-"""Seconds until an answer that was not acknowledged is sent again: after the first try, the second, …"""
+"""Seconds until a retry of answers that were not acknowledged, by the number of failures; then the last."""
 
 
 def _item(item: Mapping[str, Any], picture: str) -> Item:

@@ -1,4 +1,4 @@
-"""What both measurements of a team have in common: its options, and the project that it labels."""
+"""Common base of both measurements of a team: the options, and the project that it labels."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TeamExperiment(Experiment[Pool]):
     n_labels : int
         Number of initial labels.
     database : str or None
-        Address of a PostgreSQL database; a file in the project, if None.
+        Address of a PostgreSQL database; an SQLite file in the project, if None.
     out : Path or None
-        New folder that keeps the project.
+        New folder that keeps the project; a temporary folder, if None.
     """
 
     has_one_row = True
@@ -51,7 +51,7 @@ class TeamExperiment(Experiment[Pool]):
 
     @contextmanager
     def _project(self, pool: Pool, positive: str, *, lease_seconds: float | None = None) -> Iterator[Path]:
-        """Make the project, and yield its folder.
+        """Create the project, and yield its folder.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """A team labeling one concept without pages: sessions answered from threads of this process.
 
-Without painting and network, only the labeling session itself is measured: the cost of an answer in addition
-to training and selecting, and whether memory grows more than the log.
+Without browsers and network, only the labeling session itself is measured: the processor time of an answer by
+category, and whether memory grows more than the log.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from closecall.core.selection import STRATEGIES
 from closecall.storage import StorageError
 
 WARM_ROUNDS = 2
-"""Answers of each person before measuring starts, to compile kernels and map files."""
+"""Number of answers of each annotator before measuring starts, to compile kernels and map files."""
 
 LOOK_SECONDS = 60.0
 """Seconds between two measurements of memory."""
 
 TRIES = 100
-"""Number of attempts to submit an answer to a busy database; each attempt waits for it for seconds."""
+"""Maximum number of attempts to submit an answer to a busy database; each waits up to the busy timeout."""
 
 SETTLED = 0.25
-"""Share of the time after which memory is compared with the log: caches have filled by then."""
+"""Share of the time after which growth is measured: caches have filled by then."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A measurement: minutes and answers since the start, and 10⁶ bytes of memory, session memories and log.
+    """A measurement: minutes and answers since the start, and sizes in 10⁶ bytes, None if unknown.
 
     `remembered_mb` is the part of `memory_mb` that session memories take (`app.engine.strategy_memory`).
     """
@@ -75,7 +75,7 @@ class Clocks:
 
     @contextmanager
     def on(self, place: ModuleType | type, name: str, kind: str) -> Iterator[None]:
-        """Within the context, add the processor time of calls of a function or method to category `kind`."""
+        """Within the context, add the thread's processor time in a function or method to category `kind`."""
         function = getattr(place, name)
 
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -94,7 +94,7 @@ class Clocks:
 
 
 class Sitter:
-    """A person who looks at the item in view, answers, and gets the next card."""
+    """An annotator who looks at the item in view, answers, and gets the next card."""
 
     def __init__(self, session: LabelingSession, truth: Truth, manner: Manner, seed: int) -> None:
         self.session = session
@@ -105,7 +105,7 @@ class Sitter:
         self._card = card_of(session)
 
     def answer(self) -> bool:
-        """Answer the item in view as a browser would; return False if there is none."""
+        """Answer the item in view as a browser would; return False if no item is in view."""
         if self._card["next_is_coming"]:
             self._card = card_of(self.session)
         item = self._card["item"]
@@ -129,7 +129,7 @@ class Sitter:
         return True
 
     def _send(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Submit an answer, and retry while the database is busy, as a browser's queue does."""
+        """Submit an answer; retry while the database is busy, as a browser's queue does."""
         for _ in range(TRIES - 1):
             try:
                 return submit(self.session, [given])
@@ -139,13 +139,13 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer at the pace until a time of `time.monotonic`, or until `stop` is set."""
+        """Answer at the pace until `until`, a time of `time.monotonic`, or until `stop` is set."""
         stop.wait(self._random.uniform(0, self._manner.pace))
         while time.monotonic() < until and not stop.is_set() and self._answer_aside():
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
 
     def _answer_aside(self) -> bool:
-        """Answer in a new thread, as Streamlit runs a page: glibc keeps freed memory for each thread."""
+        """Answer in a new thread, as Streamlit does for each run: glibc keeps freed memory per thread."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self.answer).result()
 
@@ -306,9 +306,9 @@ def _show_look(look: Look) -> None:
 def growth(looks: list[Look]) -> dict[str, float | None]:
     """Return the slopes of memory and log, in 10⁶ bytes per hour, by least squares.
 
-    The memories of sessions are not counted: they fill up with time, and their size is bounded. Only
-    measurements after the first quarter of the time count. A slope is None if there are fewer than three of
-    them, or if one of its values is unknown.
+    Session memories are not counted: they fill up with time, and their size is bounded. Only measurements
+    after the share `SETTLED` of the time count. A slope is None if there are fewer than three of them, or if
+    one of its values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])

@@ -1,8 +1,8 @@
 """A team labeling one concept: labels per second, waits, server time, and the fate of each answer.
 
-A project is made on a pool and served by its own process. The simulated annotators all run in this process,
-each with a page and a browser's store. They talk to the server as browsers do. The server may be killed while
-they label. Afterwards the log is compared with their diaries, and replayed.
+A project is created for a pool and served by its own process. The simulated annotators all run in this
+process, each with a page and a browser's store, and talk to the server as browsers do. The server may be
+killed while they label. Afterwards the log is compared with their diaries, and replayed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database, LabelLog
 
 EARLY = (0.05, 0.15)
-"""Shares of the time between which people who abandon their page do so."""
+"""Range of the time, as shares, in which annotators abandon their page, if they do."""
 
 LEAST_LEASE_SECONDS = 15.0
 
 LEASE_SHARE = 0.2
-"""Duration of a lease as a share of the time, short enough for leases to expire before the end."""
+"""Duration of a lease as a share of the time: short enough for leases to expire before the end."""
 
 LONGEST_SECONDS = 2.0
-"""Maximum seconds from the moment when half of the team has labeled again to the next kill."""
+"""Maximum seconds to the next kill after half of the team has labeled again."""
 
 DOWN_SECONDS = 1.0
 """Maximum seconds from a kill to the restart."""
@@ -63,9 +63,9 @@ class ServedTeam(TeamExperiment):
     annotators, minutes, manner, positive, n_labels, database, out
         See `TeamExperiment`.
     kills : int
-        Number of times the server is killed and restarted; labeling continues until then.
+        Number of times that the server is killed and restarted; labeling lasts at least until the last one.
     leave : int
-        Number of people who abandon their page.
+        Number of annotators who abandon their page.
     lease : float or None
         Seconds until a lease expires.
     verify : bool
@@ -88,8 +88,8 @@ class ServedTeam(TeamExperiment):
         Raises
         ------
         InputError
-            If the pool has no such class, if `out` exists already, or if the server does not start or takes
-            no answers.
+            If the pool has no such class, if `leave` is too large, if `out` exists already, or if the server
+            does not start or takes no answers.
         StorageError
             If the database fails.
         """
@@ -148,7 +148,7 @@ class ServedTeam(TeamExperiment):
 
 @dataclass(frozen=True)
 class Sitting:
-    """Diaries of all annotators, duration of labeling, and processor time."""
+    """Diaries of all annotators, duration of labeling, processor times, and number of kills."""
 
     diaries: Sequence[Diary]
     seconds: float
@@ -158,7 +158,7 @@ class Sitting:
 
 
 def _prepare_index(project: Path) -> None:
-    """Build the index that the server would build first, and save it if that is worthwhile."""
+    """Build the index of the default strategy before the server starts; it is saved if that is worthwhile."""
     with Workspace(project.parent) as workspace:
         indexes = workspace.project(project.name).indexes
         indexes.want(LabelingSession.DEFAULT)
@@ -229,7 +229,7 @@ async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.
 
 @asynccontextmanager
 async def _patience(what: str) -> AsyncIterator[None]:
-    """Raise InputError that names what the server failed to do in time."""
+    """Raise InputError if the server does not do `what` within `PATIENCE_SECONDS`."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield

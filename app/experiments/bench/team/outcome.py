@@ -1,4 +1,4 @@
-"""The fate of all answers, and the leases of all annotators: their diaries compared with the log."""
+"""The fate of answers and leases: the annotators' diaries compared with the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
-"""Seconds that the last message of a page may wait at the server."""
+"""Seconds that a page's last message may wait at the server."""
 
 
 def fate(
@@ -34,8 +34,8 @@ def fate(
     Returns
     -------
     dict
-        ``answers``: answers in the log; ``lost``: given but not in the log; ``duplicated``: further answers
-        to the same selection; ``misplaced``: in the log with another item, word or name than given, or given
+        ``answers``: answers in the log; ``lost``: given but not in the log; ``duplicated``: more than one for
+        a selection; ``misplaced``: in the log with another item, selection, word or name than given, or given
         by nobody.
     """
     given = {press.given.id: (press.given, diary.name) for diary in diaries for press in diary.presses}
@@ -60,9 +60,9 @@ def fate(
 
 
 def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
-    """Return the items that two people had at the same time, or had in view one after the other.
+    """Return the items that two annotators had at the same time, or had in view one after the other.
 
-    An item may pass to another person once its holder has been inactive for the duration of a lease.
+    An item may pass to another annotator once its holder has been inactive for the duration of a lease.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -75,7 +75,7 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
 
 def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
-    """Return whether two people had the item although the first one's lease was valid."""
+    """Return whether a second annotator got the item while the first one's lease was valid."""
     for (one, first), (other, second) in combinations(sorted(having, key=lambda each: each[1].since), 2):
         at_once = second.since < first.until
         both_saw = first.in_view and second.in_view
@@ -89,16 +89,16 @@ def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) 
 def leases_returned(
     diaries: Sequence[Diary], selections: Sequence[SelectionRecord], lease_seconds: float
 ) -> dict[str, int]:
-    """Count the items that people left with, and those that were available after their leases had expired.
+    """Count the leases of annotators who left, and those that expired so that the item was available again.
 
-    An item was available if another person had it since, or if the last selection for somebody else could
+    An item was available again if another annotator had it, or if the last selection of another session could
     have chosen it.
 
     Returns
     -------
     dict
-        ``leases_abandoned``, of people who left early enough, and ``leases_returned``, the part that was
-        available again.
+        ``leases_abandoned``, of annotators who left early enough to tell, and ``leases_returned``, the part
+        that was available again.
     """
     abandoned = returned = 0
     for diary in diaries:
@@ -119,7 +119,7 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics of the ms from an answer to the next item, and until the server has stored it."""
+    """Return statistics of the time from an answer to the next item, and to its acknowledgement, in ms."""
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
     saving = [1000 * (press.saved_at - press.at) for press in presses if press.saved_at is not None]
     return {

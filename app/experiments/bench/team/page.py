@@ -1,8 +1,7 @@
 """A labeling page without a browser: Streamlit's websocket, and a `Card` with its timers.
 
-It sends what Streamlit's front end sends: ``rerun`` messages with the component's state, for the whole page
-after each connect, and for the card's fragment from then on. If the server is down, it reconnects with
-pauses.
+It sends the same messages as Streamlit's front end: ``rerun`` with the component's state, for the whole page
+after each connect, and for the card's fragment from then on. If the server is down, it retries with pauses.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"
 
 
 LEAST_PAUSE, MOST_PAUSE = 0.5, 15.0
-"""Seconds between attempts to connect, doubled each time up to the maximum."""
+"""Seconds between attempts to connect: the first pause, doubled each time up to the maximum."""
 
 
 class Page:

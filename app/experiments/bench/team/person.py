@@ -1,4 +1,4 @@
-"""A simulated annotator on a page, who answers by the truth with some errors until it is time to leave."""
+"""A simulated annotator on a page, who answers by the truth, with some errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from closecall.app.experiments.bench.team.card import Given, Store
 from closecall.app.experiments.bench.team.page import Page
 
 LOOKS = (0.5, 1.5)
-"""Range of the factor by which the time for an image differs from the pace."""
+"""Range of the time for an image, as a multiple of the pace."""
 
 RELOADS = 0.25
 """Share of annotators who reload a page that does not answer."""
@@ -22,7 +22,7 @@ UNANSWERED_SECONDS = 5.0
 """Seconds after which a page shows that it waits for the server."""
 
 RECENT = 50
-"""Number of last presses that are searched for an acknowledged one."""
+"""Number of last presses to search for an acknowledged one."""
 
 SETTLE_SECONDS = 60.0
 """Maximum seconds for the last answers to be acknowledged."""
@@ -30,7 +30,7 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Manner:
-    """Working habits of annotators.
+    """The working habits of all annotators.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Press:
 
 @dataclass(frozen=True)
 class Held:
-    """An item that a page had, in view or to follow, and the start and end of that time."""
+    """An item that a page had, in view or sent ahead, and the start and end of that time."""
 
     item: int
     since: float
@@ -79,7 +79,7 @@ class Held:
 
 @dataclass
 class Diary:
-    """Record of one annotator.
+    """The record of one annotator.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Person:
     begin : asyncio.Event
         Set when labeling begins.
     leaves_after : float or None
-        Seconds from then until the annotator abandons the page; never, if None.
+        Seconds from `begin` until the annotator abandons the page; never, if None.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class Person:
         self._over.set()
 
     def has_saved_since(self, moment: float) -> bool:
-        """Return whether the server has acknowledged an answer since then."""
+        """Return whether the server has acknowledged one of the last answers since then."""
         return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
 
     async def sit(self) -> None:
-        """Open the page, label until `stop`, and wait until all is saved, unless the page is abandoned."""
+        """Open the page, label until `stop`, and wait until all answers are saved; or abandon the page."""
         leaves_at: float | None = None
         while not (self._over.is_set() or self.diary.left):
             async with self._opened() as page:
@@ -184,7 +184,7 @@ class Person:
         self._let_go()
 
     async def come_back(self) -> None:
-        """Open the page again if the browser still has answers, and stay until the server has them."""
+        """Open the page again if the browser still has answers, and wait until they are saved."""
         if self._store:
             async with self._opened():
                 await self._saved()
@@ -209,7 +209,7 @@ class Person:
                 return
             if await self._pause(look):
                 return
-            if page.card.can_answer:  # an image that was withdrawn meanwhile is not answered
+            if page.card.can_answer:  # the image may have been withdrawn meanwhile
                 self._answer(page, look)
 
     def _answer(self, page: Page, look: float) -> None:
@@ -242,7 +242,7 @@ class Person:
         self._news.set()
 
     def _note_hands(self, page: Page) -> None:
-        """Record which items the page has from now on, and which it no longer has."""
+        """Record the items that the page has from now on, and those that it no longer has."""
         now, card = time.time(), page.card
         in_view = card.item.id if card.item and card.can_answer else None
         wanted = {item: item == in_view for item in card.in_hand}
@@ -271,7 +271,7 @@ class Person:
     async def _until(
         self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
     ) -> bool:
-        """Wait until a payload makes the condition true; return False after `seconds`, or if it is over."""
+        """Wait until a payload makes the condition true; return False after `seconds` or once `is_over`."""
         until = None if seconds is None else time.time() + seconds
         while not (is_over.is_set() or condition()):
             left = None if until is None else until - time.time()

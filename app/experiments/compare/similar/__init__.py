@@ -1,1 +1,1 @@
-"""Comparison of similarity-hash families and search structures on one pool: ``closecall compare similar``."""
+"""The comparison of hash families and search structures for similar items: ``closecall compare similar``."""

@@ -26,13 +26,25 @@ from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
-"""Maximum number of queries for the search structures, and for the exact scan one by one."""
+"""Maximum number of queries to search the structures with, and to time the exact scan with, one by one."""
 
 
 def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
-    """Measure the missing units, then write results, figures and report; see the command.
+    """Measure the missing units, then write results, figures and report; see `command`.
 
-    `folder` is the pool's, see `begun`; `words` are the options of `SimilarityPlan.of`.
+    Parameters
+    ----------
+    folder : Path or None
+        The pool's folder; the default pool of `begun` if None.
+    out : Path
+        The comparison's folder.
+    **words
+        See `SimilarityPlan.of`.
+
+    Raises
+    ------
+    InputError
+        If no family applies to the pool, or as `begun`.
     """
     with begun(out, folder, partial(SimilarityPlan.of, **words)) as (plan, pool):
         with one_thread():

@@ -1,4 +1,4 @@
-"""The figures of a comparison of similarity families, as in the papers."""
+"""The figures of a comparison of similarity families, like those of the papers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
 """Sizes in inches; a figure is at least as high as its legend, with one line per entry."""
 
 SHOWN = 0.03
-"""Share of the pool at which figures end: beyond it, a scan is as good. The table has all shares."""
+"""Share of the pool at which figures end: beyond it, a scan is as good. `RESULTS` has all shares."""
 
 
 def draw_figures(results: SimilarityResults, out: Path) -> dict[str, Path]:
@@ -77,7 +77,7 @@ def _by_bits(results: SimilarityResults) -> Figure:
 
 
 def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
-    """Draw a measure among the first rows against their number, as in figure 11 (a) of the survey."""
+    """Draw a measure of the first rows against their number, as in figure 11 (a) of the survey."""
     picture = _figure(results)
     axes = picture.subplots()
     n = len(results.pool)
@@ -102,7 +102,7 @@ def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
 
 
 def _structures(results: SimilarityResults, against: str) -> Figure:
-    """Draw recall@10 of each structure against the share of the pool searched, or against its time."""
+    """Draw recall@10 of each structure against the share of the pool searched, or against the time."""
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -147,7 +147,7 @@ def _figure(results: SimilarityResults) -> Figure:
 
 
 def _curves(axes: Axes, results: SimilarityResults, curve: Curve) -> None:
-    """Draw one line per lane, with few marks, at different places where lines overlap."""
+    """Draw one line per lane, with few marks, at different places so that overlapping lines show theirs."""
     plain(axes, "both")
     axes.margins(x=0.04, y=0.06)
     for number, lane in enumerate(results.lanes):

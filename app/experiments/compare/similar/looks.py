@@ -1,8 +1,8 @@
 """The look of families and their forms: a colour and a mark per family, a dash per form.
 
-There are more families than colours that everybody can distinguish, and print may have none. So no two
-families have the same mark, and no two forms of a family the same dash. Mark and dash therefore identify a
-lane without its colour. If there are more families than marks, the marks of the others are hollow.
+There are more families than colours that everybody can distinguish, and print may have none. Therefore no two
+families have the same mark, and no two forms of a family the same dash: mark and dash identify a lane without
+its colour. If there are more families than marks, the marks of further families are hollow.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _HUES = (
     "no",
     "yes",
 )
-"""Names of the pages' colours, given to families in the order of `FAMILIES`."""
+"""Names of the pages' colours, assigned to families in the order of `FAMILIES`."""
 
 MARKS = ("o", "v", "D", "^", "s", "P", "X", "<", ">", "*")
-"""Marks of matplotlib, in the same order."""
+"""Matplotlib's marks, assigned in the same order."""
 
 _SIZES = {"D": 4.6, "s": 4.9, "P": 7.0, "X": 7.0, "*": 8.5}
 """Sizes of marks in points; others have `_SIZE`."""
@@ -102,12 +102,12 @@ def look_of(lane: Lane) -> Look:
 
 
 def size_of(mark: str) -> float:
-    """Return the size of a mark, in points, that makes all marks look equally large."""
+    """Return the size of a mark in points, so that all marks look equally large."""
     return _SIZES.get(mark, _SIZE)
 
 
 def outline(mark: str) -> str:
-    """Convert a mark to the path of an SVG, centred at (0, 0) with coordinates up to 6."""
+    """Convert a mark to an SVG path, centred at (0, 0), with coordinates from −6 to 6."""
     from matplotlib.markers import MarkerStyle
     from matplotlib.transforms import Affine2D
 

@@ -39,19 +39,19 @@ def yardstick_label(word: str) -> str:
 
 
 def lessons(learned: Mapping[str, Lesson | None]) -> str:
-    """Return in a sentence which labels each supervised family learns from; "" if there is none.
+    """Return a sentence about the labels that each supervised family learns from; "" if there is none.
 
     Parameters
     ----------
     learned : dict
-        What the families learn from, by name; see `core.experiment.families.lesson_of`.
+        The families' lessons, by name; see `core.experiment.families.lesson_of`.
     """
     parts = [_lesson(name, lesson) for name, lesson in learned.items() if lesson is not None]
     return f"Labels used: {'; '.join(parts)}." if parts else ""
 
 
 def _lesson(name: str, lesson: Lesson) -> str:
-    """Return which labels a family learns from, after its name."""
+    """Return a family's name, and the labels that it learns from."""
     form = ", by class" if name in (BoostedPSH.name, DeepCodes.name) else ""
     who = f"{FAMILY_LABELS.get(name, name)}{form}"
     if lesson.pairs is None:

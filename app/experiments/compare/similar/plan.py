@@ -39,7 +39,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
     bits : tuple of int, ascending
-        Functions per code.
+        Hash functions per code.
     draws : int
         Number of draws, each with its own sample of rows, landmarks and random vectors.
     queries : int
@@ -51,7 +51,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
     kernel : str
         Kernel of kernelized families.
     landmarks : int
-        m.
+        Number of landmarks of kernelized families, m.
     labels : int
         Number of labels for families that learn from classes, the same for all of them.
     seed : int
@@ -76,7 +76,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
         Raises
         ------
         InputError
-            If there is no such family or kernel, or the pool has too few items.
+            If there is no such family or kernel, or the pool has or holds out too few items.
         """
         named, neighbours = families_named(families), words["neighbours"]
         if len(pool) < neighbours:
@@ -107,7 +107,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
         )
 
     def retrieved(self, n_rows: int) -> list[int]:
-        """Return the numbers of first rows to count among, from R to all rows, about three per doubling."""
+        """Return numbers of first rows to measure among, from R to all rows, about three per doubling."""
         R = max(1, round(self.share * n_rows))
         steps = np.geomspace(R, n_rows, max(2, round(3 * np.log2(n_rows / R)) + 1)).round().astype(int)
         return sorted(set(steps.tolist()))
@@ -123,7 +123,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
         return held_out_queries(pool, self.queries, self.queries, seed=self.seed)
 
     def draw(self, number: int, pool: Pool, choosing: Items) -> Draw:
-        """Draw the sample that families are fitted to."""
+        """Return a draw: the sample that families are fitted to, with its labels and landmarks."""
         draw = Draw.of(
             pool,
             choosing.X,

@@ -18,7 +18,7 @@ from closecall.core.experiment.families import FITTED_TO, lesson_of
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
-"""Recall@10 for which the report gives the share of the pool that each structure must search."""
+"""Recall@10 for which the report states the share of the pool that each structure must search."""
 
 
 def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path) -> Path:
@@ -82,7 +82,7 @@ def headline(results: SimilarityResults) -> str:
 
 
 def _chance(results: SimilarityResults, recall: float) -> float:
-    """Return two standard errors of the difference of two such recalls over the queries."""
+    """Return two standard errors of the difference between two recalls of about this value."""
     n = results.plan.queries
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 YARDSTICKS, REFUSED = b"yardsticks", b"refused"
-"""Metadata of a unit's table: see `core.experiment.similarity.Measured`, as JSON."""
+"""Metadata of a unit's table as JSON; see `core.experiment.similarity.Measured`."""
 
 TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
 """Measures that differ from run to run; all others are determined by the plan."""
 
 TOLD_SHARE = 0.01
-"""Share of the pool among which single figures count the neighbours found."""
+"""Share of the pool that single figures, such as those in the report's table, are measured among."""
 
 Floats = NDArray[np.float64]
 
 
 class Lane(NamedTuple):
-    """A family in one of its forms; a single form has the name ""."""
+    """A family in one of its forms; the only form of a family has the name ""."""
 
     family: str
     form: str
 
 
 def schema() -> pa.Schema:
-    """Return the schema of a unit's table and of all results, with a row per number; see `Value`."""
+    """Return the schema of a unit's table and of all results: a row per `similarity.Value`."""
     import pyarrow as pa
 
     return pa.schema(
@@ -80,9 +80,9 @@ class SimilarityResults:
     table : pyarrow.Table
         All results, see `schema`.
     yardsticks : dict
-        Yardstick of each lane's neighbours.
+        Name of the similarity by which each lane's true neighbours are found.
     refused : dict
-        Reasons why a family does not apply, by family and by the form or number of bits concerned.
+        Reasons why families don't apply, by family and the form or number of bits concerned.
     """
 
     plan: SimilarityPlan
@@ -126,7 +126,7 @@ class SimilarityResults:
 
     @property
     def told(self) -> int:
-        """Number of first rows, about `TOLD_SHARE` of the pool, among which single figures count."""
+        """Number of first rows, about `TOLD_SHARE` of the pool, that single figures are measured among."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
@@ -148,7 +148,7 @@ class SimilarityResults:
         return float(values.mean()) if len(values) else None
 
     def by_bits(self, lane: Lane, measure: str, retrieved: int) -> tuple[Floats, Floats]:
-        """Return the code lengths, and the mean over draws at each."""
+        """Return the code lengths, ascending, and the mean over draws at each; both of shape (n_lengths,)."""
         found = [(n, self.mean(lane, measure, bits=n, retrieved=retrieved)) for n in self.plan.bits]
         return _columns([(n, value) for n, value in found if value is not None])
 
