@@ -19,7 +19,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
 
     The step size is halved until the objective decreases by as much as a gradient step of that size should
     achieve, then grows slightly at each step. The momentum is reset whenever the objective would increase, so
-    the value decreases from each accepted point to the next.
+    the value never increases from one accepted point to the next.
 
     Parameters
     ----------
