@@ -12,9 +12,9 @@ if c is large, the constant dominates x. For a hyperplane at the distance δ fro
 s from μ, the product of the two norms is smallest at c = √(sδ). The hyperplane is not known when points are
 hashed, so c is a parameter: `scale` times the root mean square of s over the fitted points.
 
-Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in the paper (δ about
-twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The paper's setting is slightly
-better at 1.4 and the others at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
+Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in Jain et al. 2010 (δ
+about twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The former are slightly
+better at 1.4 and the latter at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
 hurt, so all features are kept by default.
 
 Points are not scaled to unit norm afterwards. A sign only depends on the direction, so scaling [x − μ, c]
