@@ -75,8 +75,8 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature, at most 10,000. If there are more, those at quantiles of the
-        rows in the pairs are kept.
+        Maximum number of thresholds per feature, at most 10,000. If a feature has more, those at quantiles of
+        the rows in the pairs are kept.
 
     Other parameters are those of `SimilarityHasher`.
 

@@ -88,9 +88,9 @@ class HyperplaneHasher(ABC):
     def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
-        Moments are learned only if `weighted`, and for at most 4,000 bits and 1,000 embedded numbers. Without
-        them, the weights of a query are its own projections, which estimate scores less exactly
-        (`core.hashing.reconstruction`).
+        Moments are learned only if `weighted`, and for at most 4,000 bits and 1,000 numbers in E(x)
+        (`core.hashing.reconstruction`). Without them, the weights of a query are its own projections, which
+        estimate scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 

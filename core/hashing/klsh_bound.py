@@ -135,7 +135,7 @@ class RetrievalBound:
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
         """Return the bound of κ(q, ŷ), the right side of eq. 16, in the shape of `nearest`.
 
-        A value below the least of the kernel, such as −1, says nothing.
+        A value below the kernel's minimum says nothing.
 
         Parameters
         ----------

@@ -224,7 +224,7 @@ class Learned(Kernel):
         self._A = metric
 
     def prepared(self, X: Rows) -> Matrix:
-        """Return rows of unit norm under the metric; see `Kernel.prepared`."""
+        """Return Gx of the rows, scaled to unit norm; see `Kernel.prepared`."""
         X = _finite(X, self.word)
         if X.shape[1] != len(self._G):
             raise InputError(f"the metric has {len(self._G)} features, but the rows have {X.shape[1]}")

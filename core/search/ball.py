@@ -85,7 +85,8 @@ class HammingBall(SearchStructure):
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the rows of the smallest ball with at least n rows, and the number of codes compared.
 
-        The nearest rows come first. If there are fewer than n rows, all are returned.
+        The nearest rows come first. If there are fewer than n rows, all are returned. InputError is raised as
+        by `found`.
         """
         self._check(query)
         places, n_read = self._within(query, n)

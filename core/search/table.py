@@ -124,7 +124,7 @@ class HashTable(SearchStructure):
         return cls(functions, offsets, rows, sorted_codes, key)
 
     def bucket(self, query: QueryCode) -> Rows:
-        """Return the rows in the bucket of the query's own key, ascending."""
+        """Return the rows in the bucket of the query's own key, ascending; raises InputError as `found`."""
         self._check(query)
         key = int(self._key(query))
         return self.rows_[self.offsets_[key] : self.offsets_[key + 1]].astype(np.int64)

@@ -168,7 +168,10 @@ class ExactSearch(SimilaritySearch):
     def neighbours_of_many(
         self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()
     ) -> list[Neighbours]:
-        """Return the result of `neighbours` for each row of `queries`, in one pass over the pool."""
+        """Return the result of `neighbours` for each row of `queries` separately, in one pass over the pool.
+
+        Under `ByAngle`, each row takes a pass of its own. Errors are those of `neighbours`.
+        """
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
         each = self.nearness.scan(queries, n, excluded)
@@ -198,6 +201,11 @@ class HashedSimilarity(SimilaritySearch):
     measure : "weights", "disagreements" or None
         How codes are compared: by the weights of the example's own bits, or by the number of functions that
         differ. None means "weights", or "disagreements" if functions have several bits.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
     """
 
     def __init__(
