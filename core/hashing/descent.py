@@ -41,7 +41,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # The first step is at most as long as the distance of the point from zero.
+        # No step is longer than the distance of the point from zero: this bounds the first one.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

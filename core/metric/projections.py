@@ -30,7 +30,7 @@ Items = NDArray[np.int64]
 Pass = Callable[[Floats64, Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 KernelPass = Callable[[Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 Steps = Callable[[Floats64, float, float, float], Floats64]
-"""Returns s = δa for each difference of rows, in a projection from λ = 0.
+"""Returns, for a projection from λ = 0, the s of each difference v of rows: A⁻¹ changes by −svvᵀ.
 
 Takes the inner products of the differences under A, of shape (1, 1) or (2, 2); δ or the offset; the target;
 and γ.
