@@ -47,7 +47,7 @@ class EdgeHistogram:
     ----------
     n_features : int
         150. Feature 5·(4·row + column) + kind is the share of a kind in a part, with kinds in the order of
-        the module's formula. Then follow 5 features for each larger area.
+        the module's formula. The last 70 features are 5 for each larger area.
     n_entries : None
         Rows are dense.
     """

@@ -44,7 +44,7 @@ class Vocabulary(NamedTuple):
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
         """Return the vocabulary of all sets in `counted`.
 
-        Each element of `counted` describes some of the sets by the set and the bin of each of their entries.
+        Each element of `counted` has, for some of the sets, the set and the bin of every entry.
         """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))

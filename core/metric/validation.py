@@ -45,7 +45,8 @@ class Validated:
     gamma : float
         The chosen γ.
     scores : dict of float
-        Mean score over the folds by γ, without any γ for which no metric could be learned in some fold.
+        Mean score over the folds for each γ. A γ is missing if no metric could be learned with it in some
+        fold.
     """
 
     gamma: float
