@@ -61,8 +61,8 @@ def has_sparse_rows(source: Source) -> bool:
 def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     """Compute the items' feature vectors, each of unit norm.
 
-    They are text features, the user's own embeddings, or the features of the source's extractor. Safe to call
-    from several threads. The result is the same to the last bit for any batch size.
+    The vectors are text features, the user's own embeddings, or the features of the source's extractor. The
+    function may be called from several threads, and a vector is the same to the last bit for any batch size.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
 
 def bytes_an_item(source: Source, dtype: str) -> float:
-    """Return the mean size of an item's vector in bytes."""
+    """Return the mean size in bytes of an item's vector; dense vectors are stored as `dtype`."""
     if has_sparse_rows(source):
         entries = source.mean_entries if source.is_sparse else _entries(source) or 0
         return entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8

@@ -7,11 +7,11 @@ of edge by the strongest of five filters on its four quarters a b / c d, or as n
     vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
     non-directional 2·|a − b − c + d|
 
-The shares of each kind among the blocks of a part are the 80 numbers of the MPEG-7 descriptor. They are
-followed by averages over larger areas: 5 for the whole image, and 65 for its 4 columns, its 4 rows, and 5
-squares of 2×2 parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR
-images [3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16
-blocks per part. Its quantization to three bits is omitted.
+The shares of each kind among the blocks of a part are the 80 numbers of the MPEG-7 descriptor. Averages over
+larger areas follow: 5 numbers for the whole image, and 65 for its 4 columns, its 4 rows, and 5 squares of 2×2
+parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR images [3]_,
+on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16 blocks per
+part. Its quantization to three bits is omitted.
 
 The numbers are shares and never negative, as the χ² and the intersection kernel need (`core.mercer`).
 
@@ -46,8 +46,8 @@ class EdgeHistogram:
     Attributes
     ----------
     n_features : int
-        150. Feature 5·(4·row + column) + kind comes first, with kinds in the order of the module's formula;
-        then 5 for each larger area.
+        150. Feature 5·(4·row + column) + kind is the share of a kind in a part, with kinds in the order of
+        the module's formula. The last 70 features are 5 for each larger area.
     n_entries : None
         Rows are dense.
     """

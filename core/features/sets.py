@@ -16,12 +16,12 @@ The range of these points is divided into 6 × 6 bins of position, 4 × 4 of dir
 bin of level 1 at most 16, so the vocabulary is known in advance and is the same for all pools. Coarser levels
 would add little, since most points match there anyway.
 
-**Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen on 1,000 queries and are reported on
+**Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen by 1,000 queries and tested with
 1,000 others. The first two columns give the percentage of queries whose class is predicted correctly by their
-ten nearest neighbors. The last column gives the percentage of these ten neighbors among the 80 images with
-the most similar LSH codes of 128 bits:
+ten nearest neighbours. The last column gives the percentage of these ten neighbours that are among the 80
+images with the most similar LSH codes of 128 bits:
 
-    features                                                   to choose by   to report   by codes
+    features                                                         choice        test   by codes
     GIST                                                             53           50          26
     this module                                                      46           45          19
     6 × 6 bins of direction, 8 of strength                           49           47          11
@@ -146,5 +146,5 @@ def _averaged(products: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _spread(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return 1 + f(x), which is between 0 and 2."""
+    """Return 1 + f(x), from 0 to 2, with the f of the module."""
     return np.asarray(np.float32(1) + (np.float32(1) + _SPREAD) * x / (_SPREAD + np.abs(x)))

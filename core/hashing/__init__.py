@@ -1,7 +1,8 @@
 """Hash families, which map vectors to binary codes that tend to agree for related vectors.
 
 Hyperplane families (`HyperplaneHasher`) find points near a hyperplane. Similarity families
-(`SimilarityHasher`, listed by name in `FAMILIES`) find points near a given point.
+(`SimilarityHasher`, listed by name in `FAMILIES`) find points near a given point. `GeometricMinHash` finds
+sets of local features that overlap.
 """
 
 from closecall.core.hashing.base import Codes, QueryCode

@@ -1,9 +1,9 @@
 """Augmentation of points and hyperplanes, which makes their angles comparable and keeps every score.
 
-The hash families only use the angle between x and w, for a hyperplane through the origin. The usual way to
-get one is to append a 1, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same
-direction, so the angles hardly differ. Subtracting the mean μ and appending another constant c also keeps
-every score:
+The hyperplane families only use the angle between x and w, for a hyperplane through the origin. The usual way
+to get one is to append a 1, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the
+same direction, so the angles hardly differ. Subtracting the mean μ and appending another constant c also
+keeps every score:
 
     [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
 
@@ -12,9 +12,9 @@ if c is large, the constant dominates x. For a hyperplane at the distance δ fro
 s from μ, the product of the two norms is smallest at c = √(sδ). The hyperplane is not known when points are
 hashed, so c is a parameter: `scale` times the root mean square of s over the fitted points.
 
-Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in the paper (δ about
-twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The paper's setting is slightly
-better at 1.4 and the others at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
+Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in Jain et al. 2010 (δ
+about twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The former are slightly
+better at 1.4 and the latter at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
 hurt, so all features are kept by default.
 
 Points are not scaled to unit norm afterwards. A sign only depends on the direction, so scaling [x − μ, c]
@@ -55,8 +55,8 @@ class Augmentation:
     constant : float
         c.
     directions : array of shape (n_features, n_directions), float32, or None
-        P, with orthonormal columns. With directions, the score that is kept is that of x without its
-        component outside the span of P.
+        P, with orthonormal columns. With directions, the score that is kept is that of the projection
+        μ + PPᵀ(x − μ).
     """
 
     centre: Floats32
@@ -70,11 +70,12 @@ class Augmentation:
         Parameters
         ----------
         X : array
-            Rows of shape (n_samples, n_features), float32, or csr_array.
+            Rows of shape (n_samples, n_features), float32 or csr_array.
         centred : bool
             Whether to subtract the mean.
         scale : float
-            c in units of the root mean square of ‖x − μ‖, or of ‖Pᵀ(x − μ)‖ if there are directions.
+            c in units of the root mean square of ‖x − μ‖, or of ‖Pᵀ(x − μ)‖ if there are directions. If that
+            is zero, c is 1.
         n_directions : int or None
             Number of principal directions; None keeps all features.
         """
@@ -115,7 +116,7 @@ class Augmentation:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Augmentation:
-        """Return the augmentation that returned these `arrays`."""
+        """Rebuild the augmentation from the result of `arrays`."""
         return cls(arrays["centre"], float(arrays["constant"][0]), arrays.get("directions"))
 
     @property
@@ -124,7 +125,10 @@ class Augmentation:
         return (len(self.centre) if self.directions is None else self.directions.shape[1]) + 1
 
     def points(self, X: Rows) -> Floats32 | SparsePoints:
-        """Return the augmented rows of X, of shape (n_samples, n_dimensions)."""
+        """Return the augmented rows of X, of shape (n_samples, n_dimensions).
+
+        They are `SparsePoints` if X is sparse and there are no directions.
+        """
         if is_sparse(X):
             if self.directions is None:
                 return SparsePoints(X, self.centre, self.constant)
@@ -138,7 +142,10 @@ class Augmentation:
         return augmented
 
     def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
-        """Return [w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm."""
+        """Return [w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm.
+
+        With directions, Pᵀw replaces the first w.
+        """
         normal, centre = hyperplane.normal, self.centre
         kept = normal if self.directions is None else combined(normal, self.directions)
         return _augmented(kept, normal, hyperplane.bias, centre, self.constant)
@@ -146,11 +153,12 @@ class Augmentation:
 
 @dataclass(frozen=True, eq=False)
 class SparsePoints:
-    """The rows [x − μ, c] of sparse x, kept as factors: `points @ vectors` is dense.
+    """The rows [x − μ, c] of sparse x, kept as x, μ and c; `points @ vectors` is dense.
 
     Parameters
     ----------
-    X : csr_array
+    X : csr_array of shape (n_samples, n_features)
+        The rows x.
     centre, constant
         μ and c, as in `Augmentation`.
     """

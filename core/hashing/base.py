@@ -16,10 +16,10 @@ from closecall.core.numerics.rows import Rows, cut
 Arrays = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2048
-"""Number of rows that are hashed together; the last block is padded with zeros. Blocks of a fixed size keep
-a row's bits independent of the number of rows after it, because the last digits of a matrix product may
-depend on its shape. On some processors they also depend on the row's position in its block, which may change
-a bit whose value is zero up to rounding. The rows of a pool therefore keep their positions
+"""Number of rows that are hashed together; a shorter block of dense rows is padded with zeros. Blocks of a
+fixed size keep a row's bits independent of the number of rows after it, because the last digits of a matrix
+product may depend on its shape. On some processors they also depend on the row's position in its block, which
+may change a bit whose value is zero up to rounding. The rows of a pool therefore keep their positions
 (`core.hashing.pool`).
 """
 
@@ -38,6 +38,11 @@ class Codes:
         Number of hash functions.
     bits : 1, 2, 4, 8 or 16
         Bits per function. Several bits, as in H-Hash and Min-Hash, are only meaningful together.
+
+    Raises
+    ------
+    InputError
+        If `packed` has another dtype, shape or order.
     """
 
     packed: NDArray[np.uint8]
@@ -75,7 +80,13 @@ class Codes:
         return np.unpackbits(self.packed, axis=1, count=self.n_functions * self.bits, bitorder="little")
 
     def joined(self, later: Codes) -> Codes:
-        """Return these codes followed by those of `later`."""
+        """Return these codes followed by those of `later`.
+
+        Raises
+        ------
+        InputError
+            If the codes differ in their number of functions or bits.
+        """
         if (self.n_functions, self.bits) != (later.n_functions, later.bits):
             raise InputError(
                 f"codes of {self.n_functions} functions of {self.bits} bits cannot be joined with "
@@ -90,8 +101,7 @@ class QueryCode:
 
     Parameters
     ----------
-    n_functions : int
-    bits : int
+    n_functions, bits : int
         As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
         Weight of each bit of a point: offset + Σ weights · (2 bit − 1) estimates the point's score, in a unit
@@ -103,8 +113,8 @@ class QueryCode:
     hashed : callable
         Returns the code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
-        The query for a `Reconstruction` from fewer bits. If None, there is no reconstruction and `weights`
-        apply to fewer bits, too.
+        The embedded query e, which a `Reconstruction` from fewer bits takes. Without either, `weights` apply
+        to fewer bits, too.
     """
 
     n_functions: int
@@ -142,7 +152,7 @@ def named(part: str, arrays: Arrays) -> Arrays:
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays that were passed to `named(part, …)`, selected from all arrays of an index."""
+    """Return the arrays of one part under their own names, from all arrays of an index; undoes `named`."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

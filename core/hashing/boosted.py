@@ -23,9 +23,9 @@ reduces the error by
 The survey only says that "the parameter α has an effect in the generalization". With a small α the weights
 hardly change, and the bits are much alike. With a large α the selected stumps hardly divide the rows, since
 the output of others would be too large: 64 bits find 17.5 % with α = 0.02, and 5.9 % with α = 1, where most
-stumps separate 1 % of the rows from the rest. The table gives the share of the true 50 nearest of 500 queries
-that are among the 500 rows whose codes differ least, in percent, for GIST of CIFAR-10 with 50,000 images,
-20,000 of them used for fitting, and 10,000 pairs (20,000 for the two figures above):
+stumps separate 1 % of the rows from the rest. The table gives the percentage of the 50 nearest rows that are
+among the 500 rows whose codes differ least, over 500 queries, on GIST of CIFAR-10's 50,000 images, with
+20,000 of them used for fitting and 10,000 pairs (20,000 for the two figures above):
 
 =======  =====  =====  =====  =====  =====  =====
 α         0.1    0.15   0.2    0.3    0.4    0.5
@@ -66,8 +66,8 @@ class BoostedPSH(ByNeighbours):
     Parameters
     ----------
     neighbours : "distance" or "class"
-        Which rows count as neighbours: one is among the `n_near` nearest of the other in the sample, or both
-        have the same class. In the second case `fit` needs the classes.
+        Which rows count as neighbours: those of which one is among the `n_near` nearest fitted rows of the
+        other, or those of the same class. In the second case `fit` needs the classes.
     n_near : int
         Number of nearest rows that count as neighbours.
     alpha : float
@@ -75,7 +75,8 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature. They are placed at quantiles of the rows in the pairs.
+        Maximum number of thresholds per feature, at most 10,000. If a feature has more, those at quantiles of
+        the rows in the pairs are kept.
 
     Other parameters are those of `SimilarityHasher`.
 

@@ -22,10 +22,10 @@ class ByNeighbours(SimilarityHasher):
 
     Parameters
     ----------
-    neighbours : Neighbours
-        How the pairs of neighbours are found.
+    neighbours : "distance" or "class"
+        Whether neighbours are the nearest rows, or the rows of the same class.
     n_near : int
-        Number of neighbours of each row.
+        Number of nearest rows that count as neighbours.
     """
 
     estimates = "distance"

@@ -1,9 +1,9 @@
 """Collision probabilities of a point and a hyperplane at the angle theta between x and w.
 
-The nearer the point is to the hyperplane, the nearer theta is to π/2, where all these probabilities have
-their maximum. Write t = θ/π and ρ = cos θ. All formulas follow from Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for
-Gaussian u (Goemans and Williamson 1995; eq. 5 of the paper), since the sign of the query's second factor is
-flipped.
+Angles are in radians. The nearer the point is to the hyperplane, the nearer theta is to π/2, where all these
+probabilities have their maximum. Write t = θ/π and ρ = cos θ. All formulas follow from
+Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for Gaussian u (Goemans and Williamson 1995; eq. 5 of [1]_), and from the
+flipped sign of the query. Claims and equations are those of [1]_.
 
 ====================  =======================================  =====================================
 family                probability                              near π/2, with δ = θ − π/2
@@ -20,6 +20,11 @@ and b_j = v_jᵀx, and likewise ⟨U, wwᵀ⟩ = a'ᵀb'. Given a and a', the tw
 correlation is ρ, so its density is Fisher's. For r = 1, R is 1 or −1, which gives the formula of BH-Hash. For
 r → ∞, R → ρ, which gives that of the dense form. Rank r keeps the share c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of
 the dense form's signal: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
+
+References
+----------
+.. [1] P. Jain, S. Vijayanarasimhan, K. Grauman, "Hashing hyperplane queries to near points with applications
+   to large-scale active learning", NIPS 2010.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ def dense_agrees(theta: ArrayLike) -> Probabilities:
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
     """Return the probability that bits of EH-Hash agree, where U is a sum of `rank` outer products.
 
-    The factors of the products are Gaussian vectors. The result has nine correct decimals. Within 10⁻⁴
+    Their factors are Gaussian vectors. The result has nine correct decimals. Within 10⁻⁴
     radians of parallel, where the true value is below 5 · 10⁻⁵, the function returns 0.
     """
     angles = np.asarray(theta, dtype=np.float64)

@@ -6,14 +6,14 @@ Fergus and Weiss 2008. Layers are learned from the bottom up, each as a restrict
 features. The others have binary visible units, whose data are the probabilities p(h = 1 | v). The stack is
 then treated as a deterministic network of sigmoid units, and back-propagation moves the neighbours of a row
 closer to it in the output of the top layer (`core.hashing.nca`). A bit is 1 if the output of a top unit is
-above one half, that is, if its input is positive.
+at least one half, that is, if its input is not negative.
 
 **Neighbours** of a row are its nearest rows in a mini-batch of about 1,000, by the distance of the rows
 themselves, or the rows of its class if the network learns from labels.
 
-**Size.** The default is two layers of 512 units for the 384 features of GIST. The deepest networks of the
-papers have one more layer. The cost is proportional to the number of weights. Training is limited by steps
-rather than passes over the rows, so a large sample takes no longer.
+**Size.** The default is two layers of 512 units below the top layer, for the 384 features of GIST. The
+deepest networks of the papers have one more layer. The cost is proportional to the number of weights.
+Training is limited by steps rather than passes over the rows, so a large sample takes no longer.
 
 **Levelled layers.** A unit with nearly the same output for all rows gives the layer above no information, its
 bit is useless, and it has no gradient to learn from. With few rows or features most units end up this way.
@@ -21,8 +21,8 @@ After a machine has learned, the offset of each hidden unit is therefore set so 
 half for half of the rows, and the weights are scaled up if its input has a standard deviation below 1.
 Fine-tuning starts from there.
 
-The table gives the share of the true 50 nearest of 500 queries that are among the 500 rows whose codes differ
-least, in percent, for one draw on GIST of CIFAR-10 with 50,000 images, 20,000 of them used for fitting:
+The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least,
+over 500 queries, for one draw on GIST of CIFAR-10's 50,000 images, with 20,000 of them used for fitting:
 
 ====  ====  ========  ====
 bits  LSH   boosting  RBM
@@ -76,17 +76,17 @@ class DeepCodes(ByNeighbours):
     layers : sequence of int
         Number of units in each layer below the top; may be empty.
     neighbours : "distance" or "class"
-        Which rows count as neighbours: one is among the `n_near` nearest of the other in a mini-batch, or
-        both have the same class. In the second case `fit` needs the classes.
+        Which rows count as the neighbours of a row: its `n_near` nearest rows in a mini-batch, or all other
+        rows of its class in it. In the second case `fit` needs the classes.
     n_near : int
-        Number of nearest rows that count as neighbours.
+        Number of nearest rows that count as neighbours, at most half of the others.
     n_steps : int
         Mini-batches of about 100 rows from which each layer learns by contrastive divergence.
     n_tuning : int
         Mini-batches of about 1,000 rows for fine-tuning; 0 skips it.
     most_passes : int
-        Maximum number of passes over all rows in either kind of training. It ends training early if there are
-        few rows.
+        Maximum number of passes over the rows in either kind of training, which ends training early if there
+        are few rows.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -96,7 +96,7 @@ class DeepCodes(ByNeighbours):
         Mean and standard deviation of each feature.
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
         Weights and offsets; the last entry is the top layer.
-    met_ : array, float64
+    met_ : array of shape (number of tuning steps,), float64
         Expected share of rows that choose a neighbour, before each step of fine-tuning.
     """
 

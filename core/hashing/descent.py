@@ -19,7 +19,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
 
     The step size is halved until the objective decreases by as much as a gradient step of that size should
     achieve, then grows slightly at each step. The momentum is reset whenever the objective would increase, so
-    the value decreases from each accepted point to the next.
+    the value never increases from one accepted point to the next.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # The first step is at most as long as the distance of the point from zero.
+        # No step is longer than the distance of the point from zero: this bounds the first one.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

@@ -2,10 +2,11 @@
 
 Comparisons (`core.experiment.families`) and the page Find similar take the forms from this table.
 
-- Random hyperplanes: angles are measured from the mean, or from the origin as by the page's exact scan.
-- Kernelized LSH, in its three families: angles from the origin, as published, or from the landmarks' mean; of
-  full or low rank; and with a transformed kernel [1]_. Rank and scale are the caller's to choose.
-- Spectral hashing: as published, or with a box that leaves out the `TRIM` outermost rows at either end.
+- Random hyperplanes: angles are measured from the mean, or from the origin as in the page's exact scan.
+- Kernelized LSH, in its three families: angles are measured from the landmarks' mean, or from the origin, as
+  published; the rank is full or low; a form of low rank may also transform the kernel [1]_. The caller
+  chooses rank and scale.
+- Spectral hashing: as published, or with a box that leaves out the share `TRIM` of the rows at either end.
 - Min-Hash: of sets, or of weighted sets.
 - Boosting and deep codes: learned from neighbours by distance, or from the classes.
 
@@ -43,8 +44,8 @@ class Form:
     params : mapping
         Parameters of the family that differ from its defaults.
     has_rank, has_scale : bool
-        Whether the caller chooses the number of principal components, and the scale of the kernel's
-        transformation.
+        Whether the caller chooses the number of principal components, and whether it chooses the scale of
+        the kernel's transformation.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Form:
 
 
 def _kernelized(published: str) -> Mapping[str, Form]:
-    """Return the forms of a kernelized family, with its name for the published one."""
+    """Return the forms of a kernelized family; `published` is the name of the published one."""
     origin = {"centred": False}
     return {
         "from the mean": Form(),

@@ -64,7 +64,7 @@ class Waves:
     def drawn(
         cls, rng: np.random.Generator, n_features: int, n_waves: int, gamma: float, *, as_bytes: bool = False
     ) -> Waves:
-        """Draw waves for the kernel exp(−γ‖x − y‖²); `as_bytes` is meant for sparse rows.
+        """Draw waves for the kernel exp(−γ‖x − y‖²); for sparse rows, use `as_bytes`.
 
         Raises
         ------

@@ -47,7 +47,7 @@ from closecall.core.numerics.rows import as_sparse
 
 
 class GeometricMinHash:
-    """Hashes sets of local features; nothing is fitted. Search structures take its codes and queries.
+    """Hash family for sets of local features, without fitting; search structures take its codes and queries.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class GeometricMinHash:
         self.keys_ = rng.integers(0, 2**64, (1 + n_secondary, n_functions), dtype=np.uint64)
 
     def hash_sets(self, sets: Sequence[LocalFeatures]) -> Codes:
-        """Return the codes of these sets, each a function of the set alone and not of its features' order."""
+        """Return the codes of these sets; each depends on its set alone, not on the order of the features."""
         numbers = np.empty((len(sets), self.n_functions), dtype=np.uint64)
         for row, own in zip(numbers, sets, strict=True):
             row[:] = self._numbers(own)
@@ -133,9 +133,9 @@ class GeometricMinHash:
         return numbers
 
     def _candidates(self, own: LocalFeatures) -> tuple[csr_array, csr_array]:
-        """Return a row with the word of each central feature in question, and one with the words around it.
+        """Return a row with the word of each candidate, and a row with the words around it.
 
-        Without any candidate, there is one empty row in either.
+        Without any candidate, either matrix has one empty row.
         """
         _, places, counts = np.unique(own.words, return_index=True, return_counts=True)
         places = places[counts == 1]

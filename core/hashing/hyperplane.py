@@ -36,7 +36,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows
 
 MOST_DENSE_FEATURES = 1_000
-"""Number of features up to which EH-Hash takes dense matrices."""
+"""Maximum number of features for EH-Hash with dense matrices."""
 
 MOST_DENSE_ENTRIES = 300 * 1_001 * 1_002 // 2
 """Maximum number of entries of all dense matrices together, 600 MB."""
@@ -57,11 +57,9 @@ class HyperplaneHasher(ABC):
     Parameters
     ----------
     n_functions : int
-        k; the paper uses 300.
-    centred : bool
-    scale : float
-    n_directions : int or None
-        See `core.hashing.augment`.
+        k; [1]_ uses 300.
+    centred, scale, n_directions
+        See `core.hashing.augment.Augmentation.fitted`.
     random_state : int
         Seed of all random draws.
     """
@@ -90,15 +88,16 @@ class HyperplaneHasher(ABC):
     def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
-        If `weighted` is false, no moments are learned. Queries then have a code, but no weights that estimate
-        scores from bits.
+        Moments are learned only if `weighted`, and for at most 4,000 bits and 1,000 numbers in E(x)
+        (`core.hashing.reconstruction`). Without them, the weights of a query are its own projections, which
+        estimate scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 
         Raises
         ------
         InputError
-            If a parameter is out of range.
+            If a parameter is out of range, or the rows have too many features for the family.
         """
         self._check()
         self.augmentation_ = Augmentation.fitted(
@@ -219,7 +218,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _embedded(self, Z: Floats32) -> Floats32:
-        """Return E(x) of augmented points, of shape (len(Z), n_embedded)."""
+        """Return E(x) of augmented points, of shape (len(Z), n_embedded); see `Reconstruction`."""
 
     def _bits_and_embedded(self, X: Rows) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
         for block in row_blocks(X):
@@ -285,16 +284,16 @@ class EHHash(HyperplaneHasher):
     Parameters
     ----------
     rank : int, "dense" or "auto"
-        The form of U. "dense", as in the paper, is a d × d matrix of independent Gaussians, which costs O(d²)
+        The form of U. "dense", as in [1]_, is a d × d matrix of independent Gaussians, which costs O(d²)
         per function. An integer r gives Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, which costs O(rd)
         and is slightly less informative (see `core.hashing.collision`; rank 4 keeps 88 % of the signal).
-        "auto" is dense if that costs no more than rank 4, that is, up to 14 dimensions.
+        "auto" is dense if that costs no more than rank 4, that is, up to 14 features or directions.
     query_samples : int or None
-        Only for the dense form: the number of entries of vec(wwᵀ) that a query samples (Lemma 3.4), with
-        probabilities proportional to their squares. They are rescaled by v_i/(t·p_i), which the lemma as
-        printed omits and without which ṽ is biased. None takes all d² entries. Sampling increases ‖ṽ‖² to
-        about 1 + d²/(2t), so only the fraction (1 + d²/(2t))^(−1/2) of the signal remains: about a third at d
-        = 385 and the paper's t = 1/ε′² = 10,000, and about 97 % at d = 33.
+        Only for the dense form: t, the number of entries v_i of v = vec(wwᵀ) that a query samples
+        (Lemma 3.4), with probabilities p_i proportional to their squares. Each is rescaled to v_i/(t·p_i),
+        which the lemma as printed omits and without which ṽ is biased. None takes all d² entries. Sampling
+        increases ‖ṽ‖² to about 1 + d²/(2t), so only the fraction (1 + d²/(2t))^(−1/2) of the signal remains:
+        about a third at d = 385 and the t = 1/ε′² = 10,000 of [1]_, and about 97 % at d = 33.
 
     Other parameters are those of `HyperplaneHasher`.
     """

@@ -11,20 +11,20 @@ and any random vector v of r dimensions gives a bit, sign(φ(x)ᵀv). The famili
 
 `KernelizedLSH` [1]_
     The vector e has ones at t random landmarks, and the bit is sign(wᵀk(x)) with w = K̄_r^{−1/2} e (eqs. 4
-    and 18). Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, this is φ(x)ᵀv with v = U_rᵀe: exactly kernel PCA and
-    LSH, apart from the distribution of v. Moreover v is white: e has the covariance c·H with
+    and 18 of [2]_). Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, the value is φ(x)ᵀv with v = U_rᵀe: exactly
+    kernel PCA and LSH, apart from the distribution of v. Moreover v is white: e has the covariance c·H with
     c = t(m − t)/(m(m − 1)), so v has c·I. By the central limit theorem v is approximately Gaussian.
 `KernelPCALSH`
     v is Gaussian.
 `NystromLSH`
-    v is Gaussian, and K replaces K̄ (eq. 11). The components are those of the second moment about the origin.
-    The first component is close to the mean, a direction that hardly separates the points. This explains the
-    lower recall: with centring, the family finds as many neighbours as the others.
+    v is Gaussian, and K replaces K̄ (eq. 11 of [2]_). The components are those of the second moment about the
+    origin. The first component is close to the mean, a direction that hardly separates the points. This
+    explains the lower recall: with centring, the family finds as many neighbours as the others.
 
 **Rank.** r = m − 1, the maximum, is the original KLSH. Components with small eigenvalues are estimated badly
 from m landmarks, and the values of other points in them are mostly noise. Projecting on fewer components (the
 *low-rank* form) is better; the best number depends on data and kernel. **Scale.** A kernel transformed to
-exp(s(κ − 1)) keeps the order of neighbours, and its eigenvalues decay more slowly.
+exp(s(κ − 1)) (eq. 19 of [2]_) keeps the order of neighbours, and its eigenvalues decay more slowly.
 `core.experiment.kernelized` chooses both on separate queries.
 
 **Centring.** As published, x itself is not centred, so angles are measured from the origin of the space. In
@@ -85,7 +85,10 @@ class Spectrum(NamedTuple):
     vectors: Floats64
 
     def basis(self, rank: int | None) -> Floats64:
-        """Return U_r D_r^{−1/2}, of shape (n_landmarks, rank); with fewer components, all of them."""
+        """Return U_r D_r^{−1/2}, of shape (n_landmarks, rank).
+
+        All components are taken if `rank` is None or if there are fewer.
+        """
         return np.asarray(self.vectors[:, :rank] / np.sqrt(self.eigenvalues[:rank]))
 
 
@@ -130,7 +133,8 @@ class KernelHasher(ByKernel):
     n_landmarks : int
         m. Hashing a point computes m values of the kernel.
     rank : int or None
-        r, the number of principal components of the landmarks; None for all of them, at most m − 1.
+        r, the number of principal components of the landmarks, from 1 to m − 1. None takes all that have a
+        positive eigenvalue.
     centred : bool
         Whether angles are measured from the landmarks' mean; False is the published form.
     n_functions, random_state
@@ -361,7 +365,7 @@ def hash_together(families: Sequence[KernelHasher], X: Rows) -> list[Codes]:
 
 
 def sampled_landmarks(rng: np.random.Generator, n_functions: int, t: int, m: int) -> NDArray[np.int64]:
-    """Draw t distinct ones of m landmarks for each function; the result has shape (n_functions, t)."""
+    """Draw t distinct landmarks out of m for each function; the result has shape (n_functions, t)."""
     return np.array([rng.choice(m, t, replace=False) for _ in range(n_functions)])
 
 

@@ -6,9 +6,9 @@ of this is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
-Points whose projection is shorter than N(x) = ‖φ(x)‖ = 1 − e are left out. If η < 1 − √λ_k, the item ŷ that
-LSH finds among the others with n^{1/(1+ε)} evaluations of the kernel has, with probability at least
-(1 − e^{−ξ})/2,
+Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. If η < 1 − √λ_k, the item ŷ that LSH
+finds among the others with O(n^{1/(1+ε)}) evaluations of the kernel has, with probability at least
+(1 − exp(−ξ))/2,
 
     κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
             → (1 + ε) κ(q, y*) − ε   for e → 0                                                      (eq. 17)
@@ -20,7 +20,7 @@ theorem assumes Gaussian vectors, as `KernelPCALSH` has, and measures angles fro
 therefore applies to no fewer than 730 landmarks. The bound is positive only for e < 1/2, which takes more
 than 46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
 
-**The filter.** Lemma 2 of [1]_ says that it keeps any x with probability at least 1 − e^{−ξ}. This is not
+**The filter.** Lemma 2 of [1]_ says that it keeps any x with probability at least 1 − exp(−ξ). This is not
 true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x. Nor is
 the filter enough for eq. 16, since it allows a distance of √(2e − e²) from the components. A distance up to
 e is enough for each of q, y* and ŷ, that is N(x) ≥ √(1 − e²), provided that κ(q, y*) ≥ e²
@@ -115,7 +115,7 @@ class RetrievalBound:
 
     @property
     def success(self) -> float:
-        """Least probability that the result satisfies eq. 16: (1 − e^{−ξ})/2."""
+        """Minimum probability that the result satisfies eq. 16: (1 − exp(−ξ))/2."""
         return (1 - exp(-self.xi)) / 2
 
     @property
@@ -133,14 +133,16 @@ class RetrievalBound:
         return np.asarray(norms, dtype=np.float64) > self.least_norm
 
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
-        """Return the bound of κ(q, ŷ), the right side of eq. 16; values below −1 say nothing.
+        """Return the bound of κ(q, ŷ), the right side of eq. 16, in the shape of `nearest`.
+
+        A value below the kernel's minimum says nothing.
 
         Parameters
         ----------
         nearest : array of any shape
             κ(q, y*): the kernel's value for each query and its nearest item.
         epsilon : float
-            ε, positive: of approximate search, from which follows the query's time.
+            ε > 0 of the approximate search. A query takes O(n^{1/(1+ε)}) evaluations of the kernel.
 
         Raises
         ------
@@ -168,7 +170,7 @@ def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
 
 
 def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
-    """Return N(x) = ‖φ(x)‖ of the rows of X, from 0 to 1, of shape (n_samples,) (eq. 14).
+    """Return N(x) = ‖φ(x)‖ (eq. 14) of the rows of X, from 0 to 1, of shape (n_samples,).
 
     Raises
     ------

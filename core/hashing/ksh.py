@@ -5,11 +5,11 @@ With k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)) of m anchors and its mean k(μ) o
 
     h(x) = sign(aᵀk̄(x)),   k̄(x) = k(x) − k(μ).
 
-Let S be 1 for pairs of labelled rows of the same class and −1 for pairs of different classes, and let the
+Let S be 1 for pairs of labeled rows of the same class and −1 for pairs of different classes, and let the
 rows of B be the codes of these l rows, as ±1. The inner product of two codes is r − 2 · Hamming distance, so
 the vectors a should minimise
 
-    ‖BBᵀ − rS‖²                                                                          (24)
+    ‖BBᵀ − rS‖²                                                        (r² times eq. 24 of [2]_)
 
 with B = sign(K̄A) and r the number of bits. Bits are learned one by one. With the residue that the bits so
 far leave, R = rS − Σ bbᵀ, the next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
@@ -23,19 +23,19 @@ generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
 is minimised by Nesterov's accelerated gradient. The start or the end is kept, whichever has the larger bᵀRb
 with its signs, as in the authors' program. The descent runs in a itself, as published. In directions where
-K̄ᵀK̄ has small eigenvalues it hardly changes a, which prevents overfitting to the labelled rows: in whitened
+K̄ᵀK̄ has small eigenvalues it hardly changes a, which prevents overfitting to the labeled rows: in whitened
 coordinates, g becomes smaller but precision worse. Many more steps gain little: on GIST of CIFAR-10's
-photographs with 1,000 labels, 500 steps instead of 200 reduce (24) by 2 or 3 per cent, and improve the
-precision of the first 1,000 by 0.3 to 0.8 points.
+photographs with 1,000 labels, 500 steps instead of 200 reduce (24) by 2 to 3 %, and improve the precision of
+the first 1,000 by 0.3 to 0.8 percentage points.
 
-R is never formed: S = 2ZZᵀ − 11ᵀ with Z the class indicators, so that Rv takes O(l(r + 1)).
+R is never formed: S = 2ZZᵀ − 11ᵀ with Z the class indicators, so that Rv takes O(l(r + 1)) operations.
 
 **Width.** The default kernel is the RBF exp(−γ‖x − y‖²) on unit rows, with 1/(2γ) the mean of ‖x − y‖² over
 all rows and anchors, as in the authors' program.
 
 The family's neighbours are defined by κ, but its codes rank rows of the query's class first. The table gives
-the share of the first 500 items that have the query's class, in percent, as the mean of three draws on GIST
-of 50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
+the percentage of the first 500 items that have the query's class, as the mean of three draws on GIST of
+50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
 --what precision`); chance would give 10 %:
 
 ============================================  ====  ====  ====  ====  ====  ====
@@ -178,7 +178,7 @@ class SupervisedKernelHash(ByKernel):
         y: NDArray[np.int64],  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Floats64:
-        """Set `points_`, given the anchors and the labelled rows, all prepared by the kernel.
+        """Set `points_`, given the anchors and the labeled rows, all prepared by the kernel.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class Residue:
         return np.asarray(self._r * wanted - (self._bits @ v) @ self._bits)
 
     def under(self, F: Floats64) -> Floats64:
-        """Return FᵀRF of F of shape (n_labels, n); valid only before the first `take_off`."""
+        """Return FᵀRF, for F of shape (n_labels, n); valid only before the first `take_off`."""
         of_classes = np.array([F[self._classes == c].sum(axis=0) for c in range(self._classes.max() + 1)])
         total = of_classes.sum(axis=0)
         return np.asarray(self._r * (2 * of_classes.T @ of_classes - np.outer(total, total)))
@@ -249,7 +249,7 @@ class Residue:
 
 
 def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> tuple[Floats64, Floats64]:
-    """Learn the vector a of each bit, and return the remaining residue after each.
+    """Learn the vector a of each bit; return these vectors, and the size of the residue after each bit.
 
     Parameters
     ----------
@@ -294,6 +294,11 @@ def whitening(K: Floats64) -> Floats64:
     """Return W with WᵀK̄ᵀK̄W = l·I, of shape (n_anchors, rank).
 
     K̄ᵀK̄ is not singular on the span of the columns of W.
+
+    Raises
+    ------
+    InputError
+        If K̄ is zero up to rounding.
     """
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
     kept = eigenvalues > max(_NEGLIGIBLE * eigenvalues[-1], K.size * _ROUNDED**2)
@@ -333,7 +338,13 @@ def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Calla
 
 
 def bandwidth(P: Floats32, anchors: Floats32) -> float:
-    """Return γ, where 1/(2γ) is the mean squared distance of unit rows P to the anchors, a subset of them."""
+    """Return γ, where 1/(2γ) is the mean squared distance of unit rows P to the anchors, a subset of them.
+
+    Raises
+    ------
+    InputError
+        If all rows are equal.
+    """
     mean = 2 - 2 * float(P.mean(axis=0, dtype=np.float64) @ anchors.mean(axis=0, dtype=np.float64))
     if mean < _SAME:
         raise InputError("the width of the kernel cannot be estimated, because all rows are equal")

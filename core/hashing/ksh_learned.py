@@ -1,14 +1,16 @@
 """Supervised hashing with a kernel learned from the same classes.
 
-Before the bits are learned (`core.hashing.ksh`), the kernel is learned. Pairs of c labelled rows, similar if
-they have the same class and dissimilar otherwise, define the kernel nearest to κ₀ that moves them together or
-apart (`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points it is
+Before the bits are learned (`core.hashing.ksh`), the kernel is learned from pairs of c labeled rows, which
+are similar if they have the same class and dissimilar otherwise. It is the kernel closest to κ₀ that moves
+similar pairs together and dissimilar pairs apart (`core.metric.kernel_learning`, algorithm 1 of [1]_,
+corrected). For any two points it is
 
     κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                                (30 and 36),
 
-where k_c(x) is κ₀ of x and the c rows. The anchors' k(x) is therefore Tᵀ(κ₀ of x and the anchors and the c
-rows), where T stacks the identity above M times κ₀ of the c rows and the anchors. A bit is sign((Ta)ᵀ…): a
-new point takes m + c values of κ₀ and one product.
+where k_c(x) is κ₀ of x and the c rows. Let k₀(x) be κ₀ of x and the m anchors, followed by k_c(x). The
+learned kernel of x and the anchors is then k(x) = Tᵀk₀(x), where T has the identity above and M times κ₀ of
+the c rows and the anchors below. A bit is sign((Ta)ᵀ(k₀(x) − k₀(μ))), where k₀(μ) is the mean of k₀ over all
+rows. Hashing a point therefore takes m + c values of κ₀ and one product.
 
 **Why rows in addition to the anchors.** If the c rows were anchors, too, all k(x) would be spanned by the
 same m values as before, and the same a could be found without learning a kernel. The spectral start, for one,
@@ -48,11 +50,11 @@ class LearnedKernelHash(SupervisedKernelHash):
     Parameters
     ----------
     gamma : float
-        γ, the cost of slack; see `core.metric.KernelLearning`.
+        γ > 0, the cost of slack; see `core.metric.KernelLearning`.
     n_constrained : int
-        c, the maximum number of labelled rows from which pairs are formed, drawn from those used. Each pass
-        over the pairs takes c² operations a pair, and hashing a point c more values of the kernel. The bits
-        are learned from all labels that `n_labels` allows.
+        c, the maximum number of labeled rows from which pairs are formed, drawn from those used. Each pass
+        over the pairs takes about c² operations per pair, and hashing a point takes c more values of the
+        kernel. The bits are learned from all labels that `n_labels` allows.
     n_pairs : int
         Maximum number of pairs, half similar and half dissimilar if there are enough of both.
 

@@ -53,7 +53,7 @@ class LBHHash(BHHash):
     Parameters
     ----------
     n_samples : int
-        Maximum number of the rows passed to `fit` that are used for learning.
+        m, the maximum number of rows to learn from, drawn from those passed to `fit`.
 
     Other parameters are those of `HyperplaneHasher`.
     """

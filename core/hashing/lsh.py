@@ -75,7 +75,7 @@ def same_side(theta: ArrayLike) -> Probabilities:
 
 
 def projected(X: Rows, vectors: Vectors) -> Floats32:
-    """Return X times the vectors, of shape (n_samples, n_functions); one row runs without BLAS threads."""
+    """Return X times the vectors, of shape (n_samples, n_functions); a single row uses no BLAS threads."""
     if is_sparse(X):
         return products(X, vectors)
     wide = vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
@@ -87,7 +87,7 @@ def projected(X: Rows, vectors: Vectors) -> Floats32:
 def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
     """Return the angle between each q − μ and x − μ in radians, of shape (n_queries, n_points), in float64.
 
-    A row equal to the centre has no direction; it is treated as being at a right angle to every other row.
+    A row equal to the centre has no direction; it is treated as being at a right angle to every row.
     """
     Q, X = Q.astype(np.float64), X.astype(np.float64)
     to_q, to_x = Q @ centre, X @ centre

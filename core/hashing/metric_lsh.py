@@ -4,8 +4,9 @@ With A = GᵀG, the bit sign(rᵀGx) is that of `core.hashing.lsh` for Gx [1]_:
 
     Pr[h(x) = h(y)] = 1 − θ_A(x, y)/π,   cos θ_A = xᵀAy / (‖Gx‖‖Gy‖)                                   (6, 7)
 
-so codes are compared and searched as usual. For an explicit metric, rᵀG is formed. For an implicit one, of
-rows with very many features, G would be dense and is never formed: with the c constrained rows x_i,
+so codes are compared and searched as usual. (Eq. 7 as printed has the denominator √(‖Gx‖‖Gy‖).) For an
+explicit metric, rᵀG is formed. For an implicit one, of rows with very many features, G would be dense and is
+never formed: with the c constrained rows x_i,
 
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 
@@ -13,7 +14,7 @@ and the vector in parentheses is formed once. The time for a sparse row is then 
 For sparse rows, r itself is rounded to bytes (`core.hashing.projection`); the signs do not depend on its
 unit.
 
-**An updated metric** G(I + vwᵀ) changes rᵀG by (rᵀGv)wᵀ, so that the functions follow without their r
+**An updated metric** G(I + vwᵀ) changes rᵀG by (rᵀGv)wᵀ, so the functions are updated without their r
 (`core.metric.online`).
 
 **Centring** works as in plain LSH, and for the same reason: distances under A do not depend on the origin.

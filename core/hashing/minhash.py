@@ -30,8 +30,8 @@ with probability 2⁻ᵇ, whatever the sets, and one function agrees with probab
 
 exactly. (In [4]_ they are the last bits of the member's position in an order of all features, and the sizes
 of the sets enter the formula.) Estimated from k functions, s has the variance p(1 − p) / (k (1 − 2⁻ᵇ)²). For
-codes of a given size in bytes, one bit is best from s = 1/3 on, two from 1/5, and four from 0.06, where
-neighbours among texts begin.
+codes of a given size in bytes, one bit is best from s = 1/3 on, two from 1/5, and four from 0.06, about the
+least overlap of neighbours among texts.
 
 References
 ----------
@@ -156,7 +156,7 @@ def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
     Returns
     -------
     array of shape (n_samples, n_functions), uint64
-        Unweighted, the smallest number of the row's features.
+        The smallest number of the row's features; if weighted, a number for the sampled feature and its t.
     """
     starts, columns, values = parts(X)
     by_column = np.argsort(columns, kind="stable")
@@ -329,7 +329,7 @@ def _overlaps(
     looked_up: Floats64,
     out: Floats64,
 ) -> None:
-    """Fill `out`; `looked_up` must have a zero for each feature, and does so afterwards."""
+    """Fill `out`; `looked_up` must have a zero for each feature, and has zeros again afterwards."""
     for q in range(out.shape[0]):
         own = 0.0
         for i in range(q_starts[q], q_starts[q + 1]):

@@ -53,7 +53,7 @@ def hash_on(
     advanced : callable
         Called with the number of rows done. An exception that it raises stops the work.
     before : Codes or None
-        Codes of the first rows by the same hasher. Whole blocks of `BLOCK_ROWS` of them are kept.
+        Codes of the first rows by the same hasher. Only its whole blocks of `BLOCK_ROWS` rows are kept.
     """
     kept = len(before) // BLOCK_ROWS * BLOCK_ROWS if before is not None else 0
     later = hash_rows(hasher, blocks(kept), n_rows - kept, lambda done: advanced(kept + done))

@@ -1,7 +1,7 @@
 """Random vectors and projections on them.
 
 A query multiplies a single vector by a matrix. BLAS would wake all of its threads for this small amount of
-work, so it is done here.
+work, so `combined` does it.
 
 With a vocabulary of 130,000 words, 600 Gaussian vectors take 312 MB in float32. For sparse points they are
 `drawn` as bytes, in units of 1/32. A variance of 1 becomes 1.00008, and the unit itself has no effect,

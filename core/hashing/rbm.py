@@ -1,6 +1,6 @@
 """Restricted Boltzmann machines, and learning them by contrastive divergence.
 
-Visible units v and binary hidden units h have the joint energy
+Equation numbers are those of [1]_. Visible units v and binary hidden units h have the joint energy
 
     E(v, h) = −bᵀv − cᵀh − vᵀWh                                                                       (16)
 

@@ -10,8 +10,8 @@ with C the covariance of the bits and M that of the bits with E, over a sample o
 constant plus a weight for each bit, (De)ᵀβ. Comparisons of a point's bits with real numbers are known as
 asymmetric distances (Dong, Charikar and Li 2008). If points were spread evenly about the origin, the
 hyperplane's own projections would be equivalent weights. But features are not spread evenly, so the bits are
-correlated, and D takes this into account. On GIST of digits, with 600 bits of H-Hash and the best of 500
-candidates, this reduces the rank to between a half and a quarter of the rank with weights ±1. For a key of 14
+correlated, and D takes this into account. On GIST of digits, with 600 bits of H-Hash, this reduces the rank
+of the best of 500 candidates to between a half and a quarter of its rank with weights ±1. For a key of 14
 bits, the gain is even larger (`core.search.table`).
 """
 
@@ -118,6 +118,6 @@ class Moments:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Moments:
-        """Return the moments that returned these `arrays`."""
+        """Rebuild the moments from the result of `arrays`."""
         rest = {name: arrays[name] for name in ("bits", "embedded", "covariance", "cross")}
         return cls(samples=int(arrays["samples"][0]), **rest)

@@ -4,9 +4,9 @@ A cosine of `core.hashing.fourier`, compared with a threshold drawn uniformly fr
 
     h(x) = ½ (1 + sgn(cos(wᵀx + b) + t)),   w ~ N(0, 2γI),  b ∈ [0, 2π],  t ∈ [−1, 1]                ([1]_)
 
-**How often two points differ.** Given w and b, t falls between the two cosines with half their difference as
-its probability, |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|. Over b the first factor is 2/π on
-average, independent of the second, which is |sin(Δ/2)| with Δ = wᵀ(x − y). Its Fourier series,
+**How often two points differ.** Let A = wᵀx + b and B = wᵀy + b. Given w and b, −t falls between their
+cosines with probability |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|. Over b the first factor is 2/π
+on average, independent of the second, which is |sin(Δ/2)| with Δ = wᵀ(x − y). Its Fourier series,
 |sin(Δ/2)| = (4/π) Σ_m (1 − cos mΔ)/(4m² − 1), and E[cos mΔ] = κ(m(x − y)), which is κ^(m²) for the Gaussian
 kernel κ = exp(−γ‖x − y‖²), give
 
@@ -18,8 +18,8 @@ distinguish between distances that are large. **Bounds** [1]_: κ^(m²) ≤ κ a
 
     h₁(κ) = (4/π²)(1 − κ),    h₂(κ) = min{½ √(1 − κ), (4/π²)(1 − ⅔κ)}.
 
-**For κ near 1** the series converges slowly. But Δ/2 ~ N(0, σ²) with σ² = −½ ln κ is then hardly ever beyond
-±π, where |sin y| and sin|y| are the same, and E[sin|y|] = (2/√π) F(σ/√2) with Dawson's integral F.
+**For κ near 1** the series converges slowly. But u = Δ/2 ~ N(0, σ²) with σ² = −½ ln κ then hardly ever leaves
+[−π, π], where |sin u| = sin|u|, and E[sin|u|] = (2/√π) F(σ/√2) with Dawson's integral F.
 
 **γ** defaults to 1/(2r²), where r is the mean distance of the rows to their fiftieth neighbours: κ is a
 Gaussian with standard deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 % of the 50 nearest are then

@@ -57,6 +57,9 @@ class SimilarityHasher(ABC):
         Number of functions in a code. Each gives one bit unless the family has more `bits`.
     random_state : int
         Seed of all random draws.
+
+    Methods that take rows raise InputError if these do not have as many features as the fitted ones, or are
+    of a kind that the family does not accept.
     """
 
     name: ClassVar[str]
@@ -92,7 +95,8 @@ class SimilarityHasher(ABC):
         Raises
         ------
         InputError
-            If a parameter is out of range, X has no rows or is not finite, or labels are missing.
+            If a parameter is out of range, X has no rows or is not finite, labels are missing, or the family
+            cannot learn from these rows or labels.
         """
         self._check()
         X = checked_rows(X)
@@ -128,6 +132,11 @@ class SimilarityHasher(ABC):
         The weight of a bit is the distance of the query's own value from zero: if it is small, a near point
         may well have the other bit (asymmetric distances, which Dong, Charikar and Li 2008 found to be
         better).
+
+        Raises
+        ------
+        InputError
+            If a row is not finite; see also the class.
         """
         values = np.asarray(self._values(checked_rows(self._rows(X))), dtype=np.float32)
         return [self._query(own) for own in values]
@@ -188,7 +197,13 @@ class SimilarityHasher(ABC):
 
 
 def checked_rows(X: Rows) -> Rows:
-    """Return X as float32 rows, dense or sparse, after checking that all numbers are finite."""
+    """Return X as float32 rows, dense or sparse, after checking that all numbers are finite.
+
+    Raises
+    ------
+    InputError
+        If X is not two-dimensional, or a number is NaN or infinite.
+    """
     X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     if X.ndim != 2:
         raise InputError(f"rows must be of shape (n_samples, n_features), got shape {X.shape}")

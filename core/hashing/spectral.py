@@ -11,8 +11,8 @@ along an edge from a to b, with modes k = 1, 2, …
 The rows are treated as a box along their principal directions, each edge from the smallest to the largest
 projection. Among all directions and modes, those with the smallest λ become the bits: long edges are cut
 before short ones, and coarsely before finely. Products of functions of several directions are eigenfunctions,
-too, but their signs follow from those of the factors, so they are left out, as published. λ increases with
-k/(b − a) alone, so ε has no effect.
+too, but their signs follow from those of the factors, so they are left out, as published. For any ε,
+λ increases with k/(b − a) alone, so ε does not affect the choice.
 
 **Misprints.** In print (22) has x where x − a is meant, (23) has ε²/2, which belongs to the weights
 exp(−‖·‖²/2ε²) rather than those above, and the summary of the algorithm refers to (22) where it takes the
@@ -135,7 +135,7 @@ class SpectralHash(SimilarityHasher):
 
 
 def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
-    """Return the n pairs of an edge and a mode k = 1, 2, … with the smallest k/length, that is, λ.
+    """Return the n pairs of an edge and a mode k = 1, 2, … with the smallest k/length, and so the smallest λ.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 `core.mercer.pyramid` learns its vocabulary from the sets that it is fitted to. If all points lie in a box
 that is divided into a known number of bins per side, and a bin has a known maximum number of points of one
 set, the vocabulary is known without any set: one feature for each "level, bin, at least j points in it". Rows
-of sets that were never seen together are then comparable, and always have the inner product of the kernel.
+of sets that were never seen together are then comparable: their inner product is always the kernel's value.
 
 The number of bins may differ between directions. A bin of level i is 2ⁱ of the finest bins wide in all of
 them.
@@ -23,7 +23,7 @@ from closecall.core.numerics.rows import sparse_rows
 
 
 class PyramidBox:
-    """Embeds sets with equal numbers of points in a box, whose finest bins are cubes of side 1.
+    """Embedding of sets of points in a box, whose finest bins are cubes of side 1, as sparse rows.
 
     Parameters
     ----------
@@ -35,8 +35,12 @@ class PyramidBox:
     Attributes
     ----------
     n_features : int
-        Length of the rows. Features are ordered by level, then by bin in the order of an array's entries,
-        then by number of points.
+        Length of the rows. Features are ordered by level, then by bin in C order, then by number of points.
+
+    Raises
+    ------
+    InputError
+        If `n_bins` or `most` is out of range, or there are too many features for 32-bit integers.
     """
 
     def __init__(self, *, n_bins: Sequence[int], most: Sequence[int]) -> None:
@@ -61,17 +65,19 @@ class PyramidBox:
     def transform(self, sets: ArrayLike) -> csr_array:
         """Return the rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
 
-        The inner product of two rows is K̃ of the sets. Each row depends on its set alone.
+        The inner product of two rows is K̃ of the sets (`core.mercer.pyramid`). Each row depends on its set
+        alone.
 
         Parameters
         ----------
         sets : array of shape (n_sets, n_points, n_dimensions)
-            At least one point each.
+            Sets with the same number of points, at least one each.
 
         Raises
         ------
         InputError
-            If points lie outside the box or are not finite, or a bin has too many points.
+            If the shape does not fit, points lie outside the box or are not finite, or a bin has too many
+            points.
         """
         sets = np.asarray(sets)
         if sets.ndim != 3 or sets.shape[1] < 1 or sets.shape[2] != len(self.n_bins):

@@ -2,8 +2,8 @@
 
 (They have nothing to do with the compiled loops elsewhere, which are called kernels, too.)
 
-All of them are normalised: κ(x, x) = 1. Kernels do not compare the rows themselves but the rows as
-`prepared`, once, so that this holds without a division by √(κ(x, x)·κ(y, y)) for each pair:
+All of them are normalised: κ(x, x) = 1. Rows are `prepared` once before they are compared, so that this holds
+without a division by √(κ(x, x)·κ(y, y)) for each pair. Equation numbers are those of [1]_.
 
 ===============  ==========================  =================================  ===========================
 name             prepared rows               κ(x, y)                            1 − κ is half
@@ -67,7 +67,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def values(self, A: Matrix, B: Matrix) -> Matrix:
-        """Return κ of each of n prepared rows and each of m, of shape (n, m); callers keep n · m small."""
+        """Return κ of n prepared rows with m others, of shape (n, m), float32; callers keep n · m small."""
 
     @property
     def flat(self) -> Kernel:
@@ -152,6 +152,11 @@ class Transformed(Kernel):
         κ.
     scale : float
         s, positive.
+
+    Raises
+    ------
+    InputError
+        If the scale is not positive and finite.
     """
 
     kernel: Kernel
@@ -219,7 +224,7 @@ class Learned(Kernel):
         self._A = metric
 
     def prepared(self, X: Rows) -> Matrix:
-        """Return rows of unit norm under the metric; see `Kernel.prepared`."""
+        """Return Gx of the rows, scaled to unit norm; see `Kernel.prepared`."""
         X = _finite(X, self.word)
         if X.shape[1] != len(self._G):
             raise InputError(f"the metric has {len(self._G)} features, but the rows have {X.shape[1]}")
@@ -240,7 +245,7 @@ KERNELS: dict[str, type[Cosine | ChiSquared | Intersection]] = {
 
 
 def rbf(gamma: float) -> Transformed:
-    """Return the kernel exp(−γ‖x − y‖²) on unit rows."""
+    """Return the kernel exp(−γ‖x − y‖²) on unit rows; raises InputError unless 0 < γ < ∞."""
     return Transformed(Cosine(), 2 * gamma)
 
 
@@ -289,7 +294,7 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
     Parameters
     ----------
     eigenvalues : array of shape (n,)
-        Eigenvalues of a symmetric matrix of float32 numbers.
+        Eigenvalues of a symmetric matrix whose entries were rounded to float32.
     what : str
         Subject of the error message: what must be positive semidefinite.
     at_least : float

@@ -69,7 +69,10 @@ class LocalFeatures:
         return cls(own.astype(np.int64), at, size)
 
     def distances(self) -> Floats64:
-        """Return the distance of each two features, of shape (n_features, n_features); infinite to itself."""
+        """Return all distances between features, of shape (n_features, n_features), infinite on the diagonal.
+
+        They are in the unit of the positions.
+        """
         apart = np.asarray(cdist(self.positions, self.positions))
         np.fill_diagonal(apart, np.inf)
         return apart

@@ -12,8 +12,8 @@ Only ranks matter, so an image may be moved, turned and scaled.
 **As an inner product** [2]_. As for the pyramid match (`core.mercer.pyramid`), counts in unary make K the
 inner product of sparse rows, so it is positive semidefinite, and methods for sparse rows apply: random
 hyperplanes, a learned metric. An image of n > R features has about n R (R + 1)/2 entries. The vocabulary
-consists of the pairs of words and ranks that the fitted images have; the value between a fitted image and any
-other is exactly K̃.
+consists of the pairs of words and ranks that the fitted images have. The inner product of a fitted image and
+any other is exactly K̃.
 
 The survey [3]_ only mentions the kernel. We read [1]_ as above: pairs are ordered, a feature is not its own
 neighbour, features at the same distance are neighbours together, an image of n ≤ R features has n − 1
@@ -47,7 +47,7 @@ _BIN = np.dtype((np.void, 12))
 
 
 class ProximityDistribution:
-    """Embeds sets of local features as sparse rows.
+    """Embedding of sets of local features as sparse rows.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class ProximityDistribution:
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return r and both words of all pairs at most r apart, of shape (n_entries, 3)."""
+        """Return, for each r, r and both words of all pairs within rank r, of shape (n_entries, 3)."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

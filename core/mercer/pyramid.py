@@ -23,9 +23,9 @@ as a whole by a random vector, the result is the mean of their kernels, which is
 nested in each pyramid.
 
 **The vocabulary** consists of the bins that the fitted sets occupy, each as often as the maximum count of one
-set. The value between a fitted set and any other is exactly K̃, since bins outside the vocabulary only affect
-the other's norm. Between two new sets, pairs in bins outside the vocabulary are lost. If all points lie in a
-known box, nothing needs to be fitted and nothing is lost: see `core.mercer.box`.
+set. The inner product of a fitted set and any other is exactly K̃, since bins outside the vocabulary only
+affect the other's norm. Between two new sets, pairs in bins outside the vocabulary are lost. If all points
+lie in a known box, nothing needs to be fitted and nothing is lost: see `core.mercer.box`.
 
 References
 ----------
@@ -53,7 +53,7 @@ _A_HAIR = 1 + 2.0**-20
 
 
 class PyramidMatch:
-    """Embeds sets of points as sparse rows.
+    """Embedding of sets of points as sparse rows.
 
     Parameters
     ----------
@@ -72,6 +72,7 @@ class PyramidMatch:
     Attributes
     ----------
     side_ : float
+        Side of the finest bins.
     origins_ : array of shape (n_pyramids, n_dimensions), float64
         Origin of the bins of each pyramid.
     vocabulary_ : Vocabulary
@@ -134,7 +135,8 @@ class PyramidMatch:
         Raises
         ------
         InputError
-            If points are not finite, or differ from the fitted ones in their number of dimensions.
+            If points are not finite, differ from the fitted ones in their number of dimensions, or lie too
+            far from them for 32-bit integers.
         """
         checked = _checked(sets, self.origins_.shape[1])
         rows = [self._rows(part) for part in _parts(checked)]

@@ -42,7 +42,10 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
-        """Return the vocabulary of sets: for some sets at a time, the set and the bin of each entry."""
+        """Return the vocabulary of all sets in `counted`.
+
+        Each element of `counted` has, for some of the sets, the set and the bin of every entry.
+        """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))
 
@@ -76,7 +79,7 @@ class Vocabulary(NamedTuple):
 
 
 def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[Sequence[T]]:
-    """Yield the sets in order, several at a time: as many as have `at_once` entries together."""
+    """Yield the sets in order, in batches that end as soon as they have `at_once` entries."""
     first, n_entries = 0, 0
     for end, size in enumerate(sizes, 1):
         n_entries += size
@@ -104,7 +107,7 @@ def _greatest(owners: Places, bins: Bins) -> Counts:
 
 
 def _merged(some: Counts, others: Counts) -> Counts:
-    """Return the same for the union of two such results."""
+    """Return the result of `_greatest` for the sets of both arguments together."""
     different, places = np.unique(np.concatenate([some[0], others[0]]), return_inverse=True)
     most = np.zeros(len(different), dtype=np.int64)
     np.maximum.at(most, places, np.concatenate([some[1], others[1]]))

@@ -1,8 +1,8 @@
 """Constraints for metric learning: pairs that should be close or far apart, and triples.
 
 The squared distance of a similar pair should be at most `upper`, that of a dissimilar pair at least `lower`
-(eq. 2 of the paper). Both thresholds come from the data: they are percentiles of the squared distances of
-random pairs of rows, by default the 5th and the 95th, as in Davis et al. 2007.
+(eq. 2 of Kulis, Jain and Grauman 2009). Both thresholds come from the data: they are percentiles of the
+squared distances of random pairs of unequal rows, by default the 5th and the 95th, as in Davis et al. 2007.
 
 A triple (i, j, k) states that row i is nearer to row j than to row k: its squared distance to k should be
 larger by at least a margin. Such relative constraints are an alternative to pairs if people can compare
@@ -86,7 +86,8 @@ class Constraints:
         ------
         InputError
             If there are no pairs, a pair is both similar and dissimilar, a pair has an unknown row or the
-            same row twice, the rows of a dissimilar pair are equal, or the percentiles are invalid.
+            same row twice, the rows of a dissimilar pair are equal, the percentiles are invalid, or the
+            thresholds do not satisfy 0 < upper < lower.
         """
         near, far = _ordered(similar, X.shape[0]), _ordered(dissimilar, X.shape[0])
         if not len(near) + len(far):
@@ -115,7 +116,7 @@ class Constraints:
         percentiles: tuple[float, float] = (5, 95),
         random_state: int = 0,
     ) -> Self:
-        """Make constraints from random pairs of labeled rows: similar if of the same class, else dissimilar.
+        """Make constraints from random pairs of labeled rows; pairs of the same class are similar.
 
         Parameters
         ----------
@@ -134,8 +135,8 @@ class Constraints:
         Raises
         ------
         InputError
-            If there are fewer than two classes, no class has two labeled rows, `n_pairs` is less than 2, `y`
-            has the wrong length, or `from_pairs` raises it.
+            If there are fewer than two classes, no class has two labeled rows, `n_pairs` is less than 2, or
+            `y` has the wrong length; see also `from_pairs`.
         """
         classes = np.asarray(y, dtype=np.int64)
         if classes.shape != (X.shape[0],):
@@ -189,7 +190,7 @@ class RelativeConstraints:
     triples : array of shape (n_triples, 3), int64
         Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`.
     margin : float
-        Least difference of the two squared distances, in their unit. It is also the unit of slack.
+        Minimum difference of the two squared distances, in their unit. It is also the unit of slack.
 
     Raises
     ------

@@ -6,7 +6,8 @@ constraints, ITML finds the one closest to A₀ in the LogDet divergence
     D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d,
 
 which is finite only for positive definite A, so that A stays positive definite [1]_. The bound b of each pair
-has slack: it may become ξ at a cost of γ D(ξ, b), with D for 1 × 1 matrices [2]_:
+has slack: it may become ξ at a cost of γ D(ξ, b), with D for 1 × 1 matrices [2]_. With equation numbers as in
+[1]_, the problem is
 
     min D(A, A₀) + γ Σ D(ξ, b)   with d_A ≤ ξ for similar pairs and d_A ≥ ξ for dissimilar ones        (2)
 
@@ -39,20 +40,21 @@ of sparse rows or of any positive semidefinite kernel. The kernel under the metr
 rows, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S; update (4) gives the same result.
 
 **Relative constraints** state that row i is nearer to row j than to row k [3]_. Let v = x_i − x_j and
-w = x_i − x_k. With a margin b > 0 and slack ξ as for pairs, which starts at its target b and only grows:
+w = x_i − x_k. With a margin b > 0 and slack ξ as for pairs, which starts at b and never falls below it:
 
     d_A(x_i, x_j) − d_A(x_i, x_k) + 2b ≤ ξ,   at a cost of γ D(ξ, b)
 
-so that the squared distances differ by b without slack, and any triples are feasible with it. A step μ of the
-multiplier changes A⁻¹ by μ(vvᵀ − wwᵀ) and 1/ξ by −μ/γ. With p = vᵀAv, q = wᵀAw, r = vᵀAw, t = p − q and
-Δ = pq − r²,
+so that without slack the squared distances differ by at least b, and with slack any triples are feasible. A
+step μ of the multiplier changes A⁻¹ by μ(vvᵀ − wwᵀ) and 1/ξ by −μ/γ. With p = vᵀAv, q = wᵀAw, r = vᵀAw,
+t = p − q and Δ = pq − r²,
 
     d_A'(x_i, x_j) − d_A'(x_i, x_k) = (t − 2μΔ)/(1 + μt − μ²Δ)
 
-falls as μ grows, from +∞ to −∞ between the roots of the denominator, which is det A / det A'. Bisection finds
-the one μ at which the constraint holds with equality, or it is −λ. The update consists of two updates (3),
-one with v and δa = −μ, and one with w and δa = μ. The one that shrinks A comes first, so that A stays
-positive definite. If v and w are parallel, μ may not exist without slack.
+falls as μ grows, from +∞ to −∞ between the roots of the denominator, which is det A / det A'. If the
+constraint still holds after a step of −λ, that is the step. Otherwise bisection finds the one μ at which it
+holds with equality. The update consists of two updates (3), one with v and δa = −μ, and one with w and
+δa = μ. The one that shrinks A comes first, so that A stays positive definite. If v and w are parallel, μ may
+not exist without slack.
 
 References
 ----------
@@ -161,12 +163,13 @@ class ITML(Projecting):
         Returns
         -------
         array of shape (c, c), float64
-            S, from which `core.metric.metrics.weights_of` computes the kernel under the metric.
+            S, from which `core.metric.metrics.weights_of` computes M, and so the kernel under the metric.
 
         Raises
         ------
         InputError
-            If K0 is not positive semidefinite, or `fit` would raise it.
+            If a parameter is out of range, K0 is not positive semidefinite, or there is no slack and the
+            constraints contradict each other.
         """
         self._check()
         K0 = positive_kernel(K0)

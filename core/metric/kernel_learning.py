@@ -23,7 +23,7 @@ in three places. It prints line 5 as the matrix K uuᵀ, whose trace is p. Line 
 pairs. Line 11 omits the last K, without which K would not stay symmetric. Lines 7 to 10 are correct as
 printed. (In its eq. 32, the bound of dissimilar pairs should be l instead of u.)
 
-Computing p takes only four entries of K, so an inactive constraint costs O(1) and an active one O(c²).
+Computing p takes only three entries of K, so an inactive constraint costs O(1) and an active one O(c²).
 
 **For items outside the c** the kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and the c items,
 and K = K₀ + K₀MK₀ (eq. 36). This gives M = K₀⁻¹(K − K₀)K₀⁻¹, but kernel matrices are almost singular. The
@@ -118,7 +118,7 @@ def root_of(K: ArrayLike) -> Floats64:
 
 
 def _weights(K0: Floats64, pairs: NDArray[np.int64], weights: Floats64) -> Floats64:
-    """Return M for C, the sum of uuᵀ over all pairs, weighted by δλ."""
+    """Return M, given the pairs and the weights δλ of their uuᵀ in C."""
     C = np.zeros_like(K0)
     i, j = pairs.T
     np.add.at(

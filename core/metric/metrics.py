@@ -1,10 +1,16 @@
-"""Learned metrics xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse features.
+"""Learned inner products xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse ones.
 
 A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
 (`core.hashing.metric_lsh`). The implicit form is G = I + ΦSΦᵀ, with c rows as columns of Φ, and stores
 neither G nor A. Let z = Φᵀx be the inner products of x with these rows, and z' those of y. Then
 
     xᵀAy = xᵀy + zᵀM z',   M = S + Sᵀ + SᵀK₀S,   and   rᵀGx = (r + Φγ)ᵀx,   γ = Sᵀ(Φᵀr)                    (8)
+
+with K₀ = ΦᵀΦ. Equation numbers are those of [1]_.
+
+References
+----------
+.. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
 """
 
 from __future__ import annotations
@@ -95,7 +101,7 @@ class ExplicitMetric(Metric):
         return np.asarray(self._mapped(Q) @ self.G)
 
     def carried(self, R: NDArray[Any]) -> NDArray[np.float32]:
-        """See `Metric.carried`: the left side of eq. 6."""
+        """See `Metric.carried`: the rᵀG of eq. 6."""
         return np.asarray(self.G.T @ R, dtype=np.float32)
 
     def arrays(self) -> Arrays:
@@ -115,6 +121,7 @@ class ImplicitMetric(Metric):
     points : array or csr_array of shape (c, n_features)
         The constrained rows, Φᵀ.
     S : array of shape (c, c)
+        As returned by `core.metric.ITML.learn_kernel`.
 
     Raises
     ------
@@ -182,6 +189,7 @@ def weights_of(S: Floats64, K0: Floats64) -> Floats64:
     Returns
     -------
     array of shape (c, c)
+        M = S + Sᵀ + SᵀK₀S.
     """
     return S + S.T + S.T @ K0 @ S
 

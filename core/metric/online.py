@@ -1,25 +1,25 @@
-"""Online metric learning: one projection for each constraint as it arrives, and hash functions that follow.
+"""Online metric learning: one projection for each constraint as it arrives, and updates of hash functions.
 
-The next metric is the one closest to the present one that satisfies the new constraint, up to slack:
+The next metric is the one closest to the current one that satisfies the new constraint, up to slack:
 
     A_{t+1} = argmin D(A, A_t) + γ D(ξ, b)   with d_A ≤ ξ, or d_A ≥ ξ for dissimilar pairs
 
 This is the first projection (3) of `core.metric.itml` onto a pair or triple, with λ = 0. A single pass of
 ITML over the same constraints in the same order learns the same metric. Earlier constraints are not projected
-onto again, and nothing about them is stored. A constraint that holds already changes nothing.
+onto again, and nothing about them is stored. A constraint that already holds changes nothing.
 
-**Hash functions.** Let v be the difference of the two rows and w = αAv. Then (9) is
+**Hash functions.** Let v be the difference of the two rows and w = αAv. Then (9) of `core.metric.itml` is
 
     G ← (I + αGv(Gv)ᵀ)G = G(I + vwᵀ),   so that   rᵀG ← rᵀG + (rᵀGv)wᵀ
 
 needs neither G nor r, but only rᵀG, which the hash function stores. This costs O(d) per function instead of
-O(d²), and leaves the features alone in which w is 0; the bits of a sparse row that shares no feature with w
-remain. `core.hashing.MetricLSH.updated` does this. A triple makes two such changes.
+O(d²), and does not change the weights of features in which w is 0. A sparse row that shares no feature with w
+therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple makes two such changes.
 
 **Costs.** The explicit form takes O(d²) per constraint. The implicit form, for sparse rows, takes O(c²),
 where c is the number of different rows so far: each new row adds a row and a column to S and K₀.
 
-[1]_ takes the squared error of a given distance as the loss, where this takes the slack of ITML. It also
+[1]_ uses the squared error of a given distance as the loss; this module uses the slack of ITML. [1]_ also
 updates stored codes; here, rows are hashed again.
 
 References
@@ -78,7 +78,7 @@ class OnlineITML:
 
     @property
     def metric_(self) -> Metric:
-        """The present metric, which later updates do not change.
+        """The current metric; later updates do not change the returned object.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class OnlineITML:
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            The rows that `constraints` refers to. The numbers of rows may have another meaning in each call.
+            The rows that `constraints` refers to. Each call may have other rows.
         constraints : Constraints or RelativeConstraints
             The new pairs, with the same bounds as earlier ones, or triples; often a single one.
 
@@ -110,7 +110,7 @@ class OnlineITML:
         ------
         InputError
             If `gamma` is out of range, the rows do not fit the metric, or a constraint cannot be satisfied
-            without slack; those before it have then been learned.
+            without slack; the constraints before it have then been learned.
         """
         if not self.gamma > 0:
             raise InputError(f"gamma must be positive, got {self.gamma:g}")

@@ -1,14 +1,15 @@
 """Bregman projections: satisfy one constraint after the other, each with the smallest possible change.
 
 These are the steps of eq. 3 in `core.metric.itml`. A pair at squared distance p gets the same a, λ, ξ and β
-whatever is learned. A triple gets one μ, and is two such updates (`core.metric.itml`). β updates one of three
-things: the factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric
-implicitly; or a kernel matrix (`core.metric.kernel_learning`).
+whatever is learned. A triple gets one μ, whose step is two such updates. β updates one of three things: the
+factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric implicitly; or a
+kernel matrix (`core.metric.kernel_learning`).
 
-The three passes over all constraints share their arguments: what is learned; the rows, or their kernel matrix
-K₀; the constraints as rows of it, of shape (n, 2) or (n, 3); their signs δ, or the offsets of triples; the
-order; the multipliers λ and bounds ξ, which they update; and γ. They return the total change of the
-multipliers.
+A pass projects onto all constraints once. The arguments of every pass are, in this order: the array that is
+learned, which the pass updates; the rows, or their kernel matrix K₀ (none if a kernel matrix is learned); the
+constraints as row numbers, of shape (n, 2) or (n, 3); the signs δ of pairs, or the offsets of triples; the
+order; the multipliers λ and bounds ξ, which the pass updates; and γ. A pass returns the sum of the absolute
+changes of the multipliers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Items = NDArray[np.int64]
 Pass = Callable[[Floats64, Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 KernelPass = Callable[[Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 Steps = Callable[[Floats64, float, float, float], Floats64]
-"""The s of each difference for a first projection.
+"""Returns, for a projection from λ = 0, the s of each difference v of rows: A⁻¹ changes by −svvᵀ.
 
 Takes the inner products of the differences under A, of shape (1, 1) or (2, 2); δ or the offset; the target;
 and γ.
@@ -40,7 +41,7 @@ _HALVINGS = 200
 
 
 class Passes(NamedTuple):
-    """How one kind of constraints is projected onto, in each form."""
+    """Projections onto one kind of constraints, for each form of what is learned."""
 
     explicit: Pass
     implicit: Pass
@@ -61,6 +62,7 @@ class Projections:
     passes : int
         Number of passes over all constraints.
     converged : bool
+        Whether the last pass changed the multipliers by at most `tol` times their sum.
     """
 
     multipliers: Floats64
@@ -115,7 +117,7 @@ class Projecting:
         targets: Floats64,
         one_pass: Callable[[Items, Floats64, Floats64, float], float],
     ) -> None:
-        """Update `learned` in place, pass by pass, until it satisfies the constraints with these targets.
+        """Update `learned` in place, pass by pass, until the projections converge or `max_passes` is reached.
 
         Raises
         ------
@@ -215,7 +217,7 @@ def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
 
 @kernel
 def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
-    """Change A⁻¹ by −svvᵀ, as G ← G + yαAv with y = Gv and p = yᵀy > 0; return αAv."""
+    """Change A⁻¹ by −svvᵀ, as G ← G + y(αAv)ᵀ with y = Gv and p = yᵀy > 0; return αAv."""
     w = _root_step(s / (1 - s * p), p) * (y @ G)
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
@@ -225,7 +227,7 @@ def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
 
 @kernel
 def change_weights(S: Floats64, a: Floats64, h: Floats64, p: float, s: float) -> Floats64:
-    """Change A⁻¹ by −svvᵀ, as S ← S + αa(a + Sᵀh)ᵀ with Gv = Φa and p = aᵀh > 0; return αAv = Φb as b."""
+    """Change A⁻¹ by −svvᵀ, as S ← S + αa(a + Sᵀh)ᵀ with Gv = Φa, p = aᵀh > 0; return the b with αAv = Φb."""
     b = _root_step(s / (1 - s * p), p) * (a + h @ S)
     for row in range(S.shape[0]):
         for column in range(S.shape[1]):

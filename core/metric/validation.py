@@ -1,9 +1,9 @@
 """Choosing the slack γ of a learned metric by cross-validation over the labels.
 
-With a large γ, the metric meets the constraints closely; with a small one, it changes little (eq. 2 of [1]_;
-see `core.metric.itml`). The best γ depends on the labels. On CIFAR-10's GIST with 5,000 labels of ten
+With a large γ, the metric meets the constraints closely; with a small one, it changes little (see
+`core.metric.itml`). The best γ depends on the labels. On CIFAR-10's GIST with 5,000 labels of ten
 classes, γ = 1 is worse than no learning, and γ = 0.01 is better (`core.experiment.neighbours`). With few
-answers about one class, γ = 1 is often best. Davis et al. choose γ by cross-validation as well.
+answers about one class, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as well.
 
 The labeled rows are divided into `FOLDS` parts with about the same share of each class. A metric is learned
 from all parts but one with each γ of `GAMMAS`, and judged on the part that was left out. The γ with the
@@ -45,7 +45,8 @@ class Validated:
     gamma : float
         The chosen γ.
     scores : dict of float
-        Mean score over the folds by γ; γ with which no metric could be learned in some fold are missing.
+        Mean score over the folds for each γ. A γ is missing if no metric could be learned with it in some
+        fold.
     """
 
     gamma: float
@@ -62,7 +63,7 @@ def folds_of(classes: ArrayLike, n_folds: int, seed: int) -> Places:
     n_folds : int
         Number of folds.
     seed : int
-        Determines which rows of a class are together.
+        Seed of the assignment.
 
     Returns
     -------
@@ -93,22 +94,22 @@ def choose_gamma(
     classes : array of shape (n_rows,), int
         Classes of the labeled rows.
     learn : callable
-        Takes places of labeled rows and γ, and returns the metric learned from these rows. It raises
+        Takes indices of labeled rows and γ, and returns the metric learned from these rows. It raises
         InputError if there is none.
     score : callable
-        Takes a metric, the places it was learned from and those left out, and returns how well the metric
-        serves the latter; larger is better.
+        Takes a metric, the indices of the rows it was learned from and of those left out, and returns how
+        well the metric orders the latter; larger is better.
     gammas : sequence of float
         Values to try; the first of equally good ones is chosen.
     n_folds : int
         Number of parts.
     seed : int
-        Determines the parts.
+        Seed of the parts.
 
     Returns
     -------
     Validated
-        With the first of `gammas` if no metric could be learned.
+        Its γ is the first of `gammas` if no metric could be learned.
     """
     folds = folds_of(classes, n_folds, seed)
     scores: dict[float, float] = {}

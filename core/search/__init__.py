@@ -1,6 +1,7 @@
 """Search structures, which find candidate rows by their codes.
 
-`STRUCTURES` serve queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` are all that serve points.
+`STRUCTURES` serve queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` are these and others that
+only serve queries by points.
 """
 
 from closecall.core.search.ball import HammingBall

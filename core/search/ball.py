@@ -1,8 +1,8 @@
 """Semantic hashing: a compact code is an address, and all addresses in a ball around the query are read.
 
 For codes of at most 32 bits, the structure finds all codes that differ from the query's in at most r bits,
-where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). With ten times as many
-rows the ball is smaller, so a query takes about as long.
+where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). In a pool ten times as
+large the ball is smaller, so a query takes about as long.
 
 **Addresses.** A table of 2^30 addresses would take gigabytes, nearly all of them empty, and a ball of radius
 5 around a code of 30 bits has 174,437 addresses. Therefore only the first functions of a code form its
@@ -11,8 +11,8 @@ address, so few that there are about `ROWS_AN_ADDRESS` rows per address, and row
 them are compared. A code is at least as far as its address, so once all addresses at distance r have been
 read, all codes within r are known. In the worst case every row is read, sequentially as in a scan.
 
-**Cost.** Building counts and sorts addresses. In addition to the codes it takes 4 bytes per row, and little
-for the addresses.
+**Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, it takes
+4 bytes per row, and little for the addresses.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ class HammingBall(SearchStructure):
         return Found(self.table_.rows_[nearest].astype(np.int64), n_read)
 
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """Return the rows of the smallest ball with n rows, or all rows, and the number of codes compared."""
+        """Return the rows of the smallest ball with at least n rows, and the number of codes compared.
+
+        The nearest rows come first. If there are fewer than n rows, all are returned. InputError is raised as
+        by `found`.
+        """
         self._check(query)
         places, n_read = self._within(query, n)
         return self.table_.rows_[places].astype(np.int64), n_read
@@ -102,7 +106,7 @@ class HammingBall(SearchStructure):
         return cls(HashTable.from_arrays(arrays))
 
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """Return the positions in the smallest ball that has n, and the number of codes compared."""
+        """Return the positions in the smallest ball with at least n, and the number of codes compared."""
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
         places, n_read = ball_around(self.codes_.words, table.offsets_, address, code.words[0, 0], n)
@@ -110,5 +114,8 @@ class HammingBall(SearchStructure):
 
 
 def address_bits(n_rows: int, key_bits: int) -> int:
-    """Return how many of a key's first bits form an address: log₂ of the number of rows, rounded down."""
+    """Return how many of a key's first bits form an address.
+
+    This is log₂ of `n_rows`, rounded down, but at least 1 and at most `key_bits`.
+    """
     return max(1, min(n_rows.bit_length() - 1, key_bits))

@@ -32,11 +32,10 @@ class Found(NamedTuple):
 
 
 class SearchStructure(ABC):
-    """Finds rows by their codes. It is immutable, so queries may run in several threads at once.
+    """Immutable structure that finds rows by their codes; queries may run in several threads at once.
 
     A structure keeps the codes, in an order that suits its queries. It depends only on the codes and on the
-    parameters it was built with. A structure over more rows is therefore the same whether or not there was
-    one over fewer rows before.
+    parameters it was built with, not on earlier structures over fewer rows.
     """
 
     name: ClassVar[str]
@@ -61,7 +60,7 @@ class SearchStructure(ABC):
         n_bytes : int
             Approximate memory in bytes that the structure may take in addition to the codes.
         seed : int
-            Determines which functions are used where.
+            Seed of the choice of functions.
         """
 
     @abstractmethod
@@ -71,7 +70,7 @@ class SearchStructure(ABC):
         Parameters
         ----------
         query : QueryCode
-            With the same functions.
+            Query with the functions of the structure's codes.
         n : int
             Number of rows.
         n_compared : int
@@ -84,6 +83,11 @@ class SearchStructure(ABC):
         -------
         Found
             min(n, n_rows) rows; fewer only if the structure documents a limit to its search.
+
+        Raises
+        ------
+        InputError
+            If the query has another number of functions or bits than the codes.
         """
 
     def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
@@ -106,7 +110,7 @@ class SearchStructure(ABC):
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Return the structure that returned these `arrays`."""
+        """Rebuild the structure from the result of `arrays`."""
 
     def _check(self, query: QueryCode) -> None:
         own = self.codes_
@@ -123,6 +127,6 @@ def packed_arrays(codes: Codes) -> Arrays:
 
 
 def packed_codes(arrays: Arrays) -> Codes:
-    """Return the codes whose `packed_arrays` these are."""
+    """Return the codes, given the result of `packed_arrays`."""
     n_functions, bits = arrays["sizes"].tolist()
     return Codes(arrays["codes"], n_functions, bits)

@@ -97,9 +97,9 @@ def _empty_set(n: int) -> NDArray[np.int64]:
 
 @kernel
 def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
-    """Return offset + Σ weights · β for every β = ±1, indexed by the number with the bits β.
+    """Return offset + Σ weights · β for every β = ±1, indexed by the number whose bits are β.
 
-    The highest bit comes first.
+    The first weight belongs to the highest bit.
     """
     sums = np.empty(1 << weights.shape[0], dtype=np.float32)
     sums[0] = offset
@@ -119,8 +119,8 @@ def likeliest_buckets(
     """Return starts and stops of the buckets with the smallest estimates that together have `wanted` rows.
 
     The estimate of a bucket is offset + Σ weights · β, where β are the bits of its number, highest first. If
-    `signed`, its absolute value counts. Ties are in order of number. Estimates are quantised to levels: all
-    buckets are taken of every level except the last one needed, whose buckets are sorted.
+    `signed`, its absolute value counts. Ties go to the lower number. Estimates are quantised to levels: every
+    bucket of a level is taken, except on the last level needed, whose buckets are sorted.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -173,7 +173,7 @@ def nearest_buckets(
     """Return starts and stops of the buckets that differ from `key` in the fewest functions.
 
     Together they have `wanted` rows; the last bucket is cut. A function has `bits` bits of a bucket's number,
-    and differs if any of them does. Ties are in order of number.
+    and differs if any of them does. Ties go to the lower number. Buckets are in order of number.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
@@ -273,9 +273,9 @@ def from_orders(
 
 @kernel
 def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32]) -> None:
-    """Set `starts` to the index in sorted `entries` of each value of their `top` highest bits.
+    """Set `starts` to the first index in sorted `entries` of each value of their `top` highest bits.
 
-    `starts` has the shape (2 ** top + 1,).
+    `starts` has the shape (2 ** top + 1,); its last entry is the number of entries.
     """
     starts[:] = 0
     shift = np.uint64(64 - top)
@@ -303,7 +303,7 @@ def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, ke
 def ball_around(
     words: NDArray[np.uint64], offsets: NDArray[np.uint32], address: np.uint64, code: np.uint64, wanted: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the positions in the smallest Hamming ball with `wanted` codes, and the number compared.
+    """Return the positions in the smallest Hamming ball with `wanted` codes or more, and the number compared.
 
     The nearest come first. Addresses are read in ascending distance from the query's own. A code is at least
     as far as its address, so the ball is known once the addresses of its radius have been read.
@@ -399,8 +399,8 @@ def from_tables(
 ) -> tuple[NDArray[np.int64], int]:
     """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
-    Each table's own bucket comes first, then again and again the cheapest of all unread buckets. The cost of
-    a bucket is the sum over its flipped bits (the sequence of Lv et al. 2007).
+    Each table's own bucket comes first, then always the cheapest of all unread buckets. The cost of a bucket
+    is the sum over its flipped bits (the sequence of Lv et al. 2007).
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ large variance. But these directions are few, and functions that carry the same 
 buckets finer. Functions are therefore taken in order of ρ, without those whose bits correlate with those of a
 function taken before.
 
-All of it is estimated on a sample of rows, where near rows are the nearest by the whole codes. On a million
-images, the same recall needs about half as many compared codes as with random keys, or fewer.
+ρ and the correlations are estimated on a sample of rows, where near rows are the nearest by whole codes. On a
+million images, the same recall needs at most about half as many compared codes as with random keys.
 
 References
 ----------

@@ -1,9 +1,9 @@
 """Permuted sorted orders: all codes are sorted several times, each time with another order of the functions.
 
 In some of the orders, near codes share many leading functions. A query is therefore located in each order,
-and the rows around its position are taken, those with the longest common prefix first (Charikar 2002; used
-with M = 2N^{1/(1+ε)} orders by the paper's companions). This acts like a hash table whose key length adapts
-to each query, so that there are never too few or too many candidates.
+and the rows around its position are taken, those with the longest common prefix first (Charikar 2002; section
+2.3 of [1]_; section 3.3 of [2]_). This acts like a hash table whose key length adapts to each query, so that
+there are never too few or too many candidates.
 
 The two bits of H-Hash stay together, and only whole pairs count as shared.
 
@@ -13,12 +13,17 @@ the same prefix are sorted by number. There are as many orders as fit into `n_by
 log₂ L bits longer. But each order costs another binary search.
 
 For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
-among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders (ε = 1.5 in the companions). For a million rows
-these are 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders,
-each contributes more rows.
+among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders [1]_. With ε = 1.5, as in [2]_, a million rows
+take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders, each
+contributes more rows.
 
-**Cost.** Building sorts every order: 8 bytes per row and order in addition to the code. A query takes a
-binary search in each order and one step per row that it reads.
+**Cost.** Building sorts every order. An order takes 8 bytes per row, in addition to the codes. A query takes
+a binary search in each order and one step per row that it reads.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+.. [2] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
 """
 
 from __future__ import annotations
@@ -41,9 +46,14 @@ PREFIX_BITS = 32
 
 
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
-    """Return the number of orders by the rule above, at least one.
+    """Return the number of orders by the rule of the module, at least one.
 
     With `epsilon`, M replaces `MOST_ORDERS`.
+
+    Raises
+    ------
+    InputError
+        If `epsilon` is not positive.
     """
     if epsilon is not None and not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g}")
@@ -52,7 +62,17 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
 
 
 class PermutedOrders(SearchStructure):
-    """Sorted arrays of (code prefix, row), each with its own order of the functions."""
+    """Sorted arrays of (code prefix, row), each with its own order of the functions.
+
+    Attributes
+    ----------
+    functions_ : array of shape (n_orders, prefix length), int64
+        The functions of each order's prefix.
+    orders_ : array of shape (n_orders, n_rows), uint64
+        See `sorted_orders`.
+    codes_ : Codes
+        By row.
+    """
 
     name = "orders"
 

@@ -29,8 +29,14 @@ def built_for_points(
     """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
-    Bucket tables follow the (r, ε) rule if `radius` and `epsilon` are given, and orders Charikar's if
-    `epsilon` is, as far as `n_bytes` permits. Everything else is built by `SearchStructure.build`.
+    Bucket tables follow the (r, ε) rule if `radius` and `epsilon` are given. Orders follow Charikar's rule if
+    `epsilon` is given. Both rules hold as far as `n_bytes` permits. Everything else is built by
+    `SearchStructure.build`, which describes the other parameters.
+
+    Raises
+    ------
+    InputError
+        If `radius` or `epsilon` is out of range, or the codes are too long for a ball.
     """
     if name == BucketTables.name and radius is not None and epsilon is not None:
         return BucketTables.of_radius(codes, radius, epsilon, n_bytes=n_bytes, seed=seed)

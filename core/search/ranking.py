@@ -1,7 +1,7 @@
 """Ranking of whole codes by their similarity to a query's.
 
 A key or a prefix only uses a few functions. Comparing all k functions takes one or two cache lines per row,
-far less than reading the row's features, so far more rows can be compared than scored.
+far less than reading the row's features. Far more rows can therefore be compared than scored.
 
 Measures
 --------
@@ -10,14 +10,14 @@ disagreements
 difference
     For H-Hash: |A_u − A_v|, where A_u and A_v count the agreements of the first and of the second bits. The
     mean of A_u − A_v is k(1 − 2θ/π). It changes with the angle to first order, whereas the number of agreeing
-    pairs only changes to second order, so it is much sharper with the same bits.
+    pairs only changes to second order, so `difference` is much sharper with the same bits.
 weights
     The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`).
     Each weight is rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normally
     distributed weights (±1 alone keeps 64 %). It takes two bit counts per word: of the bits that differ from
     the weights' signs, and of those among them with the weight 3.
 
-All of these except the disagreements of functions with several bits are |m + 2m' − centre|, where m bits of
+All measures except the disagreements of functions with several bits are |m + 2m' − centre|, where m bits of
 the code differ from a pattern, m' of them under a mask. `difference` counts the bits that differ from w's own
 signs, with those of A_v not flipped, and is smallest at k.
 """
@@ -194,7 +194,10 @@ def _closest(
     together: int,
     n: int,
 ) -> Positions:
-    """Keep the positions no worse than the n-th best so far, and sort them by counting at the end."""
+    """Return the n best positions.
+
+    Positions no worse than the n-th best so far are kept, and sorted by counting at the end.
+    """
     differing = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
     found = np.empty(2 * n + 1, dtype=np.int64)
     unlike = np.empty(2 * n + 1, dtype=np.int64)

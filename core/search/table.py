@@ -1,7 +1,7 @@
 """A hash table probed by likelihood: a few functions form the key, and the likeliest buckets are read.
 
-The classical method (Section 3.1 of the paper, after Gionis, Indyk and Motwani 1999) has many tables and
-reads one bucket of each: that of the query's own key. But the query also shows how certain each function is.
+The classical method (section 3.1 of [1]_, after Gionis, Indyk and Motwani 1999) has many tables and reads one
+bucket of each: that of the query's own key. But the query also shows how certain each function is.
 Multi-probe hashing (Lv et al. 2007) therefore also reads neighbouring buckets, flipping the least certain
 functions first. For hyperplanes, the query's own bucket is not even the likeliest: a point near the
 hyperplane agrees with w itself in half of all projections, no matter which half.
@@ -17,16 +17,21 @@ Min-Hash. If codes are compared by their disagreements, buckets are then read in
 functions whose values differ from the query's.
 
 **One table.** Let a share f of all rows, those in the best buckets, contain the share g(f) of the near ones.
-While both are small, g is proportional to f, so reading f/L of each of L tables finds as much as f of one, at
-L times the memory, and a longer key makes g steeper. So there is a single table, and its rows' codes are
-stored in the order of the buckets. Comparing them with the query's reads memory sequentially, ten times as
-many in the same time as codes that are looked up row by row.
+While both are small, g is proportional to f. Reading the share f/L of each of L tables then finds as many
+near rows as reading the share f of one table, but takes L times the memory; and a longer key makes g steeper.
+So there is a single table, and its rows' codes are stored in the order of the buckets. Comparing codes then
+reads memory sequentially, ten times as fast as looking them up row by row.
 
 **The rule.** A bucket of r rows costs one jump in memory, as much as comparing about ten codes, so r should
 be several tens. A few hundred buckets are needed to follow the order of likelihood, so r should not exceed
 1/256 of the compared rows. Therefore r = n_compared / 256, limited to `LEAST_ROWS` … `MOST_ROWS`, and the key
 has log₂(N / r) bits, rounded down to whole functions, but at most `MOST_KEY_BITS`, because ordering 2^bits
 buckets must cost less than reading them.
+
+References
+----------
+.. [1] P. Jain, S. Vijayanarasimhan, K. Grauman, "Hashing hyperplane queries to near points with applications
+   to large-scale active learning", NIPS 2010.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ MOST_KEY_BITS = 16
 
 
 def width_rule(n_rows: int, bits: int, n_compared: int, n_functions: int) -> int:
-    """Return the number of functions in a key by the rule above, at least one."""
+    """Return the number of functions in a key by the rule of the module, at least one."""
     rows_a_bucket = min(max(n_compared // 256, LEAST_ROWS), MOST_ROWS)
     key_bits = min(max(n_rows // rows_a_bucket, 1).bit_length() - 1, MOST_KEY_BITS)
     return max(1, min(key_bits // bits, n_functions))
@@ -110,7 +115,7 @@ class HashTable(SearchStructure):
 
     @classmethod
     def of_functions(cls, codes: Codes, functions: NDArray[np.int64], moments: Moments | None = None) -> Self:
-        """Build a table keyed by these functions, with at most 24 bits."""
+        """Build a table keyed by these functions, which must have at most 24 bits together."""
         offsets = np.empty(2 ** (codes.bits * len(functions)) + 1, dtype=np.uint32)
         rows = np.empty(len(codes), dtype=np.uint32)
         sort_into_buckets(keys_of_rows(codes.packed, functions, codes.bits), offsets, rows)
@@ -119,7 +124,7 @@ class HashTable(SearchStructure):
         return cls(functions, offsets, rows, sorted_codes, key)
 
     def bucket(self, query: QueryCode) -> Rows:
-        """Return the rows in the bucket of the query's own key, ascending."""
+        """Return the rows in the bucket of the query's own key, ascending; raises InputError as `found`."""
         self._check(query)
         key = int(self._key(query))
         return self.rows_[self.offsets_[key] : self.offsets_[key + 1]].astype(np.int64)

@@ -4,11 +4,12 @@ Near rows often share a bucket and far rows seldom do. With l tables, near rows 
 function agrees for two rows at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with
 probability p₂ = 1 − (1 + ε)r/π.
 
-**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave about one row in the query's bucket that is farther
-than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with ρ = ln p₁ / ln
-p₂, l is about N^ρ / p₁. A key has at most 32 bits, and the number of tables is limited by memory. Without r
-and ε, k = ⌊log₂ N⌋, which would give about one row per bucket if rows were spread evenly. If 32 bits hold
-fewer than k functions, l = ⌈p₁⁻ʷ⌉ for the w that they hold: near rows are found as often, with more far ones.
+**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave at most about one row in the query's bucket that is
+farther than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with
+ρ = ln p₁ / ln p₂, l is at most about N^ρ / p₁. A key has at most 32 bits, and the number of tables is limited
+by memory. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row per bucket if rows were
+spread evenly. If 32 bits hold only w < k functions, l = ⌈p₁⁻ʷ⌉: near rows are found as often, with more far
+ones.
 
 **Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row holds if no function is in two
 of them, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
@@ -19,14 +20,14 @@ none (`n_independent`). The other tables find additional rows that are not guara
 **Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
 every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
 certain. A near row's value of a function is about the query's own value v plus noise, so a flip costs v² in
-likelihood. The cheapest bucket of all tables comes next, until there are as many rows as are to be compared.
+likelihood. The cheapest bucket of all tables comes next, until there are enough rows to compare.
 This compensates for tables that do not fit into memory. For a function with several bits, the other values
 are equally likely: after the own buckets come all buckets that differ in one function, then in two, and so
 on. If functions have more than `MOST_BITS`, there are too many of these, and if the key is a single function,
 none is worth reading. Only the own buckets are read then.
 
 **Cost.** A table takes 8 bytes per row for key and row number and 2 to 4 for addresses, and building it sorts
-the entries. A query takes some 100 ns per bucket, and a cache line for each row that it compares.
+the entries. A query takes about 100 ns per bucket, and reads a cache line for each row that it compares.
 
 References
 ----------
@@ -120,15 +121,15 @@ class Guarantee:
         return cls.by_rule(n_rows, 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi)
 
     def of_tables(self, width: int, n_tables: int) -> Guarantee:
-        """Return the same for other k and l."""
+        """Return this guarantee with other k and l."""
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return the rule with at most `most` functions in a key, and the l that these need."""
+        """Return this guarantee with at most `most` functions in a key, and the l that these need."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
-        """Return the same with as many tables as fit into memory without a common function, at least one.
+        """Return this guarantee with as many independent tables as fit into memory, at least one.
 
         A table takes 12 bytes per row, k functions of its own, and their bits in every code.
 
@@ -157,11 +158,11 @@ class Guarantee:
 
     @property
     def success(self) -> float:
-        """Least probability that a row within r shares a bucket with the query: 1 − (1 − p₁ᵏ)ˡ."""
+        """Minimum probability that a row within r shares a bucket with the query: 1 − (1 − p₁ᵏ)ˡ."""
         return float(self.success_at(self.near))
 
     def success_at(self, agrees: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that a row shares a bucket, given how probably it agrees in one function.
+        """Return the probability that a row shares a bucket, given the probability that one function agrees.
 
         This is exact for independent tables; `success` is its value at the radius.
         """
@@ -270,7 +271,7 @@ class BucketTables(SearchStructure):
 
     @property
     def n_independent(self) -> int:
-        """Number of the first tables of which no two have a function in common."""
+        """Number of tables from the first on, no two of which have a function in common."""
         seen: set[int] = set()
         for place, functions in enumerate(self.functions_.tolist()):
             if not seen.isdisjoint(functions):
@@ -295,9 +296,9 @@ class BucketTables(SearchStructure):
     def probed(self, query: QueryCode, n: int, *, most_probes: int | None = None) -> tuple[Rows, int]:
         """Return up to n rows of the likeliest buckets, and the number of buckets read.
 
-        If `most_probes` is the number of tables, only each table's own bucket is read. By default the search
-        ends after twice as many buckets as requested rows, and not before `LEAST_PROBES`: if these are empty,
-        nothing is near.
+        The search ends after `most_probes` buckets; if that is the number of tables, only each table's own
+        bucket is read. The default is two buckets per requested row in addition to the own buckets, but at
+        least `LEAST_PROBES`: if these are empty, nothing is near.
         """
         n_tables = len(self.functions_)
         keys = prefixes(query.code, self.functions_)

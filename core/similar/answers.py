@@ -66,10 +66,11 @@ class AnswersMetric:
     Parameters
     ----------
     metric : core.metric.Metric
+        The learned metric.
     pool : Pool
-        The pool whose norms are known.
+        The pool.
     row_norms : array of shape (n_rows,), float32
-        ‖Gx‖ of each row.
+        ‖Gx‖ of each row of the pool.
     gamma : float
         γ with which the metric was learned.
     """
@@ -113,14 +114,14 @@ def learn_from_answers(
     max_passes : int
         See `core.metric.ITML`.
     seed : int
-        Draws the pairs and the order in which the learning visits them.
+        Seed of the pairs, and of the order in which the learning visits them.
     go_on : callable
         Called regularly. An exception that it raises stops the learning.
 
     Raises
     ------
     InputError
-        If the answers contradict each other, so that no metric is consistent with them.
+        If items with the same features were answered yes and no, or no metric can be learned from the pairs.
     """
     X = pool.rows_of(answers.items)
     check_contradictions(X, answers)
@@ -204,7 +205,7 @@ def pairs_of(
 def _drawn(
     first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw n distinct pairs of one from each, or take all pairs if there are few.
+    """Return n distinct pairs of an entry of each array, or all pairs if there are fewer.
 
     If both are the same array, each unordered pair occurs once.
     """

@@ -2,7 +2,7 @@
 
 A folder of codes also contains the family that made them. Structures that use the codes in the order of the
 rows are saved without them, so several structures over the same codes only take space for their own arrays.
-The digest of the codes ties such a structure to exactly these codes. Like every index
+Every structure is saved with the digest of its codes, which ties it to exactly these codes. Like every index
 (`core.selection.files`), a folder is written completely or not at all, checked byte by byte when it is read,
 and then mapped into memory. The arrays of a family are copied instead, because every query needs all of them.
 """
@@ -40,6 +40,7 @@ class SavedCodes(NamedTuple):
     also : dict
         Plain values.
     arrays : dict
+        Copied into memory.
     """
 
     hasher: SimilarityHasher
@@ -142,7 +143,8 @@ def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mappi
     Raises
     ------
     InputError
-        If the folder is damaged, of another version, or contains anything else.
+        If the folder is damaged, of another version, or contains a structure of another kind, over other
+        codes or with other parameters.
     """
     header, arrays = read_index(folder)
     if header != json.loads(json.dumps(_header(kind, codes, how))):
@@ -172,7 +174,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Raise InputError if an undamaged folder cannot be interpreted."""
+    """Raise InputError if the content of an undamaged folder cannot be interpreted."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

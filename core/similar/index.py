@@ -35,10 +35,10 @@ from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 COMPARED = 200_000
 
 LEAST_COMPARED = 2_000
-"""Minimum number of codes that each of several queries compares; a few hundred rows contain too little."""
+"""Minimum number of codes that each of several queries compares; a few hundred find too few neighbours."""
 
 LEAST_SHARE = 0.02
-"""The same minimum as a share of the rows."""
+"""Share of the rows that each of several queries may compare, however many queries there are."""
 
 LEAST_CANDIDATES = 256
 """Minimum number of candidates for each of several queries."""
@@ -61,7 +61,7 @@ class Neighbours:
     scored : int
         Number of items whose features were read.
     compared : int
-        Number of items whose codes were read.
+        Number of codes that were compared, in total over the examples, but at most `items`.
     items : int
         Number of items in the pool.
     seconds : float
@@ -83,7 +83,7 @@ class Neighbours:
 
     @property
     def examined(self) -> int:
-        """Number of items of which at least the code was read."""
+        """Number of items examined: the larger of `scored` and `compared`."""
         return max(self.scored, self.compared)
 
     @property
@@ -93,7 +93,7 @@ class Neighbours:
 
 
 class SimilaritySearch(ABC):
-    """Finds the neighbours of examples. It is immutable, so any number of threads may use it."""
+    """Search for the neighbours of examples. It is immutable, so any number of threads may use it."""
 
     name: str
     """Name used to choose the search, and in logs."""
@@ -168,7 +168,10 @@ class ExactSearch(SimilaritySearch):
     def neighbours_of_many(
         self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()
     ) -> list[Neighbours]:
-        """Return the result of `neighbours` for each row of `queries`, in one pass over the pool."""
+        """Return the result of `neighbours` for each row of `queries` separately, in one pass over the pool.
+
+        Under `ByAngle`, each row takes a pass of its own. Errors are those of `neighbours`.
+        """
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
         each = self.nearness.scan(queries, n, excluded)
@@ -190,13 +193,19 @@ class HashedSimilarity(SimilaritySearch):
         Ranks the candidates.
     n_compared : int
         Number of whole codes that are compared with the example's; a scan compares all. With several
-        examples, each compares at most an equal share of the pool's rows, but at least `LEAST_SHARE` of them.
+        examples, each also compares at most an equal share of the pool's rows, or the share `LEAST_SHARE` if
+        that is larger, but at least `LEAST_COMPARED` codes.
     n_candidates : int
         Number of candidates to rank, those with the best codes; at least ten per requested item. Several
         examples share them, but each gets at least `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
         How codes are compared: by the weights of the example's own bits, or by the number of functions that
         differ. None means "weights", or "disagreements" if functions have several bits.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
     """
 
     def __init__(
@@ -257,11 +266,16 @@ class HashedSimilarity(SimilaritySearch):
             needs a family with k l functions (`core.search.tables.Guarantee.n_functions`); with fewer, tables
             share some, and `BucketTables.guarantee` says what is still guaranteed.
         random_state : int
-            Determines which functions are used where.
+            Seed of the choice of functions for keys and orders.
         progress : callable, optional
             Called with (rows done, rows in all).
         **params
             `n_compared`, `n_candidates`, `measure`.
+
+        Raises
+        ------
+        InputError
+            If the pool is empty, a parameter is out of range, or the codes are too long for a ball.
         """
         if structure not in SIMILARITY_STRUCTURES:
             allowed = ", ".join(SIMILARITY_STRUCTURES)
@@ -283,7 +297,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`; searches further if fewer than n candidates are not excluded."""
+        """See `SimilaritySearch.neighbours`; searches further if fewer than n candidates remain to rank."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)
@@ -311,7 +325,7 @@ class HashedSimilarity(SimilaritySearch):
 
 
 def for_each(n_candidates: int, n_compared: int, n_queries: int, n_rows: int) -> tuple[int, int]:
-    """Return the number of candidates and of compared codes per query; see `HashedSimilarity`."""
+    """Return the numbers of candidates and of compared codes per query; see `HashedSimilarity`."""
     if n_queries == 1:
         return n_candidates, max(n_compared, n_candidates)
     share = max(round(n_rows / n_queries), round(LEAST_SHARE * n_rows))

@@ -1,16 +1,17 @@
 """Exact nearness of rows to a query, and the nearest rows, among some rows or all.
 
-Exact nearness ranks the candidates that codes propose. A scan by exact nearness of all rows gives the true
-neighbours, by which searches are judged.
+Exact nearness ranks the candidates that codes propose. Ranking all rows by it gives the true neighbours, by
+which searches are judged.
 
 `ByDistance` is for rows of a pool, which have unit norm, and for metrics: ‖q − x‖² between unit vectors,
 which has the same order as the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. Once ‖Gx‖²
-of every row is known, which takes one pass for a new metric, both are one inner product per row, wᵀx with w =
-q or Aq. A scan then costs as much as exhaustive selection. As there (`core.selection.nearest`), float32 finds
-the rows that may be among the nearest, and float64 decides between them, so that ties go to the lower id.
+of every row is known, which takes one pass for a new metric, both are one inner product per row, wᵀx with
+w = q or Aq. A scan then costs as much as exhaustive selection. As there (`core.selection.nearest`), float32
+finds the rows that may be among the nearest, and float64 ranks these, so that ties go to the lower id.
 
-It also serves families whose estimate follows from the Euclidean distance (`SimilarityHasher.by_angle`).
-`ByFamily` is for all other families, which define their quantity themselves (`SimilarityHasher.between`).
+`ByDistance` also serves families whose estimate follows from the Euclidean distance
+(`SimilarityHasher.by_angle`). `ByFamily` is for all other families, which define their quantity themselves
+(`SimilarityHasher.between`).
 
 `ByAngle` is used by the page Find similar: cos θ = qᵀx of the rows as stored, or under a metric A = GᵀG the
 angle between Gq and Gx, cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
@@ -76,10 +77,7 @@ class Nearness(ABC):
 
     @abstractmethod
     def values(self, ranked: Ranked) -> Floats64:
-        """Return the nearness of the ranked rows in the unit of `measure`.
-
-        The unit is radians, a distance, or a kernel value.
-        """
+        """Return the nearness of the ranked rows: angles in radians, distances, kernel values or overlaps."""
 
     def nearest_of(self, queries: Rows, rows: RowNumbers, n: int) -> Ranked:
         """Return the n of these rows that are nearest to any of the queries; ties go to the lower row."""
@@ -109,11 +107,16 @@ class ByDistance(Nearness):
     ----------
     pool : PoolRows
     metric : Metric or None
-        None for the order by angle.
+        None for ‖q − x‖², whose `values` are angles.
     squares : array of shape (N,), float64, optional
         ‖Gx‖² of every row, if known; otherwise one pass computes them.
     progress : callable, optional
         Called with (rows done, rows in all) during that pass.
+
+    Raises
+    ------
+    InputError
+        If the metric has another number of features than the pool's rows and `squares` is not given.
     """
 
     def __init__(
@@ -189,7 +192,7 @@ class ByDistance(Nearness):
 
 
 class ByAngle(Nearness):
-    """The angle θ between a query and a row, as stored or under a metric.
+    """The angle θ between a query and a row as stored, or between the two under a metric.
 
     Parameters
     ----------
@@ -341,9 +344,9 @@ def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Float
 def _merged(
     rows: RowNumbers, far: NDArray[np.floating], first: int, keys: NDArray[np.floating], n: int, slack: float
 ) -> tuple[RowNumbers, NDArray[np.floating]]:
-    """Return the rows, of those so far and a block's, that may be among the n nearest.
+    """Return the rows that may be among the n nearest, of those found so far and those of a block.
 
-    Keys are wrong by at most `slack` / 2.
+    The error of a key is at most `slack` / 2.
     """
     if len(far) < n:
         near = within_reach(keys, n, slack / 2)
@@ -373,7 +376,7 @@ def _first(rows: RowNumbers, far: NDArray[np.floating], n: int) -> Ranked:
 
 
 def _unit_distances(query: Rows, X: Rows) -> Floats64:
-    """Return ‖q/‖q‖ − x/‖x‖‖² for each row, accurate for small values, too."""
+    """Return ‖q/‖q‖ − x/‖x‖‖² for each row; for dense rows, small values are accurate, too."""
     if is_sparse(X):
         q = query.astype(np.float64).toarray()[0] if is_sparse(query) else query[0].astype(np.float64)
         cosines = X.astype(np.float64) @ q / np.sqrt(squared_norms(X) * (q @ q))
