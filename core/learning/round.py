@@ -170,7 +170,7 @@ def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -
     Returns
     -------
     float or None
-        0 to 1; None if no class is known.
+        0 to 1; None if no item is of known class.
     """
     truth = np.asarray(truth)
     known = truth >= 0

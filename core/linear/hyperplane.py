@@ -54,7 +54,7 @@ class Hyperplane:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify exactly these weights."""
+        """Sixteen hexadecimal digits that identify exactly this normal and bias."""
         raw = self.normal.tobytes() + np.float64(self.bias).tobytes()
         return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
@@ -96,7 +96,7 @@ def _own_squares(X: Rows) -> NDArray[np.float64]:
 
 
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return eigenvectors, given as columns, with signs such that the largest entry of each is positive.
+    """Return eigenvectors, given as columns, with signs that make the entry of largest magnitude positive.
 
     This makes them unique, because an eigenvector is only determined up to its sign.
     """
