@@ -60,7 +60,7 @@ class Publisher:
         self.manifest = manifest
 
     def begin(self, source: Source) -> None:
-        """Write the manifest and the files that the source saves; remove what an interrupted builder left.
+        """Write the manifest and the files that the source saves; then `tidy`.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Publisher:
             self.tidy()
 
     def tidy(self) -> None:
-        """Remove every file that the manifest does not name."""
+        """Remove the leftovers of an interrupted builder: parts without a manifest entry, temporary files."""
         named = {self._pool / part.folder for part in self.manifest.parts}
         for found in (self._pool / HELD_OUT, *(self._pool / SEGMENTS).glob("*")):
             if found.is_dir() and found not in named:

@@ -41,7 +41,8 @@ class Selection:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        The selected items. Strategies that compute distances return the nearest first, ties by the lower id.
+        The selected items. Strategies that search for the nearest items return the nearest first, ties by the
+        lower id.
     margins : array of shape (n,), float64
         |wᵀx + b| of each; NaN without a hyperplane.
     seconds : float
@@ -204,7 +205,10 @@ class QueryStrategy(ABC):
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Restore the index from saved `arrays`, memory-mapped and verified, instead of calling `prepare`."""
+        """Restore the index instead of calling `prepare`, from what the method `arrays` returned.
+
+        Arrays loaded from disk are memory-mapped and verified.
+        """
 
     @property
     def index_name(self) -> str:

@@ -38,7 +38,10 @@ _IDENTICAL = 1e-3
 
 
 def typical_angle(pool: PoolRows) -> float:
-    """Return the median angle between two items, in radians, over 64 rows spread evenly over the pool."""
+    """Return the median angle between two items, in radians, over at most 64 rows spread over the pool.
+
+    It is 0 if the pool has a single row.
+    """
     X = _unit(pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64))))
     cosines = np.einsum("ij,kj->ik", X, X)[np.triu_indices(len(X), 1)]
     return float(np.median(np.arccos(np.clip(cosines, -1, 1)))) if len(X) > 1 else 0.0
