@@ -1,12 +1,12 @@
 """A linear support vector machine that is solved exactly rather than approximately.
 
-The classifier is the minimiser of
+The classifier is the minimizer of
 
     ½‖w‖² + ½b² + Σᵢ Cᵢ max(0, 1 − yᵢ(wᵀxᵢ + b)),
 
 the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is the
-weight of an appended 1 and is regularised like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
-quadratic programme in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
+weight of an appended 1 and is regularized like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
+quadratic program in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
 margin make it hard, because nearly all of them are support vectors. It is solved in three steps:
 
 1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 quickly finds for

@@ -1,7 +1,7 @@
 """Counter-based random numbers: the draws for item i depend only on the seed and on i.
 
 Item number one million costs as much as item 0, in any order and on any number of threads, because draws have
-no state: (seed, item, draw) is hashed by the finaliser of SplitMix64 [1]_.
+no state: (seed, item, draw) is hashed by the finalizer of SplitMix64 [1]_.
 
 References
 ----------

@@ -96,8 +96,7 @@ class Source(ABC):
         """Return the kind of the features of the source that returned `spec`; see `from_spec` for `folder`.
 
         It is the extractor, the vocabulary of texts, or "embeddings" for a user's own, whose model is not
-        known. A hyperplane can be used for both of two sources only if they have the same kind and number of
-        features.
+        known. Two sources can share a hyperplane only if their features have the same kind and number.
 
         Raises
         ------
