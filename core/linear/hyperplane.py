@@ -25,6 +25,11 @@ class Hyperplane:
         w, not necessarily of unit norm.
     bias : float
         b, the weight of the constant 1 appended to every point.
+
+    Raises
+    ------
+    InputError
+        If the normal is not a vector, or a value is not finite.
     """
 
     normal: NDArray[np.float64]

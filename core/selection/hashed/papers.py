@@ -1,4 +1,4 @@
-"""The papers' methods: hash the hyperplane, look up its code, and score what is found.
+"""The papers' methods: hash the hyperplane, look up its code, and score the rows found.
 
 A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`).
 Candidates are the rows whose codes share the longest part of the hyperplane's code. The first n_candidates
@@ -68,7 +68,7 @@ class CodeSearch(HashedSearch):
     Parameters
     ----------
     structure : "orders" or "tables"
-        Permuted orders, as many as memory permits, or bucket tables; see `core.search.orders` and
+        Permuted orders, at most 32 as far as memory permits, or bucket tables; see `core.search.orders` and
         `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets. It reads others
         only if these contain too few items that may be selected.
     radius, epsilon : float, optional
