@@ -174,7 +174,7 @@ def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> 
 
 
 class _Report(event.Listener):
-    """Print how many kernels are compiled, as Numba compiles them, and the steps that are complete."""
+    """Listener that prints the share of kernels that Numba has compiled, and the steps that are complete."""
 
     def __init__(self) -> None:
         self._compiled = 0

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 class PoolExhausted(InputError):  # noqa: N818 - the field's own words
-    """Every item of the pool is excluded, so nothing is left to select."""
+    """Error that nothing is left to select, because every item of the pool is excluded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +212,9 @@ class QueryStrategy(ABC):
 
     @property
     def index_name(self) -> str:
-        """Name of the strategy whose index this one uses; its own, unless it uses another strategy's.
+        """Name of the strategy whose index this one uses, by default its own.
 
-        The index can be built by that strategy with `index_params`, and both can share it.
+        That strategy builds the same index from the same `index_params`, so both can share it.
         """
         return self.name
 

@@ -9,7 +9,7 @@ from typing import Any
 from closecall.core.selection.files import MANIFEST
 
 RENAMED = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
-"""Names of the papers' methods, which were the names of their weighted forms before."""
+"""Names of the papers' methods, formerly the names of their weighted forms."""
 
 
 def strategy_of(header: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Pictures of vectors: a grid of colored cells, one per number, in rows from left to right.
 
-Zero is dark, positive numbers are amber and negative ones blue, the brighter the larger. Each vector is
-scaled by its largest number, so that pictures show directions, which are all that is compared. The grid is as
-square as the length allows: 784 numbers are drawn as 28 × 28, and flattened images can be recognized.
+Zero is dark; positive numbers are amber, negative ones blue, and large ones are bright. Each vector is scaled
+by its largest absolute number, so that pictures show directions, which are all that is compared. The grid is
+as square as the length allows: 784 numbers are drawn as 28 × 28, and flattened images can be recognized.
 """
 
 from __future__ import annotations

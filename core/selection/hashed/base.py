@@ -33,8 +33,8 @@ class HashedSearch(QueryStrategy):
     ----------
     structure : str
         Name of the search structure for candidates, one of `structures`.
-    n_functions : int
-        Number of hash functions, k; 300 in the paper.
+    n_functions : int or None
+        Number of hash functions, k; 300 in the paper. Only `CodeSearch` allows None.
     n_candidates : int
         Number of candidates that are scored, N^ρ in the paper and 500 there; at least ten per requested item.
     megabytes : int
