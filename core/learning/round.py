@@ -133,8 +133,8 @@ def select_next(
     memory : object
         State that the strategy keeps from an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 to 1
-        Minimum distance between the selected items; see `core.selection.QueryStrategy.select`. Ignored in a
-        selection by similarity to the examples.
+        Minimum angle between the selected items, as a share of the pool's median angle; see
+        `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to the examples.
 
     Raises
     ------

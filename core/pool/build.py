@@ -47,7 +47,7 @@ SEGMENT_BYTES = 1 << 27
 """Maximum size of a segment in bytes, because it is held in memory while it is filled."""
 CHUNK_ITEMS = 1_000
 CHUNKS_A_SEGMENT = 8
-"""Minimum number of chunks, so that a small segment keeps all cores busy; they do not affect features."""
+"""Minimum number of chunks per segment, so that a small one keeps all cores busy; features stay the same."""
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build leaves."""
 

@@ -1,7 +1,7 @@
 """Base class of sources of items.
 
 A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It can show each item, supply
-many items to the feature extractor and, if known, their true classes. Sources keep no state after
+many items to the feature extractor and, if known, their true classes. Sources do not change after
 construction, so any number of threads may use one at once.
 
 A pool is built from a source and stores two things to restore it: `Source.spec()`, which is small JSON in the
