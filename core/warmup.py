@@ -1,11 +1,13 @@
 """Compile all kernels, in the order in which they are needed: ``python -m closecall.core.warmup``.
 
-A warm-up builds a very small pool and asks every query strategy for an item of it, also from an index that
-was saved and from one that has grown, so that kernels meet the same types as later. Numba keeps the machine
-code on disk; if all of it is there already, this takes a few seconds.
+A warm-up builds very small pools of images and texts. It asks every query strategy for an item, also from an
+index that was saved and from one that has grown, and finds similar items with every search structure. The
+kernels thus meet the same types as later. Numba keeps the machine code on disk; if all of it is there
+already, this takes a few seconds.
 
 ``--report`` prints a line whenever there is progress: the share of kernels compiled, 0 … 1, and the steps
-that are complete (see `closecall.core.numerics.kernel_cache.Step`).
+that are complete (see `closecall.core.numerics.kernel_cache.Step`). It also lowers the priority of the
+process.
 """
 
 from __future__ import annotations
@@ -42,17 +44,17 @@ FUNCTIONS = 16
 """Number of hash functions per family: the same kernels serve any number."""
 
 COMPILATIONS = 355
-"""Functions that Numba compiles for all kernels, its own included; for the reported share."""
+"""Number of functions that Numba compiles for all kernels, its own included; gives the reported share."""
 
 NICE = 10
-"""By how much a warm-up that reports lowers its priority: as the builder of a pool, below the server."""
+"""Niceness that ``--report`` adds, so that the server comes first; a pool's builder adds the same."""
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
     """Compile what is not on disk yet; `complete` is called after each step, with its name."""
     with TemporaryDirectory(prefix="closecall-") as folder:
-        # Rows of made-up features: those of images have kernels of their own, which a pool's builder compiles
-        # at the same time in another process.
+        # Random rows, because the features of images have kernels of their own. A pool's builder compiles
+        # these at the same time in another process.
         rows = np.random.default_rng(0).normal(size=(ITEMS, 8)).astype(np.float32)
         learn(Labels(np.arange(ITEMS), rows, rows[:, 0] > 0))
         pool = build(source_from(f"digits:{ITEMS}"), Path(folder) / "pool")
@@ -76,7 +78,7 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
 
 
 def _of_texts(folder: Path) -> None:
-    """Play with texts, whose rows are sparse; hash codes of all features have kernels of their own."""
+    """Select and find texts, whose rows are sparse; hash codes of all features have kernels of their own."""
     words = np.random.default_rng(0).integers(0, 2 * ITEMS, (ITEMS, 20))
     for number, row in enumerate(words.tolist()):
         file = folder / "documents" / f"class{number % 2}" / f"{number}.txt"
@@ -172,7 +174,7 @@ def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> 
 
 
 class _Report(event.Listener):
-    """Print how many kernels are compiled, as Numba compiles them, and the steps that are complete."""
+    """Listener that prints the share of kernels that Numba has compiled, and the steps that are complete."""
 
     def __init__(self) -> None:
         self._compiled = 0
@@ -183,7 +185,7 @@ class _Report(event.Listener):
         """See `numba.core.event.Listener`."""
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
-        """Count a compilation; every whole percent is printed."""
+        """Count a compilation, and print every whole percent."""
         self._compiled += 1
         share = min(0.99, round(self._compiled / COMPILATIONS, 2))
         if share > self._share:

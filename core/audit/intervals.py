@@ -4,8 +4,8 @@ The items that the query strategy did not select (`core.audit.pass_over`) are di
 of the current classifier (`core.audit.bands`). The size of each band is known. Its proportion of positives is
 the mean of its audited items, weighted by 1 / inclusion probability. Sums over the bands on each side of the
 hyperplane estimate true positives, false positives and false negatives. These sums, precision and prevalence
-are unbiased. Recall is a ratio: if the audit has few positives below the hyperplane, its estimate is mostly
-too high and occasionally far too low, so read the interval instead.
+are nearly unbiased. Recall is a ratio: if the audit has few positives below the hyperplane, its estimate is
+mostly too high and occasionally far too low, so read the interval instead.
 
 Normal approximations fail for small numbers of positives, and recall is a ratio of two small numbers. Webber
 [1]_ compares the methods and recommends posteriors: the unknown items in each part of the pool follow a
@@ -42,10 +42,10 @@ LEVEL = 0.95
 """Default coverage of an interval."""
 
 LEAST_ANSWERS = 10
-"""Effective number of answers below which a band is merged with a neighbor on its side of the hyperplane."""
+"""Effective number of answers below which a band is merged with an adjacent one on its side."""
 
 DRAWS = 10_000
-"""Draws from the posterior, enough that 2.5 % quantiles are off by a few thousandths of the share at most."""
+"""Number of posterior draws; their 2.5 % quantile is off by about 0.03 posterior standard deviations."""
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ class _Side:
     effective: Floats
 
     def estimate(self) -> float:
-        """Return the estimated number of positives on this side; NaN if a band has no answers."""
+        """Return the estimated number of positives on this side; NaN if a band has items but no answers."""
         unknown = self.items - self.answers
         return float(np.sum(self.yes + np.where(unknown > 0, unknown * self.share, 0.0)))
 

@@ -7,9 +7,9 @@ Precision and recall are then underestimated: with 200 of 20,000 items audited a
 interval in ten misses the truth instead of one in twenty.
 
 The strategy may therefore select audited items like any others. A selected audited item is passed over for
-good and counts as asked for, like an item that was trained on. Membership in the population then does not
-depend on which items were audited. The annotator gets the next item instead and notices nothing. A session
-passes over only a handful of items, so the classifier hardly changes either.
+good, and the audit leaves it out, like an item that was trained on. Membership in the population then does
+not depend on which items were audited. The annotator gets the next item instead and notices nothing. A
+session passes over only a handful of items, so the classifier hardly changes either.
 """
 
 from __future__ import annotations

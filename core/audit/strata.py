@@ -18,7 +18,7 @@ References
 .. [1] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
    Populations, Survey Methodology 30(2), 2004.
 .. [2] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
-   Society 97, 1934: draws ∝ N_h √p_h, where the number of positives halves from band to band.
+   Society 97, 1934: draws ∝ N_h √p_h, equal if the number of positives halves from band to band.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
-    """Return midpoints between each of these places and the one before, so that rounding moves no item."""
+    """Return the midpoint between the scores at each place and at the one before: rounding moves no item."""
     places = np.asarray(places, dtype=np.int64)
     return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
 
@@ -122,7 +122,8 @@ class Strata:
     Raises
     ------
     InputError
-        If the cuts are not ascending, a size is negative, or the lengths disagree.
+        If the cuts are not ascending, a size is negative, the lengths disagree, or there are cuts but no
+        hyperplane.
     """
 
     hyperplane: Hyperplane | None
@@ -146,7 +147,10 @@ class Strata:
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
-        """Return the stratum of each of these items, of shape (n,); −1 for items added to the pool later."""
+        """Return the stratum of each item, of shape (n,), int64; −1 for items added to the pool later.
+
+        `X`, of shape (n, n_features), has the features of the items `ids`.
+        """
         scores = self.hyperplane.scores(X) if self.hyperplane is not None else np.zeros(X.shape[0])
         return np.where(np.asarray(ids) <= self.last, np.searchsorted(self.cuts, scores), -1)
 

@@ -32,7 +32,7 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
 def is_overlap_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     """Return whether this round asks for a second annotator's answer to an item.
 
-    Works like `is_audit_turn`, and is independent of it.
+    Works like `is_audit_turn`, with the same parameters and errors, and is independent of it.
     """
     return _is_turn("overlap turns", round_number, share, seed)
 

@@ -5,7 +5,7 @@ in it. If m of N items were drawn, each was drawn with probability m/N, regardle
 defined the stratum and of earlier draws. An item is missed by all frames with probability Π(1 − m/N), and is
 audited otherwise. With weights inverse to this probability [1]_, every item of the pool counts the same in
 expectation, however many classifiers the audit has used. As in multiple importance sampling [2]_, an item
-that many frames could have drawn gets no extreme weight because an early frame drew it.
+that many frames could have drawn does not get an extreme weight if an early frame happened to draw it.
 
 Items that the annotator skipped or was unsure about do not count as draws: the other items of their stratum
 represent them.

@@ -99,7 +99,8 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
     Raises
     ------
     InputError
-        If items have different numbers of answers, or fewer than two.
+        If items have different numbers of answers, or fewer than two, or if `counts` is negative or not
+        two-dimensional.
     """
     table = _checked(counts)
     if not len(table):
@@ -132,6 +133,11 @@ def krippendorff_alpha(counts: ArrayLike) -> float | None:
     float or None
         1 for perfect agreement, 0 for chance agreement. None if no item has two answers, or all answers are
         the same.
+
+    Raises
+    ------
+    InputError
+        If `counts` is negative or not two-dimensional.
     """
     table = _checked(counts)
     table = table[table.sum(axis=1) >= 2]
@@ -164,7 +170,7 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
     Raises
     ------
     InputError
-        If `counts` does not have two columns.
+        If `counts` is negative or does not have two columns.
     """
     table = _checked(counts)
     if table.shape[1] != 2:

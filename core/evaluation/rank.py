@@ -43,7 +43,7 @@ class BruteForce:
         self.margins[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
 
     def rank(self, item: int) -> int:
-        """Return the number of items closer to the hyperplane than the item with id `item`; 0 is exact."""
+        """Return the number of items nearer to the hyperplane than the item with id `item`; 0 if none is."""
         row = np.searchsorted(self._pool.ids, [item])
         margin = margins_of(self._pool.rows(row), self._hyperplane)[0]
         # Upper bound of the rounding error of a sum of d rounded products of unit-norm rows.

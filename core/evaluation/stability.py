@@ -108,7 +108,7 @@ def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> int:
-    """Return the number of items inside the margin, |wᵀx + b| < 1, which would move the hyperplane as labels.
+    """Return the number of items inside the margin, |wᵀx + b| < 1: each would move the hyperplane if labeled.
 
     A label outside the margin and on its predicted side does not change an SVM. Once no item is left inside
     the margin, more labels gain little (Schohn and Cohn, ICML 2000).
@@ -135,7 +135,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
 def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
     """Return the features of a stop set: up to n items drawn at random; see `core.evaluation.stopping`.
 
-    The sample may contain answered items.
+    The result has the shape (min(n, len(pool)), n_features) and may contain answered items.
     """
     n = min(n, len(pool))
     return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))

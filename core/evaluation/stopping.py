@@ -44,7 +44,7 @@ FIRST = 0.1
 """Share of the stop set, with the highest scores, that is compared."""
 
 ENOUGH = 0.92
-"""Mean agreement from which predictions count as stable."""
+"""Minimum mean agreement for predictions to count as stable."""
 
 WINDOW = 3
 """Number of latest agreements to average."""

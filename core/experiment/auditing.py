@@ -69,8 +69,8 @@ def audited_sessions(
     """Simulate sessions with an audit, each with its own items and one positive class; classes take turns.
 
     Answers that train and answers for the audit follow each other in random order. The audit gets a new frame
-    at every checkpoint, so its items come from the strata of a dozen classifiers. The last classifier is
-    judged.
+    at every checkpoint, so its items come from the strata of a dozen classifiers. The estimates are of the
+    last classifier.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ MOST_PAIRS = 2_000
 """Maximum number of pairs that a metric is learned from, however many classes there are."""
 
 MOST_LABELS = 400
-"""Maximum number of sparse rows in pairs: an implicit metric takes its square of operations a pair."""
+"""Maximum number of sparse rows that form pairs: an implicit metric takes its square of operations a pair."""
 
 MAX_PASSES = 200
 
@@ -69,14 +69,14 @@ SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
 
 
 class Lesson(NamedTuple):
-    """The labels that a supervised family really learns from, in all draws alike.
+    """Numbers of labels and pairs that a supervised family learns from, the same in all draws.
 
     Parameters
     ----------
     labels : int
-        Labels of which it uses every one for its bits or for drawing pairs.
+        Number of labels that the family is given.
     pairs : int or None
-        Maximum number of pairs that it learns from instead, or in addition; None without pairs.
+        Maximum number of pairs that it forms from labels; None if it learns without pairs.
     paired : int or None
         Number of labels among which these pairs are drawn.
     """
@@ -188,12 +188,12 @@ class Draw:
 
     @cached_property
     def published(self) -> Choice:
-        """Forms of kernelized LSH with vectors from the origin."""
+        """Forms of kernelized LSH with angles from the origin, as published."""
         return self.chosen(centred=False)
 
     @cached_property
     def centred(self) -> Choice:
-        """Forms of kernelized LSH with vectors from the mean."""
+        """Forms of kernelized LSH with angles from the mean."""
         return self.chosen(centred=True)
 
     @cached_property
@@ -282,8 +282,8 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
 def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
     """Choose γ of a metric by cross-validation over rows of known class.
 
-    The score of a metric is its nearest-neighbour accuracy on at most `JUDGED` of the rows left out: the
-    share whose class is the most frequent one among the `VOTERS` nearest rows that it was learned from.
+    The score of a metric is its nearest-neighbour accuracy on at most `JUDGED` rows of the fold left out: the
+    share whose class is the most frequent one among the `VOTERS` nearest training rows.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, see
 
 
 def metric_pairs(n_classes: int) -> int:
-    """Return the maximum number of pairs that a metric is learned from: 20 c² of c classes, within limits."""
+    """Return the maximum number of pairs for a metric: 20 c² for c classes, from 200 to `MOST_PAIRS`."""
     return min(max(20 * n_classes**2, 200), MOST_PAIRS)
 
 

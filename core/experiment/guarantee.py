@@ -1,9 +1,10 @@
 """Bucket tables with the (r, ε) guarantee, tried on a pool [1]_.
 
-Tables are built by the rule of `core.search.tables.Guarantee` as far as memory permits, without a function in
-two of them. The rows in a query's own buckets are its candidates. A trial succeeds if one of them is within
-(1 + ε) r of the query; that is guaranteed for queries with a row within r, with the probability of the tables
-that were built. How often the nearest row is a candidate is known exactly, from its angle: 1 − (1 − pᵏ)ˡ.
+Tables are built by the rule of `core.search.tables.Guarantee` as far as memory permits, and no two of them
+share a function. The rows in a query's own buckets are its candidates. A trial succeeds if one of them is
+within (1 + ε) r of the query. For a query with a row within r, the tables guarantee success with a known
+probability. The nearest row is a candidate with probability 1 − (1 − pᵏ)ˡ, where p is the probability that a
+function agrees at its angle.
 
 Queries are hyperplanes, for the families of `core.selection.hashed.papers`, with angles from the hyperplane
 once a constant is appended (footnote 2 of [2]_); or items, for random hyperplanes (`LSH`), with the angles
@@ -55,9 +56,9 @@ class Tried:
     Parameters
     ----------
     needed : Guarantee
-        What the rule takes without regard to memory.
+        The rule's tables, without regard to memory.
     built : Guarantee
-        What the tables that were built guarantee.
+        Guarantee of the tables that were built.
     n_bytes : int
         Memory of tables, codes and functions, in bytes.
     nearest : array of shape (n_queries,), float64
@@ -170,7 +171,10 @@ def try_items(
 
 
 def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentation) -> Floats:
-    """Return the angle of each row from the hyperplane in radians, once the constant is appended."""
+    """Return the angle of each row from the hyperplane in radians, once the constant is appended.
+
+    The result has shape (n_rows,). The augmentation must not be centred.
+    """
     constant, bias = augmentation.constant, hyperplane.bias
     norm = np.sqrt((hyperplane.normal @ hyperplane.normal + (bias / constant) ** 2) * (1 + constant**2))
     out = np.empty(len(pool))

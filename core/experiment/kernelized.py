@@ -37,7 +37,7 @@ from closecall.core.numerics.rows import Rows
 
 RANKS = (16, 32, 64, 128, 256, 512)
 SCALES = (1.0, 3.0, 5.0, 7.0, 9.0)
-"""Ranks and scales that the paper tries."""
+"""Ranks and scales that the paper tries (figures 1 and 3)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Form:
     family : type
         The hash family that draws the vectors.
     n_sampled : int or None
-        t of `KernelizedLSH`; None for its default, or the one among the other parameters.
+        t of `KernelizedLSH`; if None, the one given to `hasher`, or else the default.
     """
 
     kernel: str | Kernel
@@ -140,7 +140,7 @@ class Trials:
         return nearest(kernel_from(self.kernel), [(0, self.X)], self.Q)[0]
 
     def best(self, forms: Sequence[Form]) -> Form:
-        """Try the forms that are new, and return the first of those with the best recall.
+        """Try those of the forms that are new, and return the form with the best recall, the first in a tie.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Trials:
 def nearest(
     kernel: Kernel, blocks: Iterable[tuple[int, Rows]], Q: Rows
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the row with the greatest κ to each query, in one pass over the pool.
+    """Return the row with the greatest κ to each query, found in one pass over the pool.
 
     Parameters
     ----------

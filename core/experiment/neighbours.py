@@ -5,11 +5,11 @@ The metric is learned from the classes of a few of the pool's items. Hashed sear
 all rows by the same metric, in accuracy and in the share of the rows that it searches.
 
 **Choosing how to learn.** The slack γ and the number of constraints are chosen on validation queries, which
-are used for nothing else; the paper uses 20 c² constraints for c classes. Many constraints with little slack
-overfit the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1, 59.6 % without
-learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. On texts it is the other way round: nearly all pairs are
-nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric. Tighter bounds,
-which pull similar pairs close together, are therefore tried as well.
+are used for nothing else. (Davis et al. 2007 use 20 c² constraints for c classes.) Many constraints with
+little slack overfit the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1,
+59.6 % without learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. On texts it is the other way round: nearly
+all pairs are nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric.
+Tighter bounds, which pull similar pairs close together, are therefore tried as well.
 
 **Sets.** Sparse rows are also searched by Min-Hash, as sets and as weighted sets. Each search is compared
 with a scan by the same overlap. These codes have as many bits as the others but fewer functions, because a

@@ -90,8 +90,8 @@ def svm_in_words(C: float, class_weight: ClassWeight) -> str:
 def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | None = None) -> list[Plane]:
     """Train `n` hyperplanes for each of `SINGLE_SETTINGS`, each on its own labels.
 
-    Positive classes come in random order, each class equally often (up to one). So if most classes are rare,
-    most positive classes are rare.
+    Positive classes come in random order, and their frequencies differ by at most one. If most classes are
+    rare, most positive classes are therefore rare, too.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def one_vs_all(
     class_weight: ClassWeight = None,
     seed: int = 0,
 ) -> list[Plane]:
-    """Train `n` hyperplanes on `labels_per_class` items of each class; see `single_planes`."""
+    """Train `n` hyperplanes on `labels_per_class` items of each class; parameters as in `single_planes`."""
     return _planes(pool, Setting(C, class_weight, labels_per_class, per_class=True), n, seed)
 
 

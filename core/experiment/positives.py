@@ -66,7 +66,7 @@ class Search:
 
 
 def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
-    """Draw `n` classes in random order, each equally often (up to one).
+    """Draw `n` classes in random order; their frequencies differ by at most one.
 
     Parameters
     ----------
@@ -202,6 +202,11 @@ def search_positives(
         Seed of the initial items, which are the same for every way; not negative.
     progress : callable or None
         See `Progress`.
+
+    Raises
+    ------
+    InputError
+        If a search would need more items than the pool has, or fewer than two classes have items.
     """
     items = ItemsByClass(pool)
     running = [

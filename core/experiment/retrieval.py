@@ -43,7 +43,7 @@ class Retrieval:
     neighbours: Counts
 
     def nearest_found(self, retrieved: ArrayLike) -> Floats64:
-        """Return recall@R of each query for each R: the probability that the nearest is among R rows.
+        """Return recall@R of each query: the probability that its nearest row is among the first R rows.
 
         Parameters
         ----------

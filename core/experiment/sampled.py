@@ -1,4 +1,4 @@
-"""A sample of a pool as a concept with known answers, and a simulated annotator who learns it."""
+"""A sample of a pool as a concept with known answers, and a simulated annotator who labels it."""
 
 from __future__ import annotations
 

@@ -96,7 +96,10 @@ def sessions(
 
 
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
-    """Return correct labels of a long session: a fifth random, the others nearest to its hyperplane."""
+    """Return n correct labels, as from a long session: a random fifth, and the items nearest its hyperplane.
+
+    That hyperplane is trained on the fifth. If the fifth has only one class, all n items are random.
+    """
 
     def known(ids: NDArray[np.int64]) -> Labels:
         ids = np.sort(ids)

@@ -1,4 +1,4 @@
-"""The cost of following the advice to stop, and the labels that it saves."""
+"""Simulated sessions that measure what following the advice to stop costs, and the labels that it saves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sweeps over the parameters of kernelized LSH: figures 1 to 3 of the paper [1]_, and one over t.
 
-A sweep varies one parameter and keeps the others. A parameter that another sweep varies has the value that is
-best on queries that are used for nothing else (`core.experiment.kernelized.Trials`):
+A sweep varies one parameter. The rank, where it is fixed, is the best one on queries that are used for
+nothing else (`core.experiment.kernelized.Trials`):
 
 ======  ==========================================  ======================================
 figure  varied                                      compared with

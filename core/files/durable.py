@@ -1,7 +1,7 @@
-"""Writing so that a kill, a power cut or a full disk leaves what was there or what was meant, no mixture.
+"""Atomic writes: a kill, a power cut or a full disk leaves the old content or the new, never a mixture.
 
-Content goes to a temporary name and to the disk (fsync) first; one rename makes it visible; then the folder
-that names it goes to the disk too.
+Content is first written under a temporary name and flushed to the disk (fsync). A rename makes it visible.
+Then the folder that contains it is flushed, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _StampedFile:
 
 
 def write_array(path: Path, array: NDArray[Any]) -> Stamp:
-    """Write a new .npy file and have it on the disk before returning."""
+    """Write a .npy file and flush it to the disk; return its stamp. The write itself is not atomic."""
     with path.open("wb") as file:
         stamped = _StampedFile(file)
         np.save(stamped, array, allow_pickle=False)
@@ -61,7 +61,7 @@ def write_array(path: Path, array: NDArray[Any]) -> Stamp:
 
 
 def write_bytes(path: Path, data: bytes) -> Stamp:
-    """Write a new file and have it on the disk before returning."""
+    """Write a file and flush it to the disk; return its stamp. The write itself is not atomic."""
     with path.open("wb") as file:
         stamped = _StampedFile(file)
         stamped.write(data)
@@ -82,7 +82,10 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def publish_folder(temporary: Path, path: Path) -> None:
-    """Rename a folder of finished files to `path`; a leftover that nothing refers to may be in the way."""
+    """Rename a folder of finished files to `path`, and delete a folder that is already there.
+
+    Nothing may refer to that folder: it must be the leftover of an interrupted attempt.
+    """
     sync_folder(temporary)
     if path.exists():
         shutil.rmtree(path)
@@ -119,7 +122,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Raise InputError that names `path` if the disk is full or the system refuses to write."""
+    """Turn any OSError into an InputError that names `path`; its message says whether the disk is full."""
     try:
         yield
     except OSError as error:

@@ -44,7 +44,7 @@ class Labels:
 
     @classmethod
     def of(cls, pool: Pool, ids: ArrayLike, y: ArrayLike) -> Labels:
-        """Make labels from answers to items of the pool."""
+        """Make labels from answers to items of the pool; errors are those of `Pool.row_of`."""
         ids = np.asarray(ids, dtype=np.int64)
         return cls(ids, pool.rows_of(ids), np.asarray(y, dtype=np.bool_))
 
@@ -78,7 +78,7 @@ class Trained:
 def learn(
     labels: Labels, *, C: float = DEFAULT_C, class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT
 ) -> Trained:
-    """Train the SVM on the labels; see `core.linear.svm.train` for the parameters."""
+    """Train the SVM on the labels; see `core.linear.svm.train` for the parameters and errors."""
     return learn_rows(labels.X, labels.y, labels.ids, C=C, class_weight=class_weight)
 
 
@@ -90,7 +90,7 @@ def learn_rows(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Trained:
-    """Train the SVM if there is a yes and a no; see `core.linear.svm.train` for the parameters."""
+    """Train the SVM if there is a yes and a no; see `core.linear.svm.train` for parameters and errors."""
     if y.all() or not y.any():
         return Trained(None, None)
     start = perf_counter()
@@ -133,13 +133,15 @@ def select_next(
     memory : object
         State that the strategy keeps from an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 to 1
-        Minimum distance between the selected items; see `core.selection.QueryStrategy.select`. Ignored in a
-        selection by similarity to the examples.
+        Minimum angle between the selected items, as a share of the pool's median angle; see
+        `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to the examples.
 
     Raises
     ------
     PoolExhausted
         If every item is excluded.
+    InputError
+        As `core.selection.QueryStrategy.select`.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)
@@ -170,7 +172,7 @@ def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -
     Returns
     -------
     float or None
-        0 to 1; None if no class is known.
+        0 to 1; None if no item is of known class.
     """
     truth = np.asarray(truth)
     known = truth >= 0

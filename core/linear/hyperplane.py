@@ -25,6 +25,11 @@ class Hyperplane:
         w, not necessarily of unit norm.
     bias : float
         b, the weight of the constant 1 appended to every point.
+
+    Raises
+    ------
+    InputError
+        If the normal is not a vector, or a value is not finite.
     """
 
     normal: NDArray[np.float64]
@@ -54,7 +59,7 @@ class Hyperplane:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify exactly these weights."""
+        """Sixteen hexadecimal digits that identify exactly this normal and bias."""
         raw = self.normal.tobytes() + np.float64(self.bias).tobytes()
         return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
@@ -96,7 +101,7 @@ def _own_squares(X: Rows) -> NDArray[np.float64]:
 
 
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return eigenvectors, given as columns, with signs such that the largest entry of each is positive.
+    """Return eigenvectors, given as columns, with signs that make the entry of largest magnitude positive.
 
     This makes them unique, because an eigenvector is only determined up to its sign.
     """

@@ -9,7 +9,7 @@ i, with aᵢ = yᵢ[xᵢ, 1],
 
 where Sᵢ is the distance of aᵢ from the span of the a of the free labels other than i (Chapelle & Vapnik,
 "Model selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean
-field and leave-one-out", 2000). If the bias is regularised like the weights, as in `core.linear.svm`, this is
+field and leave-one-out", 2000). If the bias is regularized like the weights, as in `core.linear.svm`, this is
 the linear span. Labels with αᵢ = 0 do not affect the hyperplane, and their scores do not change.
 """
 

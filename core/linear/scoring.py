@@ -1,6 +1,6 @@
 """Scores wᵀx + b of many rows in float32, for one hyperplane or for several in one pass over the rows.
 
-For one hyperplane this is a matrix–vector product, whose time is that of reading the rows. For several it is
+For one hyperplane this is a matrix–vector product, which takes as long as reading the rows. For several it is
 a matrix product of a few rows at a time, which are read from memory once and stay in the cache for all
 hyperplanes. With 384 features, 4 hyperplanes take about as long as 1.3 scans, and 20 as long as 3.
 """

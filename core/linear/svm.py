@@ -1,12 +1,12 @@
 """A linear support vector machine that is solved exactly rather than approximately.
 
-The classifier is the minimiser of
+The classifier is the minimizer of
 
     ½‖w‖² + ½b² + Σᵢ Cᵢ max(0, 1 − yᵢ(wᵀxᵢ + b)),
 
 the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is the
-weight of an appended 1 and is regularised like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
-quadratic programme in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
+weight of an appended 1 and is regularized like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
+quadratic program in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
 margin make it hard, because nearly all of them are support vectors. It is solved in three steps:
 
 1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 quickly finds for
@@ -22,8 +22,8 @@ margin make it hard, because nearly all of them are support vectors. It is solve
    on the kind of machine.)
 
 Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual only depends on inner products, so n
-labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. This is done in
-float64, so that the labels meet their conditions equally exactly.
+labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. The rotation is
+computed in float64, so that the labels meet their conditions within the same tolerance.
 
 The kernels run on one thread with the GIL released.
 """
@@ -56,7 +56,7 @@ the margins are rounded.
 """
 
 DEFAULT_C = 10.0
-"""Best, or within 0.1 points of it, in held-out accuracy after 50 to 500 labels selected at the margin.
+"""Within 0.1 points of the best C in held-out accuracy, after 50 to 500 labels selected at the margin.
 
 GIST rows of unit norm all point in about the same direction: C ≤ 1 underfits on few labels, and C ≥ 30 gains
 nothing.
@@ -120,8 +120,8 @@ def train(
     Raises
     ------
     InputError
-        If shapes disagree, an id is repeated, a value is not finite, C is not positive, class_weight is
-        unknown, or the labels are all yes or all no.
+        If shapes disagree, an id is repeated, a value is not finite, C is not positive or so large that the
+        solver does not converge, class_weight is unknown, or the labels are all yes or all no.
     """
     if not isinstance(X, PlacedRows):
         X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
@@ -246,7 +246,7 @@ def _margin(A, i, d, w):  # type: ignore[no-untyped-def]
 
 @strict_kernel
 def _request(A, i, d):  # type: ignore[no-untyped-def]
-    """Ask for the row in advance: rows of a mapped pool lie apart, and each would be waited for."""
+    """Prefetch the row: rows of a mapped pool lie apart, so each would otherwise be waited for."""
     coming = carray(pointer(A.places[i], A.typed), (1, d))
     for j in range(0, d, _LINE):
         prefetch(coming, 0, j)

@@ -1,4 +1,4 @@
-"""BLAS limited to one thread, where the number of threads would affect the last bits or the timing.
+"""Limit BLAS to one thread where the number of threads would affect the last bits or the timing.
 
 The limit applies to the whole process, and so does restoring it. If two overlapping threads each set and
 restored it, the one that started second would restore the limit of the first, permanently. Threads are
@@ -55,9 +55,10 @@ def _libraries(n_modules: int) -> list[LibController]:  # noqa: ARG001
 
 @cache
 def operations_per_second() -> float:
-    """Measure additions and multiplications per second in float32 matrix products on one thread.
+    """Return the measured number of additions and multiplications per second on one thread.
 
-    It takes some 10 ms, once per process. Other programs on the machine make the result smaller.
+    The operations are float32 matrix products. The measurement takes some 10 ms, once per process. Other
+    programs on the machine make the result smaller.
     """
     rows, columns = np.ones((1024, 384), dtype=np.float32), np.ones((384, 256), dtype=np.float32)
     seconds = []

@@ -1,7 +1,7 @@
 """Rotation of n sparse rows into n dimensions, which keeps their inner products.
 
 n rows span at most n dimensions, whatever the number of features. Let G = XXᵀ be their Gram matrix and G =
-ZZᵀ its Cholesky factorisation. The rows of Z have the same inner products as those of X, so a rotation maps
+ZZᵀ its Cholesky factorization. The rows of Z have the same inner products as those of X, so a rotation maps
 one to the other. Anything that only depends on inner products, such as a support vector machine or the angles
 between rows, can be computed from the n × n numbers of Z, and the vocabulary is never made dense.
 

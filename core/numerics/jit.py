@@ -25,8 +25,8 @@ R = TypeVar("R")
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` at its first call, with fused multiply-add, and cache the code on disk.
 
-    The cache only checks the modification time of the file that contains `function`. A kernel must therefore
-    only call kernels of its own file.
+    The cache only checks the modification time and the size of the file that contains `function`. A kernel
+    must therefore only call kernels of its own file.
     """
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath={"contract"})(function))
 

@@ -41,7 +41,7 @@ def use_writable_folder() -> None:
 
 
 def marker() -> Path:
-    """Return the file that exists once every kernel is compiled, by these sources, for this processor."""
+    """Return the file that exists once every kernel is compiled from these sources for this processor."""
     digest = hashlib.sha256()
     for part in (
         numba.__version__,
@@ -70,7 +70,7 @@ def _folder_outside() -> Path:
     folder = platformdirs.user_cache_path("closecall") / "kernels"
     if _is_writable(folder):
         return folder
-    # Not a name that others can foresee: what they left there would run here.
+    # The name is unpredictable, because machine code that other users put there would run here.
     folder = Path(tempfile.mkdtemp(prefix="closecall-kernels-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,7 +1,7 @@
 """Counter-based random numbers: the draws for item i depend only on the seed and on i.
 
 Item number one million costs as much as item 0, in any order and on any number of threads, because draws have
-no state: (seed, item, draw) is hashed by the finaliser of SplitMix64 [1]_.
+no state: (seed, item, draw) is hashed by the finalizer of SplitMix64 [1]_.
 
 References
 ----------
@@ -30,15 +30,16 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def seed_for(purpose: str, seed: int) -> int:
     """Return a separate seed for each purpose, from 0 to 2⁶⁴ − 1.
 
-    Two uses that hash the same items with the same seed draw the same numbers: a sample of drawn digits, say,
-    would depend on the numbers with which they are drawn. Seeds for different purposes are unrelated.
+    Two uses that hash the same items with the same seed get the same numbers. A random sample of the digits,
+    for example, would then depend on the numbers that deform them. Seeds for different purposes are
+    unrelated.
     """
     digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def hashed(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.uint64]:
-    """Return 64 random bits for each item and draw, of shape (n_items, n_draws)."""
+    """Return 64 random bits for each item and draw, of shape (n_items, n_draws), uint64."""
     key = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64) + _GOLDEN)
     rows = _mixed(key + np.asarray(items, dtype=np.int64).astype(np.uint64) * _GOLDEN)
     return _mixed(rows[:, None] + np.arange(1, n_draws + 1, dtype=np.uint64) * _GOLDEN)

@@ -1,9 +1,9 @@
 """Rows of features, dense or sparse, under one interface.
 
-Images usually have dense rows: NumPy arrays of float32. Texts have sparse ones, because a document contains
-about a hundred words of a vocabulary of a hundred thousand. So do images as sets of local features. Sparse
-rows are `scipy.sparse.csr_array` of float32, with the columns of each row ascending and distinct, and nothing
-here makes them dense.
+Images usually have dense rows: NumPy arrays of float32. Texts have sparse rows, because a document contains
+about a hundred words of a vocabulary of a hundred thousand. Images described by sets of local features have
+sparse rows, too. Sparse rows are `scipy.sparse.csr_array` of float32, with the columns of each row ascending
+and distinct, and nothing here makes them dense.
 
 The order of summation over a row only depends on the row itself, so equal rows have equal sums, wherever they
 are.
@@ -134,7 +134,7 @@ def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
 
 
 def as_bytes(X: Rows) -> bytes:
-    """Return bytes that are equal only for equal rows."""
+    """Return bytes that are equal only for equal rows, among rows with equally many features."""
     if not is_sparse(X):
         return bytes(X.astype("<f4").tobytes())
     columns = (X.indptr.astype("<i8"), X.indices.astype("<i4"), X.data.astype("<f4"))
@@ -149,7 +149,7 @@ def squared_norms(X: csr_array) -> NDArray[np.float64]:
 
 
 def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = None) -> NDArray[F]:
-    """Return wᵀx of each row, or of these `rows`, of shape (n,), summed in the dtype of the weights."""
+    """Return wᵀx of each row, or of the given `rows`, of shape (n,), summed in the dtype of the weights."""
     rows = np.arange(X.shape[0]) if rows is None else rows
     out = np.empty(len(rows), dtype=weights.dtype)
     _product(*parts(X), _seen(rows), _seen(weights), out)
@@ -157,7 +157,7 @@ def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = 
 
 
 def products(X: csr_array, matrix: NDArray[Any]) -> NDArray[np.float32]:
-    """Return X times a dense matrix of shape (n_features, k) and any dtype, summed in float32."""
+    """Return X times a dense matrix of shape (n_features, k) and any dtype, of shape (n, k), in float32."""
     out = np.zeros((X.shape[0], matrix.shape[1]), dtype=np.float32)
     _products(*parts(X), _seen(matrix), out)
     return out

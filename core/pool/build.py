@@ -4,8 +4,8 @@ The items that are neither held out nor published are divided, in order of their
 segment into chunks. Threads compute the features of chunks. Results are consumed in order, so the files
 depend neither on the number of threads nor on how often the builder was killed. The first segment is small,
 so that labeling can start early. Each later segment has three times as many items as all before it, up to a
-limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed
-once at least as many other items are: labeling does not wait for them, nor do they wait for the rest.
+limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed as
+soon as at least as many other items are. Labeling does not wait for them, and they do not wait for the rest.
 
 A pool grows when it is built again from a source that has the same items followed by more.
 """
@@ -44,10 +44,10 @@ SEGMENT_GROWTH = 3
 """Items in the next segment, as a multiple of the items processed so far."""
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
-"""Limits the rows of a segment with long vectors, because a segment is held in memory while it is filled."""
+"""Maximum size of a segment in bytes, because it is held in memory while it is filled."""
 CHUNK_ITEMS = 1_000
 CHUNKS_A_SEGMENT = 8
-"""Minimum, so that a small segment keeps all cores busy. Features do not depend on the chunks."""
+"""Minimum number of chunks per segment, so that a small one keeps all cores busy; features stay the same."""
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build leaves."""
 
@@ -75,7 +75,7 @@ class BuildEstimate:
 
 
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
-    """Estimate the size on disk of a pool of `source`."""
+    """Estimate the size of a pool of `source`."""
     beside = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
     each = bytes_an_item(source, dtype) + beside
     return BuildEstimate(len(source), n_features(source), round(len(source) * each))
@@ -116,9 +116,10 @@ def build(
     Raises
     ------
     InputError
-        If the folder contains something else, belongs to another source or is being built by another process;
-        if the disk is full, becomes full or cannot be written; if no item can be read; or if `threads` or
-        `dtype` is invalid. Published items stay intact, and building again resumes from there.
+        If the folder contains something else or a damaged pool, belongs to another source or is being built
+        by another process; if the disk is full, becomes full or cannot be written; if no item can be read; or
+        if `threads` or `dtype` is invalid. Published items stay intact, and building again resumes from
+        there.
     """
     pool = Path(path)
     if threads is not None and threads < 1:

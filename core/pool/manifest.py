@@ -76,7 +76,7 @@ class Manifest:
     complete : bool
         Whether every item is processed.
     held_out : Part or None
-        None until they are published, which is after the first segments.
+        None until they are published, or if there are none.
     segments : tuple of Part
     """
 

@@ -1,8 +1,8 @@
 """Search for items by words in their names.
 
-Before a classifier exists, file names are often the quickest way to a first positive. Names are stored as
-bytes in blocks, one after the other, and a search scans the text. A million names take about 10 ms if none
-matches and 200 ms if all match. There is no index structure, so a word may also match part of a word.
+Before a classifier exists, file names are often the quickest way to a first positive. Names are stored one
+after the other, as bytes in blocks, and a search scans them. A million names take about 10 ms if none matches
+and 200 ms if all match. There is no index structure, so a word may also match part of a word.
 
 Matching ignores case and the encoding of accents: names and words are casefolded and converted to Unicode
 normal form C.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from closecall.core.pool.pool import Pool
 
 BLOCK_ITEMS = 65_536
-"""Names searched without releasing the interpreter to other threads."""
+"""Number of names in a block, the most that a search may scan without letting other threads run."""
 
 _BETWEEN = b"\xff"
 """Separator between names. It does not occur in UTF-8, so a match cannot span two names."""

@@ -1,4 +1,4 @@
-"""A pool on disk: features, ids and truth of the unlabeled items, and the source that shows them.
+"""A pool on disk: features, ids and truth of its items, and the source that shows them.
 
 A pool is a folder. Its features are immutable segments of raw (not centered) unit-norm rows, dense or sparse.
 They are mapped into memory, so any number of processes share one copy in the page cache and a pool needs
@@ -70,7 +70,7 @@ class Pool:
         Number of segments in this snapshot.
     n_features : int
     ids : array of shape (n_rows,), int64
-        Item ids, ascending; read-only.
+        Item id of each row, ascending; read-only.
     classes : tuple of str
         Class names that `truth` indexes; empty if the truth is unknown.
     title : str
@@ -122,7 +122,7 @@ class Pool:
         Raises
         ------
         InputError
-            If there is no pool, it is damaged, or it has fewer segments.
+            If there is no pool, it is damaged or of a newer format, or it has fewer than `version` segments.
         """
         return _open(Path(path), version, None)
 

@@ -60,7 +60,7 @@ class Publisher:
         self.manifest = manifest
 
     def begin(self, source: Source) -> None:
-        """Write the manifest and the files that the source saves; remove what an interrupted builder left.
+        """Write the files that the source saves, then the manifest; remove leftovers (`tidy`).
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Publisher:
             self.tidy()
 
     def tidy(self) -> None:
-        """Remove every file that the manifest does not name."""
+        """Remove an interrupted builder's leftovers: parts not in the manifest, and temporary files."""
         named = {self._pool / part.folder for part in self.manifest.parts}
         for found in (self._pool / HELD_OUT, *(self._pool / SEGMENTS).glob("*")):
             if found.is_dir() and found not in named:

@@ -16,7 +16,7 @@ from closecall.core.sources import Source
 
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3}
-"""Largest difference of a feature between machines, by storage type."""
+"""Largest accepted difference of a feature, as machines may differ in the last bits; by storage type."""
 
 
 def plain_spec(source: Source) -> dict[str, Any]:

@@ -23,6 +23,11 @@ class ArrayPool:
         Rows, which are normalized to unit norm.
     ids : array of shape (N,), int64, ascending
         Item ids, by default 0 … N − 1.
+
+    Raises
+    ------
+    InputError
+        If a row is zero or not finite.
     """
 
     def __init__(self, X: Rows, ids: ArrayLike | None = None) -> None:
@@ -44,7 +49,7 @@ class ArrayPool:
         return score_blocks([(0, self._X)], hyperplanes)
 
     def rows(self, rows: NDArray[np.int64]) -> Rows:
-        """Return the features of these rows."""
+        """Return the features of these rows, of shape (len(rows), n_features)."""
         return self._X[rows]
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 class PoolExhausted(InputError):  # noqa: N818 - the field's own words
-    """Every item of the pool is excluded, so nothing is left to select."""
+    """Error that nothing is left to select, because every item of the pool is excluded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,8 @@ class Selection:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        The selected items. Strategies that compute distances return the nearest first, ties by the lower id.
+        The selected items. Strategies that search for the nearest items return the nearest first, ties by the
+        lower id.
     margins : array of shape (n,), float64
         |wᵀx + b| of each; NaN without a hyperplane.
     seconds : float
@@ -204,13 +205,16 @@ class QueryStrategy(ABC):
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Restore the index from saved `arrays`, memory-mapped and verified, instead of calling `prepare`."""
+        """Restore the index instead of calling `prepare`, from what the method `arrays` returned.
+
+        Arrays loaded from disk are memory-mapped and verified.
+        """
 
     @property
     def index_name(self) -> str:
-        """Name of the strategy whose index this one uses; its own, unless it uses another strategy's.
+        """Name of the strategy whose index this one uses, by default its own.
 
-        The index can be built by that strategy with `index_params`, and both can share it.
+        That strategy builds the same index from the same `index_params`, so both can share it.
         """
         return self.name
 

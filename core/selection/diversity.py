@@ -1,10 +1,10 @@
 """Batches without near-duplicates: skip items that are too similar to one already chosen.
 
 A grid of the n items nearest to a hyperplane often shows the same photograph many times. The strategy is
-therefore asked for more items than requested. These are visited in its order, the nearest first. An item is
-chosen if its angle to every item chosen before is large enough. If too few items satisfy this, the item
-farthest from those chosen is added repeatedly, as in [2]. The first part is the greedy algorithm of [1], with
-a minimum angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
+therefore asked for more items than requested. They are visited in the strategy's order. An item is chosen if
+its angle to every item chosen before is large enough. If too few items satisfy this, the item farthest from
+those chosen is added repeatedly, as in [2]. The first part is the greedy algorithm of [1], with a minimum
+angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
 
 The minimum is given as a share of the median angle between two items of the pool, estimated from 64 rows. A
 fixed angle would not do: the rows of a pool point in similar directions, and how similar they are depends on
@@ -38,7 +38,10 @@ _IDENTICAL = 1e-3
 
 
 def typical_angle(pool: PoolRows) -> float:
-    """Return the median angle between two items, in radians, over 64 rows spread evenly over the pool."""
+    """Return the median angle between two items, in radians, over at most 64 rows spread over the pool.
+
+    It is 0 if the pool has a single row.
+    """
     X = _unit(pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64))))
     cosines = np.einsum("ij,kj->ik", X, X)[np.triu_indices(len(X), 1)]
     return float(np.median(np.arccos(np.clip(cosines, -1, 1)))) if len(X) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Selection without a hyperplane: the pool items most similar to a few example images."""
+"""Selection without a hyperplane: the pool items most similar to a few examples."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     pool : Pool
         N unit rows.
     examples : array of shape (n_examples, n_features), or csr_array
-        Features of the example images, unit rows.
+        Features of the examples, unit rows.
     n : int
-        Number of items, or fewer if fewer are left.
+        Number of items to select. Fewer are returned if fewer are left.
     exclude : iterable of int
         Ids that must not be selected.
 

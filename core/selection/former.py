@@ -1,4 +1,4 @@
-"""Strategies whose names meant another one before hyperplane hashing had two forms."""
+"""Strategy names that meant the weighted forms before hyperplane hashing had two forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from closecall.core.selection.files import MANIFEST
 
 RENAMED = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
-"""Names of the papers' methods today; before, of their weighted forms."""
+"""Names of the papers' methods, formerly the names of their weighted forms."""
 
 
 def strategy_of(header: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ Selecting the largest wᵀx + b is the greedy "one-step" search for positives of
 selection of relevance feedback [2]. If many items lie on the positive side, it finds positives that the
 nearest items miss, but teaches less about the boundary, because the classifier is most certain of these
 items. If hardly any items lie there, as for a class of 0.5 % with few labels, the top items are also the
-nearest ones, and the strategy selects what a search for the margin would (`closecall bench positives`).
+nearest to the hyperplane, and a search for the nearest selects the same (`closecall bench positives`).
 
 References
 ----------

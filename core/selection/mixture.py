@@ -1,9 +1,9 @@
 """A mixture: each item is selected by one of several strategies, drawn at random with adjustable shares.
 
 Items near the hyperplane teach most about its position. Likely positives are the items that users look for.
-Random items reach what the classifier would never ask about, at the cost of their labels. Osugi et al. [1]
-toss a coin in each round for the same reason, to balance exploitation and exploration; here the user sets the
-odds.
+Random items, at the cost of their labels, explore regions that the other parts never select from. Osugi et
+al. [1] toss a coin in each round for the same reason, to balance exploitation and exploration; here the user
+sets the odds.
 
 References
 ----------
@@ -29,7 +29,7 @@ from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.reader import PoolRows, Rows
 
 PARTS = ("margin", "likely", "random")
-"""Names of the parts, in the order in which they select several items; none selects an item already taken."""
+"""Names of the parts, in the order in which they select; no part selects an item that an earlier one took."""
 
 _DRAWING = 1
 """Separates the random stream that draws the parts from the one that draws random items."""

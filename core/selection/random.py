@@ -1,4 +1,4 @@
-"""Random selection: the baseline for every strategy, and the only one that needs no classifier."""
+"""Random selection: the baseline, and the only strategy that needs no classifier."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class PoolRows(Protocol):
 
 
 def fingerprint(pool: PoolRows) -> str:
-    """Return sixteen hexadecimal digits that identify a pool, from all ids and the features of 16 rows."""
+    """Return sixteen hexadecimal digits computed from all ids and the features of 16 rows at most."""
     some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
     digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
     digest.update(as_bytes(pool.rows(some)))

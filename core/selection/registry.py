@@ -31,7 +31,7 @@ FORMER_ENTRY_POINTS = "marginalia.strategies"
 """Name of the entry point group before the program was renamed to Closecall."""
 
 FORMER_PACKAGES = ("app", "core", "storage")
-"""Former import names of what is now imported from `closecall`."""
+"""Top-level packages that are now subpackages of `closecall`."""
 
 STRATEGIES: dict[str, type[QueryStrategy]] = {
     cls.name: cls
@@ -68,7 +68,8 @@ def strategy_class(name: str) -> type[QueryStrategy]:
     Raises
     ------
     InputError
-        If there is no strategy of that name, or another package's strategy cannot be loaded.
+        If there is no strategy of that name, or another package's strategy cannot be loaded, is no
+        `QueryStrategy` or is registered in the former group.
     """
     if name in STRATEGIES:
         return STRATEGIES[name]

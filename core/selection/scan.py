@@ -30,8 +30,8 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
     queries : sequence of Query
         All are answered in one pass.
     key : ufunc
-        Function of wᵀx + b with a slope of at most 1: `np.abs` for the nearest items, `np.negative` for those
-        farthest on the positive side.
+        Function of wᵀx + b whose slope is between −1 and 1: `np.abs` for the nearest items, `np.negative` for
+        those farthest on the positive side.
     """
     scans = [_Scan(pool, reader, query, key) for query in queries]
     for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):

@@ -23,7 +23,7 @@ class Subsample(QueryStrategy):
     Parameters
     ----------
     n_scored : int
-        Number of items to score; at least as many as requested are scored.
+        Number of items to score; as many as requested, if that is more.
     run_length : int
         Number of consecutive rows per random draw.
     random_state : int

@@ -11,10 +11,10 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""Number of classes in the paper's widest data set; from a larger pool, `SEEN_CLASSES` classes are drawn."""
+"""Number of classes in the paper's widest data set; if a pool has more, `SEEN_CLASSES` of them are drawn."""
 
 SEEN_CLASSES = 10
-"""Number of classes in the paper's image data sets."""
+"""Number of classes in the paper's labeled image data set, CIFAR-10."""
 
 
 class ItemsByClass:
@@ -61,9 +61,9 @@ class ItemsByClass:
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """Draw n items of each class, as in the paper (section 4).
 
-        The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items of
-        `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close to
-        the paper's.
+        The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items each
+        of `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close
+        to the paper's.
         """
         others = self.classes[self.classes != positive]
         if len(self.classes) > MOST_CLASSES:

@@ -38,7 +38,7 @@ class Course:
     positive : int
         Index of the positive class.
     run : int
-        Number of the repetition; each repetition draws its own initial labels.
+        Index of the repetition, from 0; each repetition draws its own initial labels.
     n_first : int
         Initial labels per class, all correct; 5 in the paper. See `ItemsByClass.per_class`.
     C, class_weight
@@ -161,8 +161,8 @@ class Race:
     Raises
     ------
     InputError
-        If an item's class is unknown, the positive class has fewer than `n_first` items, or the course has
-        invalid values.
+        If an item's class is unknown, the positive class has fewer than `n_first` items, fewer than two
+        classes have as many, or the course has invalid values.
     """
 
     def __init__(

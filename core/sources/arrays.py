@@ -22,7 +22,7 @@ class Arrays(Source):
     Parameters
     ----------
     features : Path
-        A .npy or .parquet file; see `core.sources.embeddings.Embeddings`.
+        A .npy, .parquet, .fvecs or .bvecs file; see `core.sources.embeddings.Embeddings`.
     images : Path
         Either a folder, whose images are taken in the order of their paths, that is, the order of
         `sorted(Path(folder).rglob("*"))`; or a text file with one path per line, relative to the folder of

@@ -1,7 +1,7 @@
 """Base class of sources of items.
 
 A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It can show each item, supply
-many items to the feature extractor and, if known, their true classes. Sources keep no state after
+many items to the feature extractor and, if known, their true classes. Sources do not change after
 construction, so any number of threads may use one at once.
 
 A pool is built from a source and stores two things to restore it: `Source.spec()`, which is small JSON in the
@@ -96,8 +96,7 @@ class Source(ABC):
         """Return the kind of the features of the source that returned `spec`; see `from_spec` for `folder`.
 
         It is the extractor, the vocabulary of texts, or "embeddings" for a user's own, whose model is not
-        known. A hyperplane can be used for both of two sources only if they have the same kind and number of
-        features.
+        known. Two sources can share a hyperplane only if their features have the same kind and number.
 
         Raises
         ------

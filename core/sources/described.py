@@ -1,4 +1,4 @@
-"""A source of images with other features than GIST."""
+"""A source of images whose features come from a chosen extractor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from closecall.core.sources.texts import Texts
 
 
 class Described(Source):
-    """The items of `source`, with the features of another extractor.
+    """The items of `source`, with the features of the given extractor.
 
     Parameters
     ----------

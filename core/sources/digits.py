@@ -1,8 +1,8 @@
 """Synthetic handwritten digits, generated on demand in any number, without storing any.
 
-Item i is one of scikit-learn's 1,797 digits, randomly deformed by a generator with the seed (seed, i): it is
-rotated, sheared, scaled, shifted and bent by two gentle waves, the width of its strokes varies, and noise is
-added to the ink.
+Item i is one of scikit-learn's 1,797 digits, randomly deformed. It is rotated, sheared, scaled, shifted and
+bent by two gentle waves, the width of its strokes varies, and noise is added to the ink. The random numbers
+depend only on the seed and on i (`core.numerics.randomness`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A source of images enlarged by variants of its images: shifted, mirrored, with other contrast and noise."""
+"""A source of images, enlarged by variants: shifted, mirrored, with other contrast, brightness and noise."""
 
 from __future__ import annotations
 

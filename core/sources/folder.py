@@ -103,7 +103,10 @@ class Folder(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list saved in `folder`, or from the current files if they are still the same."""
+        """Restore from the list saved in `folder`, or from the current files if they are still the same.
+
+        See `Source.from_spec` for errors.
+        """
         path, named = Path(spec["path"]), spec["list"]
         if folder is None:
             if named is not None:

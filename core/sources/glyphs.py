@@ -104,7 +104,10 @@ def _made() -> _Shapes:
 
 
 def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return what `sklearn.datasets.load_digits` does, without the seconds that its import takes."""
+    """Return the images and digits of `sklearn.datasets.load_digits`, without its import, which is slow.
+
+    The images have shape (1797, 8, 8), with 0 to 16 ink pixels in each block.
+    """
     package = find_spec("sklearn")
     places = package.submodule_search_locations if package is not None else None
     file = Path(places[0], "datasets", "data", "digits.csv.gz") if places else None

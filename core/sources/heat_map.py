@@ -1,8 +1,8 @@
-"""Pictures of vectors: a grid of coloured cells, one per number, in rows from left to right.
+"""Pictures of vectors: a grid of colored cells, one per number, in rows from left to right.
 
-Zero is dark, positive numbers are amber and negative ones blue, the brighter the larger. Each vector is
-scaled by its largest number, so that pictures show directions, which are all that is compared. The grid is as
-square as the length allows: 784 numbers are drawn as 28 × 28, and flattened images can be recognized.
+Zero is dark; positive numbers are amber, negative ones blue, and large ones are bright. Each vector is scaled
+by its largest absolute number, so that pictures show directions, which are all that is compared. The grid is
+as square as the length allows: 784 numbers are drawn as 28 × 28, and flattened images can be recognized.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ZERO, _POSITIVE, _NEGATIVE = (
     np.array(rgb, np.float32) for rgb in ((30, 34, 44), (255, 194, 84), (92, 176, 255))
 )
 _CELL_WITH_GAP = 8  # pixels; smaller cells touch
-_FLATTEST = 4  # columns per row in a grid without empty cells
+_FLATTEST = 4  # columns per number of rows, up to which a grid without empty cells is preferred to a square
 
 
 def heat_map(values: NDArray[np.float32], size: int) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Read image files of any origin: any size, any mode, intact or damaged.
+"""Read image files of any origin and mode, with up to 100 million pixels, intact or damaged.
 
 Only formats that Pillow decodes by itself are opened, never one that calls another program. Color and
 grayscale images keep their mode. Transparent images are placed on white. Sixteen-bit and floating-point

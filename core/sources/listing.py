@@ -70,8 +70,8 @@ def list_files(
 ) -> Listing:
     """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files, symbolic links and files with other extensions are left out. A folder that cannot be listed
-    is included as if it were an unreadable image, so that the pool's report names it.
+    Hidden files and folders, symbolic links and files with other extensions are left out. A subfolder that
+    cannot be listed is included as if it were an unreadable image, so that the pool's report names it.
 
     Parameters
     ----------
@@ -103,6 +103,8 @@ def list_files(
 
 def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
     """Read the list of images in a text file with one path per line, in the order of the lines.
+
+    Paths are relative to `root`. Empty lines are skipped.
 
     Raises
     ------

@@ -34,13 +34,13 @@ TRAIN, TEST = "20news-bydate-train", "20news-bydate-test"
 class Newsgroups(TextFolder):
     """The training postings in a fixed pseudorandom order, followed by the test postings, which are held out.
 
-    Other parameters are those of `TextFolder`.
-
     Parameters
     ----------
     path : Path
         A folder with the subfolders 20news-bydate-train and 20news-bydate-test, or the archive
         20news-bydate.tar.gz.
+
+    Other parameters are those of `TextFolder`; `use_classes` has no effect.
 
     Raises
     ------

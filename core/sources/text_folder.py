@@ -96,7 +96,10 @@ class TextFolder(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list and vocabulary in `folder`, or from the current files if still the same."""
+        """Restore from the list and vocabulary in `folder`, or from the current files if still the same.
+
+        See `Source.from_spec` for errors.
+        """
         path = Path(spec["path"])
         files = None if folder is None else listing.load(folder / LIST_FILE)
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)

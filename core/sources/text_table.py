@@ -43,7 +43,8 @@ class TextTable(Texts):
         A .csv file with a header, a .jsonl file, or a .parquet file.
     text, label : str, optional
         Names of the text column and of the class column. By default, the first of `TEXT_COLUMNS` and, if
-        there is one, of `CLASS_COLUMNS`. A missing text is an empty one; a missing class is unknown.
+        there is one, of `CLASS_COLUMNS`. A class column found in this way is ignored unless it has 2 to 1,000
+        classes. A missing text is an empty one; a missing class is unknown.
     earlier : dict, optional
         Spec of the same table with fewer rows, whose classes and held-out items are kept.
     vocabulary : Vocabulary, optional

@@ -34,7 +34,7 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
     Raises
     ------
     InputError
-        If the cache cannot be written.
+        If the cache cannot be written, or `unpack` raises an OSError.
     """
     cache = user_cache_path("closecall") / "unpacked"
     state = file.stat()

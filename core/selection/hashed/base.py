@@ -1,7 +1,7 @@
 """Base class of strategies by hyperplane hashing, which score only the candidates that codes propose.
 
-A query follows Section 3.5 of the paper: collect candidates in a search structure, compute wᵀx + b of these
-alone, and take the nearest. The paper stops at N^ρ = 500 candidates.
+A query follows Section 3.5 of Jain et al. (NIPS 2010), "the paper": collect candidates in a search structure,
+compute wᵀx + b of these alone, and take the nearest. The paper sets N^ρ = 500 candidates (Section 4).
 
 A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
 the old rows are kept and only new rows are hashed; the search structure is rebuilt from the codes, which is
@@ -33,8 +33,8 @@ class HashedSearch(QueryStrategy):
     ----------
     structure : str
         Name of the search structure for candidates, one of `structures`.
-    n_functions : int
-        Number of hash functions, k; 300 in the paper.
+    n_functions : int or None
+        Number of hash functions, k; 300 in the paper. Only `CodeSearch` allows None.
     n_candidates : int
         Number of candidates that are scored, N^ρ in the paper and 500 there; at least ten per requested item.
     megabytes : int
@@ -70,7 +70,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, none of them excluded, and none only if all are."""
+        """Return the rows to score, without excluded ones; empty only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -1,4 +1,4 @@
-"""The papers' methods: hash the hyperplane, look up its code, and score what is found.
+"""The papers' methods: hash the hyperplane, look up its code, and score the rows found.
 
 A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`).
 Candidates are the rows whose codes share the longest part of the hyperplane's code. The first n_candidates
@@ -7,8 +7,8 @@ these methods, which finds nearer rows.
 
 **As printed.** Points are not centred. A constant 1 is appended to unit rows, and the bias to the hyperplane
 (footnote 2 of [1]_). k = 300, N^ρ = 500 and ε′ = 0.01 (Section 4), so EH-Hash samples 1/ε′² = 10,000 entries
-of its query. The paper names no structure: its companions use permuted sorted orders, and its Section 3.1
-describes hash tables. `structure` chooses one of them.
+of its query. The paper describes hash tables (Sections 3.1 and 3.5), but its experiments name no structure
+and no key length; its companions use permuted sorted orders. `structure` chooses one of the two.
 
 **Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999),
 with the collision probabilities at the angles r and (1 + ε)r from the hyperplane. All rows in the
@@ -53,13 +53,13 @@ from closecall.core.selection.reader import PoolRows, Rows
 Structure = Literal["orders", "tables"]
 
 FUNCTIONS = 300
-"""Number of functions in the paper."""
+"""Number k of functions in the experiments of [1]_ (Section 4)."""
 
 _SHARE_OF_SPEED = 0.85
 """Speed of hashing by dense matrices, as a share of that of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
-"""1/ε′² of the paper, for ε′ = 0.01."""
+"""1/ε′² for the ε′ = 0.01 of [1]_ (Section 4)."""
 
 
 class CodeSearch(HashedSearch):
@@ -68,7 +68,7 @@ class CodeSearch(HashedSearch):
     Parameters
     ----------
     structure : "orders" or "tables"
-        Permuted orders, as many as memory permits, or bucket tables; see `core.search.orders` and
+        Permuted orders, at most 32 as far as memory permits, or bucket tables; see `core.search.orders` and
         `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets. It reads others
         only if these contain too few items that may be selected.
     radius, epsilon : float, optional

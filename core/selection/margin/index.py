@@ -26,12 +26,11 @@ LEAST_BUDGET = 8_000
 """Smallest budget for which clusters are used.
 
 Finding the clusters to read takes as long as reading several thousand random rows. We compared the nearest
-row within a budget with the nearest of the random rows that can be read in the same time. On a million
-enlarged photographs, it was undecided which is nearer in 3 of 19 settings with a budget of 3,500 rows, in one
-with 5,000 (during an hour of slow memory), and in one or two with 7,000 (during another). All of these had
-balanced SVMs that cut through the bulk of the data; no setting of two other pools was undecided. With 8,000
-and other load on the machine, one of 57 settings was undecided at the confidence `NEAR_EXACT`, and none at
-`WITH_BUDGET`.
+row within a budget with the nearest of the random rows that can be read in the same time, on a million
+enlarged photographs and two other pools. With a budget of 8,000 rows, it was undecided which is nearer in one
+of 57 settings at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`. With smaller budgets, some of the
+19 settings of the photographs were undecided: 3 with 3,500 rows, 1 with 5,000, and 1 or 2 with 7,000. All of
+these had balanced SVMs that cut through the bulk of the data.
 """
 
 NEAR_EXACT = 0.9999

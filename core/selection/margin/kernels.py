@@ -7,11 +7,11 @@ rows. Clusters are read in descending order of this density at zero.
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
 is a quantile of the normal distribution. σ² is the variance of the unread part of the row: s² w_j² E[p_j²]
 for each remaining coordinate, where s is the row's own scale (see `core.selection.margin.moments`), plus
-w_j² Δ_j² / 12 for the rounding of each byte. κ is the slope of the logarithm of the density of scores. If a
-hyperplane passes far from the pool, many more rows are slightly farther away, and the nearest row is more
-likely one of these, brought close by its unread part. A normal unread part, tilted by that slope, has a mean
-that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because near-duplicates may
-differ by no more than that.
+w_j² Δ_j² / 12 for the rounding of each byte read. κ is the slope of the logarithm of the density of scores.
+If a hyperplane passes far from the pool, rows slightly farther away are much more numerous. The nearest row
+is then probably one of these, brought close by its unread part. A normal unread part, tilted by that slope,
+has a mean that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because
+near-duplicates may differ by no more than that.
 
 **Memory.** Given the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β, where
 δ = w − α w₀ and α minimizes the variance of δᵀx. The cascade then sums δᵀx + β, after a first test that uses
@@ -342,7 +342,10 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of places[start:end]; move rows that may be near up and return their end."""
+    """Add a block to the scores of places[start:end]; move rows that may be near to the front of it.
+
+    Returns the end of these rows.
+    """
     codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
     for candidate in range(start, end):

@@ -22,7 +22,7 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
-"""Rows below which a pool is clustered again whenever it grows; a larger one is when it has doubled."""
+"""Number of rows up to which a growing pool is always clustered again; later, only when it has doubled."""
 
 SAMPLE_ROWS = 65_536
 """Maximum number of evenly spaced rows to which principal directions and clusters are fitted."""
@@ -83,8 +83,8 @@ class Layout:
 
         The clusters and bytes of `old`, a layout of the first rows of the same pool, are kept if a new layout
         would start from the same clusters. It would not if the pool has doubled, or if the old clusters were
-        fitted to more rows because too many had strayed. If too many rows stray from the result, the whole
-        pool is clustered again.
+        fitted to more rows because too many had strayed. If too many rows of the result have strayed, the
+        whole pool is clustered again.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
