@@ -44,7 +44,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
 
 
 def show_pool(path: Path, *, check: bool) -> None:
-    """Print what the pool at `path` contains; with `check`, read all of it first."""
+    """Print facts about the pool at `path`; with `check`, first read it all and compare its checksums."""
     pool = Pool.open(path)
     if check:
         pool.check(deep=True)
