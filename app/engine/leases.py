@@ -114,7 +114,7 @@ class Leases:
             self._give(session, items)
 
     def has(self, session: str, item: int) -> bool:
-        """Return whether the session still has the item, which others may take after the lease has expired."""
+        """Return whether the session still has the item; others may take it once the lease has expired."""
         with self._lock:
             held = self._held.get(session)
             return held is not None and item in held.items
