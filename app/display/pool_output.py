@@ -17,7 +17,7 @@ PROBLEMS_SHOWN = 10
 
 
 def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
-    """Build or resume the pool `out`, with a progress bar; Ctrl-C and SIGTERM stop it cleanly."""
+    """Build or resume the pool `out`, with a progress bar; Ctrl+C and SIGTERM stop it cleanly."""
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())

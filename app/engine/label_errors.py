@@ -41,7 +41,7 @@ class Judgement:
     scores : array of shape (n_labels,), float64
         wᵀx + b of each item, under the hyperplane trained on the other labels. 0 without a hyperplane.
     contradiction : array of shape (n_labels,), float64
-        The score, with its sign turned so that it is positive on the wrong side of the hyperplane.
+        The scores, with the sign changed for yes labels, so that they are positive on the wrong side.
     """
 
     hyperplane: Hyperplane | None

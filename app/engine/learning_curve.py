@@ -48,7 +48,7 @@ class Milestone:
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None
-        Share of held-out items on their true side, 0 … 1; None where truth is unknown.
+        Share of held-out items on their true side, 0 … 1; None if the truth is unknown.
     within_margin : int
         Number of unanswered items with |wᵀx + b| < 1.
     agreement : float or None
@@ -78,7 +78,7 @@ class Milestones:
     ----------
     concept : ConceptState
     executor : Executor
-        Computes the milestones, and reports what goes wrong.
+        Computes the milestones, and reports errors.
     """
 
     def __init__(self, concept: ConceptState, executor: Executor) -> None:

@@ -79,7 +79,7 @@ class Lookahead:
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Skip the selections that have not started; there are then no futures."""
+        """Skip the selections that have not started. Unless all are done, there are then no futures."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:

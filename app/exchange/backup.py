@@ -108,7 +108,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
             absent = items[~pool.have_rows(items)]
             if not pool.complete or not len(absent):
                 continue
-            # An answer without a selection may name any item; only an import checks it against the pool.
+            # An answer without a selection may name any item, but imported ones were matched to the pool.
             unasked = {
                 answer.item
                 for answer in log.answers_after(concept.id)

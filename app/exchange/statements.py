@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # in place of the annotator, since adjudications replace each other, whoever made them
+_DECIDED = -1  # in place of the annotator, since adjudications replace those of other owners too
 
 
 class Statement(NamedTuple):

@@ -138,7 +138,7 @@ class Coded:
 
 
 class Kept:
-    """A folder of saved codes, which loads or makes them. Not thread-safe.
+    """A store of codes, which are loaded from a folder or made. Not thread-safe.
 
     Parameters
     ----------

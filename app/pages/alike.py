@@ -17,7 +17,7 @@ IN_ADDRESS = "like"
 """Address parameter of the query."""
 
 TAKEN_UP = "similar"
-"""Session-state key: the session whose first query was read from the address; requests have later ones."""
+"""Session-state key: the session whose query was already read from the address."""
 
 
 def offer_similar(project: OpenProject, view: View) -> None:

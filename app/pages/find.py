@@ -18,7 +18,7 @@ IN_ADDRESS = "find"
 """Address parameter of the search text; empty before a text is entered."""
 
 TAKEN_UP = "found"
-"""Session-state key: the session whose first search was read from the address; requests have later ones."""
+"""Session-state key: the session whose search was already read from the address."""
 
 
 def is_finding() -> bool:

@@ -71,7 +71,7 @@ def name_at_page() -> str:
     Raises
     ------
     InputError
-        If the provider's identity token has no name.
+        If the provider's identity token has no name that can be stored.
     """
     if current().roles.must_sign_in:
         return _vouched_for() if st.user.is_logged_in else SOMEBODY

@@ -172,7 +172,10 @@ class Fitting:
             log.log(level, "%s", self.failure, exc_info=level == logging.ERROR)
 
     def request(self, workers: Workers, what: str, given: object, *fit: Any) -> None:
-        """Attempt this in the background, unless it failed before, instead of a request still waiting."""
+        """Attempt this in the background, unless it failed last time with the same data.
+
+        A request that is still waiting is replaced.
+        """
         with self._changed:
             self._waiting = None if self._has_failed_with(given) else (what, given, *fit)
             if self._waiting and not self.is_under_way:

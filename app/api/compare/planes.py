@@ -1,9 +1,9 @@
 """The last hyperplanes of a question, and each query strategy's choice for them.
 
 The hyperplanes are trained again from the log. One thread asks every strategy about each of them in turn, so
-that all are timed under the same conditions. A scan of the pool ranks their picks. Times are processor times,
-if the clock is fine enough: labeling continues meanwhile, and in wall-clock time it would delay long scans
-more often than short look-ups.
+that all are timed under the same conditions. A scan of the pool ranks their picks. Times are processor times
+if that clock is fine enough, because labeling continues and would delay long scans more often than short
+look-ups.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOOKED = 2 * LAST
 """Number of last answers searched for hyperplanes, since some answers change none."""
 
 LEAST_TIMES = 9
-"""Minimum number of times per strategy; with fewer hyperplanes, all of them are asked about again."""
+"""Minimum number of timed selections per strategy; fewer hyperplanes are asked about several times."""
 
 _FINE = 1e-5  # resolution in seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter

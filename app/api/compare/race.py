@@ -2,7 +2,7 @@
 
 `core.simulation.race` runs the rounds. A server thread draws the pictures between them, so that nothing else
 of the race runs while a selection is timed. The browser asks for the rounds since its last request. Without
-requests the race waits. The number of rounds and of first pictures is that of Jain, Vijayanarasimhan and
+requests the race waits. The numbers of rounds and of first picks are those of Jain, Vijayanarasimhan and
 Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale Active Learning" (NIPS
 2010).
 """
