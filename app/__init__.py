@@ -1,7 +1,8 @@
-"""The user interface. The first import limits BLAS to one thread, before numpy reads the setting.
+"""The program around `core` and `storage`: pages, commands, sessions, and the engine that they share.
 
-Labeling sessions share the cores, the program has its own thread pools, and selection is limited by memory
-rather than by arithmetic.
+The first import limits BLAS to one thread, unless the environment sets another number, before numpy reads the
+setting. More threads would not help: sessions share the cores, the program has its own thread pools, and
+memory limits selection more than arithmetic does.
 """
 
 import os

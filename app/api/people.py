@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
-"""Longer gaps between two answers do not count as active time."""
+"""Gaps between two answers that are longer than this, in milliseconds, are not active time."""
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
-    """Return everybody's figures to an owner, and to others their own.
+    """Return everybody's figures if `person` is an owner, otherwise only the person's own, as JSON.
 
     Parameters
     ----------
     session : LabelingSession
         A session of the concept.
     person : Person
-        The person who asks.
+        The person at the page.
     zone : tzinfo
         Time zone of "today".
     """
@@ -53,9 +53,10 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
 
 
 def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
-    """Return one annotator's figures: items answered, how many of them since midnight, and the pace.
+    """Return one annotator's figures: the items answered, those answered since midnight, and the pace.
 
-    `per_hour` is the number of answers per hour of active time, `seconds` the median time per answer.
+    `midnight` is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is the number of answers per
+    hour of active time, `seconds` the median time per answer without corrections; None if unknown.
     """
     given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
     standing = given & answers.in_force

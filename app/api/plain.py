@@ -1,8 +1,8 @@
-"""Labeling with Streamlit's own widgets, where each press refers to what its button was drawn with.
+"""Labeling with Streamlit's own widgets.
 
-By the time a press reaches the server, something else may be in view. The press is therefore about the item
-that its button was drawn with, under an answer id made at that time. Pressed twice, it is stored once, and
-never on another item.
+By the time a press reaches the server, another item may be in view. A press is therefore about the item that
+its button was drawn with, and is stored under an id made at that time. A button that is pressed twice stores
+one answer, never one about another item.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 SETTLE_SECONDS = 0.3
-"""Presses sooner than this after drawing are ignored, since nobody has judged the image yet.
+"""Presses sooner than this after drawing are ignored, since nobody can have judged the image yet.
 
-So are presses that follow each other faster, as those of a held key do.
+Presses that follow each other faster than this, like those of a held key, are ignored too.
 """
 
 
@@ -35,14 +35,13 @@ class Drawn:
     card : dict
         The card that they show.
     answer_id, undo_id : str
-        Ids that a press is stored under.
+        Ids under which an answer or an undo is stored.
     at : float
-        Monotonic time in seconds at which drawing began. Once all of them have been sent to the browser, the
-        time at which that was done.
+        Monotonic time in seconds: when drawing began, then when all widgets had been sent to the browser.
     is_sent : bool
-        Whether all of them have been sent.
+        Whether all widgets have been sent.
     is_done : bool
-        Whether one of them was pressed and the press is settled.
+        Whether a widget was pressed and the press is settled: stored, or refused for good.
     """
 
     card: dict[str, Any]
@@ -59,12 +58,12 @@ class Drawn:
 
     @property
     def last(self) -> dict[str, Any] | None:
-        """The answer that an undo takes back."""
+        """The answer that an undo takes back, or None."""
         strip: list[dict[str, Any]] = self.card["strip"]
         return strip[-1] if strip else None
 
     def shows_the_same_as(self, card: dict[str, Any]) -> bool:
-        """Return whether the card would be drawn alike."""
+        """Return whether `card` has the same item and the same last answers."""
         return self._what(self.card) == self._what(card)
 
     @staticmethod
@@ -90,7 +89,7 @@ class PlainCard:
     def draw(self) -> Drawn:
         """Return what to show; the same object as before while nothing has changed.
 
-        An undo whose reply was lost is sent again first: its button, and with it the id, may be gone by now.
+        An undo whose reply was lost is sent again first, since its button may be gone by now.
         """
         if self._unacknowledged is not None:
             self._send(self._unacknowledged)

@@ -1,4 +1,4 @@
-"""The Progress page as JSON: how far a concept is, its audit, and whether to stop."""
+"""The Progress page as JSON: a concept's learning curve, its audit, and whether to stop."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 160
-"""Number of points in the plot of labels over time."""
+"""Maximum number of points in the plot of labels over time."""
 
 MEASURES = ("precision", "recall", "found", "prevalence")
 """Results of an audit, in the order of the page; see `core.audit.Audited`."""
 
 
 def progress(session: LabelingSession) -> dict[str, Any]:
-    """Return all that the page shows of a session's concept, as JSON."""
+    """Return the whole page about a session's concept as JSON."""
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)
-    is_coming = milestones.is_computing  # read first: what ends while the rest is read may not be in it
+    is_coming = milestones.is_computing  # read first: a milestone that ends later may be missing below
     counts = concept.counts()
     advice = milestones.advice
     course = milestones.course(COURSE)

@@ -1,4 +1,4 @@
-"""Hand the browser's answers to the view that asked for them, which may not be the one in view."""
+"""Hand the browser's answers to the view they were given to, which may no longer be the one on the page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person
 def _theirs(
     project: OpenProject, taker: View, given: list[dict[str, Any]], person: Person
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Split the answers into those that the person may give, and refusals of the others."""
+    """Return the answers that the person may give, and refusals of the others."""
     if person.is_owner:
         return given, []
     theirs, refused = [], []
@@ -79,7 +79,10 @@ def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: P
 
 
 def takes_back_decision(project: OpenProject, answer: Mapping[str, Any]) -> bool:
-    """Return whether the answer undoes or corrects a decision; it names no selection that would show it."""
+    """Return whether the answer undoes or corrects a decision.
+
+    Such an answer names no selection, so only the log can tell.
+    """
     changed = answer.get("undoes") or answer.get("corrects")
     stored = project.log.answer(changed) if isinstance(changed, str) else None
     return stored is not None and stored.purpose == "decision"

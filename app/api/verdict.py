@@ -2,8 +2,9 @@
 
 Two classifiers, trained on different labels, are tested on the same items: held-out items of known truth or,
 without truth, items that the judge drew at random and the annotator answered. Both are measured by AUROC.
-Since the items are the same, their difference is more certain than either value (DeLong, DeLong &
-Clarke-Pearson, Biometrics 44, 1988).
+Because the items are the same, the difference of the two values is more certain than either value (DeLong,
+DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver operating characteristic
+curves", Biometrics 44, 1988).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 LEAST = 5
-"""Minimum number of test items of each kind."""
+"""Minimum number of positive test items, and of negative ones."""
 
 PICTURES = 8
-"""Number of pictures per side: the first items that it chose by a trained classifier."""
+"""Maximum number of pictures per side: the first items selected by a trained classifier."""
 
 POINTS = 100.0
 
@@ -43,7 +44,7 @@ class Judged:
     X : array or csr_array of shape (n, n_features)
     y : array of shape (n,), bool
     by_truth : bool
-        Whether they are the held-out items; otherwise they were drawn and answered.
+        Whether they are the held-out items. Otherwise they were drawn and answered, and train neither side.
     """
 
     X: Rows
@@ -57,14 +58,14 @@ class Course:
 
     Parameters
     ----------
-    items, yes : array of shape (n,)
-        Its labels in the order in which they were given, the first ones included.
+    items, yes : arrays of shape (n,), int64 and bool
+        Its labels in the order in which they were given, including those that both sides started with.
     n_first : int
         Number of labels that both sides started with.
     curve : list of (int, float)
         Number of labels and AUROC, from the first classifier on.
     hyperplane : Hyperplane or None
-        Trained on all its labels; None if they are of one kind.
+        Trained on all its labels; None without a yes or without a no.
     """
 
     items: NDArray[np.int64]
@@ -75,7 +76,7 @@ class Course:
 
 
 def verdict(blind: BlindComparison) -> dict[str, Any]:
-    """Return what the page shows once the sides are revealed, as JSON."""
+    """Return the page that reveals the sides, as JSON."""
     judged = _judged(blind)
     courses = [_course(blind, side, judged) for side in blind.rivals]
     found = _difference(judged, courses)

@@ -23,11 +23,14 @@ MENDABLE = (
     errno.ENOTDIR,
     errno.EISDIR,
 )
-"""Errors of the file system that concern names and disks given by the user."""
+"""File-system errors that the user can correct: other paths, other rights, or more space."""
 
 
 class PlainErrors(click.Group):
-    """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2."""
+    """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2.
+
+    Other errors keep their traceback. Ctrl+C exits with code 130.
+    """
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""

@@ -1,4 +1,4 @@
-"""Run ``closecall`` in a child process; `app.runtime.child` makes its command line."""
+"""Entry point of ``closecall`` in a child process; `app.runtime.child` makes its command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _run(nice: str, *words: str) -> None:
     if hasattr(os, "nice"):
         os.nice(int(nice))
 
-    from closecall.app.cli.main import main  # this import takes a while, by then at lower priority
+    from closecall.app.cli.main import main  # slow to import, so only at lower priority
 
     main(words, prog_name="closecall")
 

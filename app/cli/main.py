@@ -1,4 +1,4 @@
-"""The command ``closecall``. Every error is one plain sentence and exit code 2."""
+"""The command ``closecall``. An error that users can correct is one plain sentence, with exit code 2."""
 
 from __future__ import annotations
 

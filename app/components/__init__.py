@@ -1,8 +1,8 @@
 """The parts of a page that change with every answer, written for the browser.
 
-Each is a Streamlit component (version 2) in its own folder: markup, style sheets, and small ES modules, which
-the browser imports from the server one by one. Components run in the page itself, inside a shadow root.
-`shared` holds what they have in common.
+Each is a Streamlit component (version 2): markup, style sheets, and small ES modules, which the browser
+imports from the server one by one. Components run in the page itself, inside a shadow root. The folder
+`shared` has the files that several components use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Component:
     module : str
         The file whose default export shows the component; it imports the others.
     states : tuple of str
-        Names of the values that the browser may send: answers as `pending`, and others.
+        Names of the values that the browser may send; `pending` has the answers.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Component:
     def show(self, payload: Mapping[str, Any], *, key: str) -> None:
         """Show the component with `payload`.
 
-        `answers_of` returns what the browser sends, in the run that it causes.
+        Answers that the browser sends cause a rerun, which reads them with `answers_of`.
         """
         # Streamlit keeps only states with a callback.
         callbacks: dict[str, Any] = {f"on_{name}_change": _nothing for name in self.states}
@@ -55,8 +55,8 @@ class Component:
     def script(self) -> str:
         """A module that imports `module`.
 
-        Streamlit runs it from a blob address, which relative addresses do not work from. A failed import is
-        tried again with the next payload.
+        Streamlit runs it from a blob URL, where relative URLs do not work. A failed import is retried with
+        the next payload.
         """
         return LEADS_TO.format(address_of(self.module))
 
@@ -91,7 +91,7 @@ LABEL = Component(
     module="label/card.js",
     states=("pending", "check"),
 )
-"""One item, the buttons to answer it, and the numbers in the margin."""
+"""One item, the buttons to answer it, and the figures in the margin."""
 
 GRID = Component(
     "grid",
@@ -107,7 +107,7 @@ GRID = Component(
     module="grid/grid.js",
     states=("pending", "asked"),
 )
-"""Many items with their marks, and the numbers in the margin."""
+"""Many items with their marks, and the figures in the margin."""
 
 REVIEW = Component(
     "review",
@@ -123,7 +123,7 @@ REVIEW = Component(
     module="review/review.js",
     states=("pending", "asked"),
 )
-"""The list of answers, to be corrected."""
+"""The list of answers, where they can be corrected."""
 
 SIMILAR = Component(
     "similar",
@@ -178,7 +178,7 @@ COMPARE = Component(
     module="compare/hyperplane.js",
     states=("again", "beat"),
 )
-"""Several query strategies on one hyperplane."""
+"""Query strategies compared on the same hyperplanes."""
 
 RACE = Component(
     "race",

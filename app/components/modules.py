@@ -14,7 +14,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 ROOT = "modules"
-"""First part of their addresses."""
+"""First part of the modules' addresses."""
 
 
 @cache
@@ -26,7 +26,7 @@ def contents() -> Mapping[str, bytes]:
 
 @cache
 def digest() -> str:
-    """Return the digest of all modules that their addresses contain."""
+    """Return the digest of all modules, 16 hexadecimal digits, which is a part of their addresses."""
     found = hashlib.sha256()
     for name, content in contents().items():
         found.update(f"{name}\0{len(content)}\0".encode())

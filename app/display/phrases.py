@@ -80,12 +80,12 @@ def ordinal(n: int) -> str:
 
 
 def many_times(ratio: float) -> str:
-    """Return a ratio, rounded to what can be measured: "72 times", "1.4 times", "3,917 times"."""
+    """Return a ratio, with one decimal below 10: "1.4 times", "72 times", "3,917 times"."""
     return f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
 
 
 def duration(seconds: float) -> str:
-    """Return a remaining time, rounded to what can be known: "1 h 5 min", "1 min 18 s", "4 s"."""
+    """Return a time, at least a second, in its two largest units: "1 h 5 min", "1 min 18 s", "4 s"."""
     whole = max(1, round(seconds))
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
@@ -105,7 +105,7 @@ def cost(seconds: float, n_bytes: int) -> str:
 
 
 def bytes_in_words(n: float) -> str:
-    """Return a number of bytes with a suitable unit: 1.5 GB."""
+    """Return a number of bytes with a decimal unit: "1.5 GB"."""
     for unit in ("bytes", "kB", "MB"):
         if n < 1000:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
@@ -114,7 +114,7 @@ def bytes_in_words(n: float) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
+    """Return the first `NAMES_SHOWN` class names, and the number of the others; "no classes" for none."""
     if not names:
         return "no classes"
     more = len(names) - NAMES_SHOWN

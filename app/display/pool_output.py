@@ -17,7 +17,7 @@ PROBLEMS_SHOWN = 10
 
 
 def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
-    """Build or resume the pool `out`, with a progress bar; Ctrl-C and SIGTERM stop it cleanly."""
+    """Build or resume the pool `out`, with a progress bar; Ctrl+C and SIGTERM stop it cleanly."""
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
@@ -44,7 +44,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
 
 
 def show_pool(path: Path, *, check: bool) -> None:
-    """Print what the pool at `path` contains; with `check`, read all of it first."""
+    """Print facts about the pool at `path`; with `check`, first read it all and compare its checksums."""
     pool = Pool.open(path)
     if check:
         pool.check(deep=True)

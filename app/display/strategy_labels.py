@@ -1,4 +1,4 @@
-"""Display names of query strategies, and the percentages of the parts of a mixture.
+"""Display names of query strategies, and the shares of a mixture's parts.
 
 A session's strategy is one string, as on the command line: a name, optionally with parameters, such as
 "subsample:n_scored=500".
@@ -25,7 +25,7 @@ FAMILY_LABELS = {
     "boosted": "Boosting",
     "rbm": "RBM",
 }
-"""Display names of hash families, where they differ from the name."""
+"""Display names of hash families, if they differ from the name."""
 
 LABELS = {
     "random": "Random",
@@ -48,7 +48,7 @@ LABELS = {
     "similar": "Find similar",
     "overlap": "Overlap",
 }
-"""Display names of strategies."""
+"""Display names of query strategies, and of the other ways in which items are selected."""
 
 
 class Shares(NamedTuple):
@@ -60,7 +60,7 @@ class Shares(NamedTuple):
 
     @property
     def word(self) -> str:
-        """Return the mixture with these shares, as a word."""
+        """The mixture with these shares, as on the command line."""
         params = ",".join(f"{part}={share / 100:g}" for part, share in self._asdict().items())
         return f"{Mixture.name}:{params}"
 

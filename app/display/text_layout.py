@@ -1,8 +1,8 @@
 """Typeset plain text for the card: headers, paragraphs, quotations, and preformatted lines.
 
-Texts from mails and terminals are broken into lines of about 75 characters, which a narrower column would
-break again. The lines of a paragraph are therefore joined and broken again by the browser, unless they are
-short or set in columns.
+Texts from mails and terminals have lines of about 75 characters, which a narrower column would break a second
+time. The lines of a paragraph are therefore joined, and the browser breaks them, unless they are short or set
+in columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import TypedDict
 
 LONGEST_SHOWN = 20_000
-"""Maximum number of characters shown: some ten minutes' reading."""
+"""Maximum number of characters shown, about a quarter of an hour's reading."""
 
 _HEAD = re.compile(r"[A-Z][A-Za-z.-]*: ?\S?")
 _SUBJECT = re.compile(r"^Subject: ?(.*)$", re.MULTILINE)
@@ -24,18 +24,21 @@ _FULL_LINE = 50
 
 
 OPENING = 400
-"""Number of characters of an opening: as many lines as the largest tile shows."""
+"""Maximum number of characters of an opening: as much as the largest tile shows."""
 
 
 class Part(TypedDict):
-    """A part of a text: its kind ("head", "plain", "quote", "quote deeper" or "kept") and its characters."""
+    """A part of a text.
+
+    Its kind is "head", "plain", "quote", "quote deeper", or "kept" for preformatted lines.
+    """
 
     kind: str
     text: str
 
 
 def typeset(text: str) -> list[Part]:
-    """Return the parts of a text in order; at least one, even if it is empty."""
+    """Return the parts of a text in order, up to `LONGEST_SHOWN` characters; an empty text has one part."""
     shown = text[:LONGEST_SHOWN].expandtabs().rstrip()
     cut = "" if len(text) <= LONGEST_SHOWN else "\n\n…"
     blocks = [block for block in re.split(r"\n\s*\n", shown + cut) if block.strip()]
@@ -50,16 +53,17 @@ def typeset(text: str) -> list[Part]:
 
 
 class Opening(TypedDict):
-    """A text in little room: its title, or "", and its first words."""
+    """The beginning of a text for a small tile: its title, or "", and its first words."""
 
     title: str
     text: str
 
 
 def opening(parts: list[Part]) -> Opening:
-    """Return the subject from a text's header, and the beginning of its own words.
+    """Return a text's title and the beginning of its own words.
 
-    Quotations and the lines that announce them are left out, unless there is nothing else.
+    The title is the subject in the header, else the header's first line, else "". Quotations and the lines
+    that announce them are left out, unless there is nothing else.
     """
     heads = [part["text"] for part in parts if part["kind"] == "head"]
     subject = _SUBJECT.search(heads[0]) if heads else None
@@ -77,7 +81,7 @@ def opening(parts: list[Part]) -> Opening:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Part]:
-    """Yield the runs of lines with one depth of quotation, without their marks; blank lines separate them."""
+    """Yield a part per run of lines with the same depth of quotation, without the marks ">" and "|"."""
     marked = [(_QUOTE.match(line), line) for line in lines]
     bare = [
         (len(re.findall("[>|]", mark[0])), line[mark.end() :]) if mark else (0, line) for mark, line in marked
@@ -93,7 +97,7 @@ def _paragraphs(lines: list[str]) -> Iterator[Part]:
 
 
 def _joined(lines: list[str]) -> str:
-    """Join lines: a full line continues in the next, a short one ends where it ends."""
+    """Join lines: a full line continues in the next one, a short line keeps its line break."""
     whole = lines[0].strip()
     for before, line in pairwise(lines):
         whole += (" " if len(before) >= _FULL_LINE else "\n") + line.strip()

@@ -1,6 +1,6 @@
-"""How the page looks to Streamlit: palette, type and toolbar, as `st.App.run` takes them.
+"""Streamlit's theme: palette, type and toolbar, as `st.App.run` takes them.
 
-The browser component reads the same colours as CSS variables (``--st-blue-color``), so both follow the
+Components read the same colours as CSS variables (``--st-blue-color``). Everything therefore follows the
 reader's light or dark setting without a rerun. Streamlit has names for hues, not for meanings:
 
 ========  =======================================
@@ -9,14 +9,14 @@ hue       meaning
 blue      yes
 orange    no
 green     brand, margin index
-gray      skipped; gray text is the second ink
+gray      skipped; secondary text
 yellow    subsample
 violet    h-hash-weighted
 red       bh-hash-weighted
 ========  =======================================
 
-`STRATEGY_COLOURS` holds every strategy's colour; charts draw them in that order. A method of the papers has
-the hue of its weighted form, and hollow marks.
+`STRATEGY_COLOURS` has every strategy's colour; charts use them in that order. A published hash method has the
+hue of its weighted form, and is drawn with hollow marks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ STRATEGY_COLOURS = {
     "likely-positive": ("#D6336C", "#FF7BC0"),
     "mixture": ("#3F6B00", "#B5E36A"),
 }
-"""Colours of the query strategies, light and dark."""
+"""Colours of the query strategies, for the light and the dark theme."""
 
 _LIGHT_SERIES, _DARK_SERIES = zip(*STRATEGY_COLOURS.values(), strict=True)
 
@@ -110,7 +110,7 @@ _VARIABLES = {
 def page_style() -> str:
     """Return the style sheet of the page around the card.
 
-    The card uses its variables (the palette), too. Variables and colour scheme are set at the root, because
+    Components use its variables (the palette), too. Variables and colour scheme are set at the root, because
     Streamlit draws menus outside the app's element.
     """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}

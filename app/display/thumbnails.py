@@ -1,7 +1,7 @@
 """Items as the browser receives them.
 
-Images are sent as data URLs, small ones lossless, large ones as bounded JPEG. Texts are sent as parts to be
-typeset, with pictures of their first lines.
+Images are sent as data URLs: small ones lossless, large ones as JPEG of limited size. Texts are sent as
+typeset parts, with pictures of their first lines.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ THUMBNAIL_SIZE = 88
 """Longest side in pixels of an image in the strip, twice its size on the page for dense screens."""
 
 LOSSLESS_UP_TO = 128
-"""Images up to this size are sent as PNG, pixel for pixel; larger ones as JPEG."""
+"""Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG."""
 
 
 CARDS = 256
-"""Number of cached card pictures: 20 people have a hundred items in view and ahead."""
+"""Number of cached card pictures, and of cached texts: 20 people have about 100 items in view and ahead."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
@@ -53,12 +53,12 @@ def data_url(image: Image.Image) -> str:
 
 
 def data_url_of(raw: bytes) -> str:
-    """Return the stored image as a ``data:`` URL."""
+    """Return the image in an encoded file as a ``data:`` URL."""
     return data_url(Image.open(io.BytesIO(raw)))
 
 
 class Pictures:
-    """Renders the items of a source, and caches the last few.
+    """A renderer of a source's items, with a cache of those used last.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Pictures:
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        is_text = isinstance(self._source, Texts)  # in the size of the strip
+        is_text = isinstance(self._source, Texts)  # then only the strip shows the picture
         return data_url(self._source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
 
     def _text(self, item: int) -> list[Part] | None:

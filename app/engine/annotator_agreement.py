@@ -23,8 +23,8 @@ YES_OR_NO = (CODES["yes"], CODES["no"])
 def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any]]:
     """Return Cohen's κ of each pair of annotators who both answered yes or no to some item.
 
-    Pairs with the most common items come first. With `intervals`, each gets its 95 % interval, which takes
-    about a millisecond.
+    Pairs with the most items in common come first. With `intervals`, each has its 95 % interval, which takes
+    about a millisecond to compute.
     """
     pairs: list[dict[str, Any]] = []
     own = [_yes_or_no(answers, number) for number in range(len(answers.annotators))]
@@ -43,9 +43,10 @@ def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any
 
 
 def together_of(answers: Answers) -> dict[str, Any] | None:
-    """Return Krippendorff's α of all answers and Fleiss' κ, or None if no item has two answers.
+    """Return Krippendorff's α of all yes and no answers, its 95 % interval, and Fleiss' κ.
 
-    Fleiss' κ needs the same number of answers per item, so it covers the items with the most common number.
+    Fleiss' κ needs the same number of answers per item. It covers the items with the most frequent number of
+    answers, `voices`. Return None if no item has two answers.
     """
     none = np.empty(0, dtype=np.int64)
     rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])

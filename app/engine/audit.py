@@ -1,7 +1,8 @@
 """The audit of a concept: items drawn with known probability, beside those selected for training.
 
-`core.audit` estimates from their answers. The log records, with each drawn item, the frame it was drawn from,
-so that `verify` can repeat the draw. It also records the audited items that a selection passed over.
+`core.audit` estimates the classifier's quality from their answers. With each drawn item, the log records the
+frame it was drawn from, so that `verify` can repeat the draw. The log also records the audited items that
+selections passed over.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Shares of the rounds that the page offers for the audit."""
+"""Selectable shares of audit rounds on the page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class Framed:
     seed: int
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters that the record of a drawn selection gets."""
+        """Return what the record of a drawn item says about the frame (`app.engine.training.AUDIT`)."""
         trained = self.trained
         return {
             "through": trained.through,
@@ -70,7 +71,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class FrameThen:
-    """The classifier of a past frame, and the items that had an answer at that time, ascending."""
+    """The classifier of a past frame, and the items answered by then, ascending, of shape (n_answered,)."""
 
     hyperplane: Hyperplane | None
     answered: NDArray[np.int64]
@@ -99,7 +100,7 @@ def frames_then(
     Parameters
     ----------
     pool : Pool
-        Any snapshot that has the items, such as the newest: the features of an item never change.
+        Any snapshot with the answered items, such as the newest: an item's features never change.
     concepts : Concepts
         Has the examples.
     concept : ConceptRecord
@@ -152,8 +153,8 @@ class Audit:
     def frame(self, pool: Pool) -> Framed | None:
         """Return the current frame, or None without a hyperplane or once every item has an answer.
 
-        The first call scans the pool. Later frames are made in the background, each time the number of labels
-        has grown by a quarter.
+        The first call scans the pool. Later frames are made in the background, each time enough labels were
+        added (`core.evaluation.stopping.is_checkpoint`).
         """
         with self._making:
             if self._newest is None:
@@ -166,8 +167,9 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An audited item may also train, if someone else answered it first because a strategy had selected it.
-        It then counts as an item whose answer is known, like an item that a selection passed over.
+        An audited item may also train, if another annotator answered it earlier because a strategy had
+        selected it. The estimate treats its answer as known, like that of an item that a selection passed
+        over.
 
         Returns
         -------
@@ -206,10 +208,10 @@ class Audit:
         )
 
     def _drawn(self) -> dict[int, SelectionRecord]:
-        """Return, by item, the draw that added the item to the audit: the first one that was answered.
+        """Return, by item, the draw that added the item to the audit: the first draw that was answered.
 
-        Several annotators may answer an audited item, each shown it by a selection of their own. Only a draw
-        has a probability. The joint verdict is the item's status.
+        Several annotators may answer an audited item, each after another selection. Only draws have a
+        probability. The item's status combines the answers.
         """
         drawn: dict[int, SelectionRecord] = {}
         for record in self._concept.log.audited(self._concept.record.id):
@@ -218,7 +220,7 @@ class Audit:
         return drawn
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
-        """Return the strata of each frame that the records were drawn from, in their order."""
+        """Return the strata of each frame that the records were drawn from, in log order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
         if missing:
             concept, log = self._concept.record, self._concept.log
@@ -234,7 +236,7 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Return the audited items that a selection passed over, ascending; none may choose them later."""
+        """Return the audited items that a selection passed over, ascending; later ones can't choose them."""
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()

@@ -35,17 +35,17 @@ class LiveConcept(ConceptState):
     ) -> None:
         super().__init__(record, log, store, pool)
         self.views: dict[type, Any] = {}
-        """Views that the concept's sessions share, by kind. They live as long as the concept."""
+        """Views that the concept's sessions share, by kind."""
         self.audit = Audit(self, background)
         self.milestones = Milestones(self, background)
 
     def watch(self, pool: Pool | None) -> None:
-        """Extend the learning curve in the background if there are enough new labels."""
+        """Extend the learning curve in the background if a milestone is due."""
         self.milestones.catch_up(pool)
 
     def _apply(self, answer: AnswerRecord) -> None:
         super()._apply(answer)
-        if self._pool is not None:  # else the log is folded again once it is known which items have rows
+        if self._pool is not None:  # without a pool, the log is folded again later
             self.milestones.follow(answer, self._state)
 
     def refresh_examples(self) -> None:
@@ -55,5 +55,5 @@ class LiveConcept(ConceptState):
             self._example_pictures = [data_url_of(example.image) for example in self.examples]
 
     def example_pictures(self) -> list[str]:
-        """Return the example images as data URLs."""
+        """Return the example images as data URLs, oldest first."""
         return self._example_pictures

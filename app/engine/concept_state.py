@@ -20,7 +20,7 @@ from closecall.storage import (
 )
 
 MODELS = 8
-"""Number of recent models kept per concept: the current one, and those of the look-ahead."""
+"""Number of recent models kept per concept: enough for the current one and those of the look-ahead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +75,14 @@ class ConceptState:
         self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
-        """Return whether the item is in the pool.
+        """Return whether the item is in the pool, or there is no pool yet.
 
-        A damaged log may have answers about other items. They do not count.
+        A damaged log may have answers about other items, which do not count.
         """
         return self._pool is None or self._pool.has_row(item)
 
     def _follow_pool(self) -> None:
-        """Fold the log from its start if the new snapshot of the pool has other items that the log names."""
+        """Fold the log from its start if a new snapshot of the pool has items whose answers were left out."""
         pool, before = self._newest_pool(), self._pool
         if pool is before:
             return
@@ -96,7 +96,7 @@ class ConceptState:
             return self.catch_up().counts
 
     def is_audited(self, item: int) -> bool:
-        """Return whether the item belongs to the audit, whose answers never train."""
+        """Return whether the item belongs to the audit: new answers about it do not train."""
         with self.lock:
             return self.catch_up().is_audited(item)
 
@@ -114,7 +114,7 @@ class ConceptState:
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
         """Return the labels up to the end of the log, see `standing`, and the model trained on them.
 
-        The labels are read once a core is free, so that a thread that waits for one holds none.
+        The labels are read only once a core is free, so that waiting threads hold no memory for them.
         """
         wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
         with a_core():

@@ -1,4 +1,4 @@
-"""Labels that the model contradicts, computed in the background. A page waits briefly for a new result."""
+"""Labels that the model contradicts, computed in the background. Pages wait briefly for a new result."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
-"""A label is doubtful if the model of the other labels puts its item beyond the opposite margin.
+"""A label is doubtful if its item is this far, or farther, on the wrong side under the other labels' model.
 
-The bound is strict, so that most doubtful labels are mistakes. Among 600 answers chosen at the margin, 11 of
-them wrong, 6 were doubted for digits (4 rightly) and 5 for photographs (4 rightly). The other mistakes are
-further down the list: 9 of the 11 are among its first 29 items, or all of them among its first 13. Features
-that separate a class badly, such as GIST on CIFAR-10, lead to more doubts: 36, of which 4 were right. (Means
-over 3 to 5 sessions each.)
+That is the opposite margin, a high bound, so that most doubtful labels are mistakes: among 600 answers at the
+margin, 11 of them wrong, 4 of 6 doubts were right for digits, and 4 of 5 for photographs. The other mistakes
+come further down the list. If the features separate a class badly, like GIST on CIFAR-10, there are more
+doubts, and only 4 of 36 were right. (Means over 3 to 5 sessions each.)
 """
 
 WAIT_SECONDS = 0.25
-"""How long a page waits for a new judgement before it shows the previous one."""
+"""Seconds that a page waits for a new judgement before it shows the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """Each label as seen by the model of the other labels.
+    """Each label's score under the model of the other labels; see `core.linear.leave_one_out`.
 
     Parameters
     ----------
@@ -40,9 +39,9 @@ class Judgement:
     items : array of shape (n_labels,), int64
         Ascending.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each item, under the hyperplane trained on the other labels.
+        wᵀx + b of each item, under the hyperplane trained on the other labels. 0 without a hyperplane.
     contradiction : array of shape (n_labels,), float64
-        Distance of the score beyond the hyperplane, on the wrong side; negative on the label's own side.
+        The scores, with the sign changed for yes labels, so that they are positive on the wrong side.
     """
 
     hyperplane: Hyperplane | None
@@ -51,7 +50,7 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """Return the judgement with all doubts removed but those about `items`."""
+        """Return the judgement with doubts only about `items`."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
@@ -65,7 +64,10 @@ class Judgement:
         return int(np.count_nonzero(self.contradiction >= CLEARLY))
 
     def scores_of(self, pool: Pool, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return scores of shape (n_items,); labeled items are scored without their own label."""
+        """Return scores of shape (n_items,), NaN without a hyperplane.
+
+        Labeled items are scored by the hyperplane that was trained without their label.
+        """
         if self.hyperplane is None:
             return np.full(len(items), np.nan)
         found = self.hyperplane.scores(pool.rows_of(items))
@@ -77,7 +79,7 @@ class Judgement:
 
 
 class Judge:
-    """Judges the labels of one concept on a thread of its own. Thread-safe.
+    """The judge of one concept's labels, with a thread of its own. Thread-safe.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ class Judge:
         self._examples: tuple[int, list[ExampleRecord]] = (-1, [])
 
     def judge(self, pool: Pool, labels: Labels) -> tuple[Judgement | None, bool]:
-        """Return the newest judgement, and whether it is of these labels.
+        """Return the newest judgement, or None before the first, and whether it is about these labels.
 
         Raises
         ------

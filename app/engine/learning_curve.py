@@ -1,6 +1,6 @@
 """The learning curve of a concept: how good its classifier was at each milestone.
 
-A milestone is reached each time the number of labels has grown by a quarter
+A milestone is reached each time the number of labels has grown by a quarter, and by at least 20
 (`core.evaluation.stopping.is_checkpoint`). Milestones follow from the log, so they are not stored. After a
 restart they are computed again in the background.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""Smallest pool whose first tenth can serve as the stop set, in items."""
+"""Minimum number of items of a pool, so that the share `FIRST` of the stop set is at least one item."""
 
 _NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))
@@ -44,15 +44,15 @@ class Milestone:
     when : int
         Time of the last answer, in milliseconds since 1970-01-01 UTC.
     checkpoint : Checkpoint
-        Its predictions on the stop set, and the labels it was trained on.
+        Its top-scored items of the stop set, and the numbers of labels it was trained on.
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None
-        Share of held-out items on their true side, 0 … 1; None where truth is unknown.
+        Share of held-out items on their true side, 0 … 1; None if the truth is unknown.
     within_margin : int
         Number of unanswered items with |wᵀx + b| < 1.
     agreement : float or None
-        Cohen's κ with the previous milestone; None at the first.
+        Cohen's κ with the previous milestone, over the stop set; None at the first.
     """
 
     when: int
@@ -78,14 +78,14 @@ class Milestones:
     ----------
     concept : ConceptState
     executor : Executor
-        Computes the milestones, and reports what goes wrong.
+        Computes the milestones, and reports errors.
     """
 
     def __init__(self, concept: ConceptState, executor: Executor) -> None:
         self._concept = concept
         self._executor = executor
         self._seq = 0
-        self._course = array("q")  # of each answer the time, then the counts
+        self._course = array("q")  # per answer: its time, then the counts
         self._due: deque[_Due] = deque()
         self._newest = 0  # number of labels at the last milestone that was reached or is due
         self._reached: list[Milestone] = []
@@ -110,16 +110,16 @@ class Milestones:
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """Return the counts over time, oldest first, at no more than `n` moments."""
+        """Return the counts at no more than `n` times, in milliseconds since 1970-01-01 UTC, oldest first."""
         known = len(self._course) // _COLUMNS
         places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
         rows = (self._course[place * _COLUMNS : (place + 1) * _COLUMNS] for place in places)
         return [(time, Counts(*counts)) for time, *counts in rows]
 
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
-        """Add an answer to the course, and note the labels if it makes another milestone.
+        """Add an answer to the course, and keep the labels if it reaches a milestone.
 
-        `state` is the concept's at this answer. An answer that was added before has no effect.
+        `state` has the labels up to this answer. An answer that was added before has no effect.
         """
         if answer.seq <= self._seq:
             return

@@ -1,8 +1,8 @@
-"""Leases: an item that a session has in view, or was sent ahead to it, is shown to nobody else.
+"""Leases: an item that a session has in view, or was sent in advance, is shown to nobody else.
 
-A lease ends with the answer, or after `LEASE_SECONDS` of inactivity of its session. The item is then free for
-others. A session that comes back keeps the items that nobody took in the meantime. A late answer is stored
-too, as a further annotator's answer.
+A lease ends with the answer, or expires after `LEASE_SECONDS` of inactivity of its session. The item is then
+free for others. A session that becomes active again keeps the items that nobody took in the meantime. A late
+answer is stored too, as a further annotator's answer.
 
 Choosing takes time, and sessions choose concurrently. A session therefore asks for the others' leases, reads
 the labels, chooses, and takes its choice atomically. Taking fails if another session has leased the item
@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 LEASE_SECONDS = 300.0
-"""Leases expire after this many seconds of inactivity."""
+"""Leases expire after this many seconds of inactivity by default."""
 
 _ENDED_AT_MOST = 10_000
-"""Maximum number of expired leases to remember; the oldest are dropped first."""
+"""Above this number of ended leases, those that ended longer than a lifetime ago are dropped."""
 
 
 @dataclass
@@ -41,11 +41,11 @@ class Others:
     session : str
         The session that asks.
     beside : frozenset of str
-        Sessions that may share its items, including itself.
+        Sessions that may have the same items, including itself.
     items : tuple of int
-        Items leased to all others, ascending.
+        Items leased to the others, ascending.
     asked : float
-        The moment, by the clock of `leases`.
+        The moment in seconds, by the clock of `leases`.
     """
 
     leases: Leases
@@ -55,11 +55,14 @@ class Others:
     asked: float
 
     def take(self, items: Collection[int]) -> frozenset[int]:
-        """Lease all items to the session or none; return those that others held since `asked`."""
+        """Lease all items to the session, or none if others had some since `asked`; return those."""
         return self.leases.take(self, items)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the others' current leases, with the `lost` items added: they may be answered by now."""
+        """Return the others' current leases, with the `lost` items and the earlier leases added.
+
+        Their items may be answered by now, which the labels read earlier don't show.
+        """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
 
@@ -70,7 +73,7 @@ class Leases:
     Parameters
     ----------
     seconds : float
-        Lifetime of a lease after the session's last activity.
+        Lifetime of a lease after the session's last activity, in seconds.
     clock : callable
         Monotonic clock, in seconds.
     """
@@ -83,13 +86,13 @@ class Leases:
         self._lock = threading.Lock()
 
     def renew(self, session: str) -> None:
-        """Record activity of the session."""
+        """Record activity of the session, which renews its leases."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = self._clock()
 
     def keep(self, session: str, items: Iterable[int]) -> None:
-        """Lease exactly these items to the session, even if others have them: they are on its screen."""
+        """Lease exactly these items to the session, even if others have them: the browser shows them."""
         with self._lock:
             before, kept = self._held.get(session), set(items)
             if before is not None:
@@ -98,7 +101,7 @@ class Leases:
             self._held[session].items = kept
 
     def forget(self, but_for: Container[str]) -> None:
-        """Forget sessions whose leases have expired, except those in `but_for`."""
+        """Drop expired leases, except those of the sessions in `but_for`."""
         with self._lock:
             since = self._clock() - self._seconds
             over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
@@ -111,7 +114,7 @@ class Leases:
             self._give(session, items)
 
     def has(self, session: str, item: int) -> bool:
-        """Return whether the session still holds the item: after expiry another may have taken it."""
+        """Return whether the session still has the item; others may take it once the lease has expired."""
         with self._lock:
             held = self._held.get(session)
             return held is not None and item in held.items

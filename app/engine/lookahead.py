@@ -1,4 +1,4 @@
-"""Look-ahead: compute what follows each possible answer while the annotator looks at the item."""
+"""Look-ahead: select the item that follows each possible answer while the annotator looks at one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Future:
 
 
 class Lookahead:
-    """The selections that follow each answer to `shown`. One thread computes them; any may wait or cancel.
+    """The selections that follow each answer to `shown`.
+
+    One thread computes them. Any thread may wait for them or cancel them.
 
     Parameters
     ----------
@@ -48,10 +50,11 @@ class Lookahead:
     occasion : Occasion
         Occasion of the selections that would follow.
     concept : LiveConcept
-        The concept that selects next; it may be another one than that of `shown`.
+        The concept that selects next, not always that of `shown`.
     annotator : str
+        The annotator who is about to answer.
     reason : object
-        Everything else that the futures depend on: they are valid while it is unchanged.
+        Everything else that the futures depend on. They are valid as long as it is equal.
     """
 
     def __init__(
@@ -72,24 +75,24 @@ class Lookahead:
         self._done = threading.Event()
 
     def start(self, executor: ThreadPoolExecutor) -> None:
-        """Compute on the executor, which reports what goes wrong; the card then waits for the next item."""
+        """Compute on the executor, which reports errors. After an error there are no futures."""
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Cancel the computations that have not started."""
+        """Skip the selections that have not started. Unless all are done, there are then no futures."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this long for the end; return whether it was reached."""
+        """Wait for the end, at most `seconds`; return whether it was reached."""
         return self._done.wait(seconds)
 
     @property
     def is_done(self) -> bool:
-        """Return whether the futures are complete or were cancelled."""
+        """Return whether the futures are complete, or were cancelled or failed."""
         return self._done.is_set()
 
     def future(self, selection_id: str) -> Future | None:
-        """Return the future whose selection has this id."""
+        """Return the future whose selection has this id, or None."""
         found = (f for f in self.futures.values() if f.chosen.record.id == selection_id)
         return next(found, None)
 
@@ -125,9 +128,9 @@ class Lookahead:
         return futures
 
     def _standings(self) -> tuple[bool, dict[AnswerWord, Standing]]:
-        """Return whether an answer would train, which it does not in an audit, and the labels after each one.
+        """Return whether an answer would train (not in an audit), and the labels after each answer.
 
-        All are of the same log position, which is read once.
+        All labels are those of one log position.
         """
         item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id

@@ -1,4 +1,4 @@
-"""Select items for a labeling session, and record the selection for the log."""
+"""Select items for a labeling session, and make the records for the log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
 """Selection methods that stand in before there is a hyperplane."""
 
 ROUNDS_APART = 1_000_003
-"""Number of rounds before sessions with neighbouring seeds share the seed of a round."""
+"""Number of rounds after which sessions with consecutive seeds would share seeds of rounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,14 @@ class Occasion:
     strategy : QueryStrategy
         Fitted to the pool.
     others : Others
-        Leases of other sessions, from before the labels were read.
+        Leases of other sessions, read before the labels.
     include_skipped : bool
         Whether skipped items may be chosen again.
     session_seed : int
     round : int
         The round that begins with the selection.
     remembered : Remembered or None
-        The session's memory of an earlier hyperplane.
+        The session's memory of an earlier hyperplane, if any.
     audit : Audit
         The concept's audit.
     audit_share : float
@@ -75,7 +75,7 @@ class Occasion:
     passed : tuple of int
         Audited items that earlier selections passed over, ascending.
     persons : int
-        Number of annotators per item in an overlap round; otherwise 1.
+        Number of annotators per item in an overlap round, otherwise 1.
     """
 
     session_id: str
@@ -102,7 +102,7 @@ class Occasion:
         return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
-        """Return the items that a search shows but that can't be answered, ascending."""
+        """Return the items that a search may show but that can't be answered, ascending."""
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
@@ -129,7 +129,7 @@ class Chosen:
         The model that the choice is based on.
     strategy : QueryStrategy
     computed_seconds : float
-        Processor time of the selection.
+        Processor time of the selection, in seconds.
     """
 
     records: tuple[SelectionRecord, ...]
@@ -162,11 +162,11 @@ def select_items(
 ) -> Chosen:
     """Select and lease `n` items, or as many as are left.
 
-    Leasing is atomic: no two sessions are given the same item. `trained` is the model of the labels in
-    `standing`. `diversity` is the minimum distance between the items. `supposed` names the answer that the
-    labels assume, see `app.engine.training.SUPPOSED`.
+    Leasing is atomic, so no two sessions get the same item. `trained` is the model of the labels in
+    `standing`. `diversity` is the minimum distance between the items, see `core.selection.diversity`.
+    `supposed` names the answer that the labels assume, see `app.engine.training.SUPPOSED`.
 
-    If all items that the index covers are excluded and the pool has grown since, the index is extended first.
+    If all items that the index covers are excluded and the pool has more, the index is extended first.
 
     Raises
     ------
@@ -217,10 +217,10 @@ def take_found(
     scored: int = 0,
     items: int | None = None,
 ) -> Chosen:
-    """Turn the items `ids`, found by a search, into selections; `own` are the parameters of each one.
+    """Make selections of the items `ids`, found by a search; `own` has the parameters of each one.
 
-    `seconds` is the time that the search took, `scored` the number of items scored out of `items`; all, if
-    None.
+    `seconds` is the time that the search took. `scored` is the number of items scored, out of `items`, by
+    default the whole pool. Nothing is leased.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -239,9 +239,9 @@ def _chosen(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Chosen:
-    """Build the records of what was found; `own` are the parameters of each item.
+    """Make the records of the items found; `own` has the parameters of each item.
 
-    The leased items are the same for all, so only the first record has them.
+    The items leased to others are the same for all records, so only the first has them.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(
@@ -286,7 +286,7 @@ def _chosen(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Items that were found, by which method and why, and the processor time it took."""
+    """Items that were found, by which method and why, and the processor time that it took in seconds."""
 
     selection: Selection
     why: Why

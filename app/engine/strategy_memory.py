@@ -1,8 +1,8 @@
-"""Memories: what sessions remember of earlier hyperplanes, computed in the background.
+"""Memories: the scores that sessions keep from earlier hyperplanes, computed in the background.
 
 A query strategy may select faster if it knows the scores of the pool under an earlier hyperplane of the
 session (`core.selection.QueryStrategy.remember`). Computing them takes a scan of the pool, one for all
-waiting sessions. Selections never wait for it: they use the newest memory there is, however many rounds old.
+waiting sessions. Selections never wait for it. They use the newest memory, however many rounds old.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from closecall.core.selection import QueryStrategy
 WORTHWHILE_SECONDS = 0.016
 """Selections that compute for less than a frame of the screen (1/60 s) need no memory.
 
-Nobody would notice the difference, and a memory costs a scan. Processor time counts: if a selection is slow
-because the processors are busy, a scan would only make it worse.
+Nobody would notice the difference, and a memory costs a scan. Only processor time counts: if selections are
+slow because the processors are busy, a scan would make that worse.
 """
 
 MOST_BYTES = 800_000_000
-"""Limit on a project's memories: 20 sessions at ten million items. A pass briefly takes twice as much."""
+"""Maximum size of a project's memories: 20 sessions of ten million items. A pass briefly takes twice that."""
 
 BYTES_A_ROW = 4
 """Bytes per item of a memory: a float32 score."""
@@ -34,7 +34,7 @@ KEPT_SECONDS = 600
 """Memories are dropped after this many seconds without a selection."""
 
 TIDY_SECONDS = 60
-"""Interval between searches for memories to drop."""
+"""Seconds between searches for memories to drop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class _Kept:
 
 
 class Memories:
-    """The newest memory of each session, maintained by a thread of its own until `close`.
+    """The newest memory of each session, updated by a thread of its own until `close`.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Memories:
         return self._troubles.first
 
     def close(self) -> None:
-        """Stop, and return when the current pass has ended."""
+        """Stop the thread, and wait until the current pass has ended."""
         self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
@@ -109,9 +109,9 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Queue the hyperplane if selecting by it took long enough for a memory to be worthwhile.
+        """Queue the hyperplane if selecting by it took more than `worthwhile_seconds` of processor time.
 
-        It replaces an earlier hyperplane of the session that is still in the queue.
+        A hyperplane of the session that is still in the queue is dropped.
         """
         with self._lock:
             self._waiting.pop(session, None)

@@ -32,8 +32,8 @@ REMEMBERED = "remembered"
 SUPPOSED = "supposed"
 """Selection parameter: the `answer` that a look-ahead selection assumes.
 
-The answer is about the `item` of the `selection` then in view, and `trains` unless that was an audit's. The
-hyperplane was trained on the labels of that time and on this answer.
+The answer is about the `item` of the `selection` then in view, and `trains` unless the item belongs to an
+audit. The hyperplane was trained on the labels of that time and on this answer.
 """
 
 PART = "part"
@@ -42,7 +42,7 @@ PART = "part"
 BATCH = "batch"
 """Selection parameter of items selected together.
 
-It gives how many were wanted (`n`), how far apart (`diversity`), and the item's `place`, from 0.
+It has the number requested (`n`), the minimum distance (`diversity`), and the item's `place`, from 0.
 """
 
 SEARCH = "search"
@@ -61,14 +61,13 @@ PASSED = "passed"
 """Selection parameter: the audited items that selections have passed over so far."""
 
 OVERLAP = "overlap"
-"""Selection parameter of items drawn uniformly for a further annotator: how many `persons` each item needs.
-"""
+"""Selection parameter of items drawn uniformly for a further annotator: `persons` per item are needed."""
 
 SIMILAR = "similar"
 """Selection parameter of items found by Find similar: the query, and the item's `place` from 0.
 
 `like` describes the query (`app.sessions.similar.query`), `method` and `params` the search, and `metric` the
-learned metric; it is null for the angle between the original features.
+learned metric. `metric` is null for the angle between the original features.
 """
 
 OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)
@@ -81,9 +80,9 @@ _OWN = threading.local()
 
 @contextmanager
 def a_core() -> Iterator[None]:
-    """Wait for a free core and keep it for the block, in which the same thread may ask for it again.
+    """Wait for a free core and keep it for the block. Nested blocks of a thread share its core.
 
-    At most one training runs per core: more would only take longer each, and hold more memory.
+    At most one training runs per core: with more, each would take longer, and all would hold memory.
     """
     if getattr(_OWN, "core", False):
         yield
@@ -111,7 +110,7 @@ class Trained:
     through : int
         Log position of the last answer.
     likes : array of shape (n_positive_examples, n_features), or csr_array
-        Features of the positive example images.
+        Features of the positive example images, float32.
     examples_through : int
         Position up to which the log of examples was read.
     """
@@ -132,7 +131,11 @@ def train_concept(
     *,
     examples_through: int,
 ) -> Trained:
-    """Train the SVM of a concept. Examples count as labels, with negative ids."""
+    """Train the SVM of a concept on labels and examples.
+
+    An example counts as a label whose id is −1 minus the example's. Training waits for the compiled solver
+    and for a free core. `examples_through` is the position up to which the log of examples was read.
+    """
     wait_until_trainable(pool, lambda: labels, examples)
     shown = _of_examples(examples, pool.n_features)
     with a_core():
@@ -150,7 +153,7 @@ def train_concept(
 
 
 def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Sequence[ExampleRecord]) -> None:
-    """Wait until the solver is compiled, if these labels are to be trained on; read them only if need be."""
+    """Wait until the solver is compiled, if these labels can be trained on; call `labels` only if needed."""
     if pool.is_sparse or kernels.is_ready("training"):
         return
     if is_trainable(labels(), examples):
@@ -187,7 +190,7 @@ def excluded_items(
 ) -> NDArray[np.int64]:
     """Return the items that may not be selected, ascending: those answered, and those leased to others.
 
-    Audited items are excluded once a selection has `passed` over them, and from then on for good, even if
+    Audited items are not excluded before a selection has `passed` over them. From then on they are, even if
     they were skipped; see `core.audit.pass_over`.
     """
     answered = standing.answered
@@ -206,7 +209,7 @@ def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Return the items of a search result that can't be answered, ascending: those answered or leased."""
+    """Return the items that a search can't offer for an answer, ascending: those answered or leased."""
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
@@ -215,7 +218,7 @@ def draw_wanted(
 ) -> tuple[NDArray[np.int64], float] | None:
     """Draw `n` items for a further annotator, or as many as there are; return them and their probability.
 
-    All candidates that others do not hold are equally likely. Return None if there is none.
+    All candidates that are not leased to others are equally likely. Return None if there is none.
     """
     wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):
@@ -229,12 +232,12 @@ def draw_wanted(
 
 
 def is_of_many(record: SelectionRecord) -> bool:
-    """Return whether the item was shown with others. After an undo an item is shown alone."""
+    """Return whether the item was shown on a page of many; after an undo, an item is shown alone."""
     return record.why != "undo" and not {BATCH, SEARCH, SIMILAR}.isdisjoint(record.parameters)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
-    """Return the labels that a selection was based on; one sent ahead assumed an answer, which is included.
+    """Return the labels that a selection was based on, including the answer that it assumed if sent ahead.
 
     Parameters
     ----------
@@ -272,7 +275,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
-    """Return the share of held-out items on their true side, 0 … 1, or None where truth is unknown."""
+    """Return the share of held-out items on their true side, 0 … 1, or None if it is unknown."""
     if hyperplane is None or positive_class not in pool.classes:
         return None
     held_out, positive = pool.held_out, pool.classes.index(positive_class)
@@ -280,7 +283,7 @@ def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | No
 
 
 def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | None:
-    """Return the held-out accuracy of answering no to everything, or None where truth is unknown."""
+    """Return the held-out accuracy of always answering no, 0 … 1, or None if the truth is unknown."""
     if positive_class not in pool.classes or not (pool.held_out.truth >= 0).any():
         return None
     known = pool.held_out.truth[pool.held_out.truth >= 0]
@@ -288,7 +291,7 @@ def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | Non
 
 
 def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
-    """Return the reason of the next selection, as recorded in the log; see `choose`."""
+    """Return why the next selection is made, as the log records it; see `choose`."""
     if trained.hyperplane is not None:
         return "strategy"
     return "example" if trained.likes.shape[0] and strategy.needs_hyperplane else "random-start"
@@ -305,12 +308,11 @@ def choose(
     n: int = 1,
     diversity: float = 0.0,
 ) -> Selection:
-    """Choose the next item: nearest to the hyperplane or, without one, similar to the examples, or at random.
+    """Choose `n` items by the strategy or, without a hyperplane, by similarity to the examples or at random.
 
-    There is no stand-in for a strategy that needs no hyperplane.
-
-    `memory` is what the strategy remembers of an earlier hyperplane. `diversity` is the minimum distance
-    between several items, `n`.
+    A strategy that needs no hyperplane is always used. `memory` is its memory of an earlier hyperplane, see
+    `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the items, see
+    `core.selection.diversity`.
 
     Raises
     ------

@@ -19,11 +19,17 @@ from closecall.storage.address import with_schema
 from closecall.storage.carried import Upload
 
 IN_FOLDER = "sqlite"
-"""Used instead of a PostgreSQL address: labels are kept in a file in the project's folder."""
+"""Given in place of a PostgreSQL address: the labels are then kept in a file in the project's folder."""
 
 
 def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
-    """Copy a project's label database and its uploads to `file`; the project may be in use."""
+    """Copy a project's label database and its uploads to `file`; the project may be in use.
+
+    Raises
+    ------
+    InputError, StorageError
+        If there is no project, `file` exists and may not be overwritten, or the copy fails.
+    """
     labels = ProjectFile.read(project).labels(project)
     whole, damaged = 0, []
 
@@ -57,12 +63,13 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
     overwrite : bool
         Whether existing labels may be set aside.
     database : str or None
-        New place of the project's labels: a PostgreSQL address or `IN_FOLDER`. None keeps the present place.
+        New place of the project's labels: a PostgreSQL address or `IN_FOLDER`. None keeps the current place.
 
     Raises
     ------
     InputError, StorageError
-        If the labels are about images that the project does not have, or the backup is damaged.
+        If the project is being served, the labels are about items that it does not have, the backup is
+        damaged, or there are labels that may not be set aside.
     """
     if database != IN_FOLDER:
         database = checked_database(database)
@@ -87,7 +94,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
 
 
 def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
-    """Raise InputError if the labels name items or classes that the project's pool does not have."""
+    """Raise InputError if the labels are about items or classes that the project's pool does not have."""
     pool = Pool.open(pool_path)
     with _up_to_date(file, project) as database:
         log = LabelLog(database)
@@ -101,7 +108,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
             absent = items[~pool.have_rows(items)]
             if not pool.complete or not len(absent):
                 continue
-            # Imported answers have no selection, and so do not show which pool the log belongs to.
+            # An answer without a selection may name any item, but imported ones were matched to the pool.
             unasked = {
                 answer.item
                 for answer in log.answers_after(concept.id)
@@ -115,7 +122,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
 
 @contextmanager
 def _up_to_date(file: Path, project: Path) -> Iterator[Database]:
-    """Open the backup's labels for reading; an older version is copied and upgraded first."""
+    """Open the backup's labels for reading; if its version is older, open an upgraded copy."""
     try:
         database = Database.open(file, read_only=True)
     except StorageError as error:

@@ -17,7 +17,7 @@ from closecall.storage import ConceptRecord, Concepts, Database
 from closecall.storage.exports import label_rows
 
 NONE = "none"
-"""Folder for items that belong to no concept's class."""
+"""Folder of items that belong to no concept's class."""
 
 _PIXELS = 512
 """Longest side in pixels of a generated picture."""
@@ -28,7 +28,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     """Copy every item labeled yes or no into a folder named after its label, below the new folder `out`.
 
     For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
-    with "none" for items answered no throughout. Items keep their relative paths; items that are not files
+    with "none" for items whose labels are all no. Items keep their relative paths; items that are not files
     are written as PNG or text. An item of several classes is copied into each of their folders.
 
     Returns
@@ -39,7 +39,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     Raises
     ------
     InputError
-        If `out` exists already, or an item can't be read.
+        If `out` exists and is not empty, a stopped export has left its folder, or an item can't be read.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists already and is not empty: choose a new folder")
@@ -63,7 +63,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
-    """Yield each labeled item with the folder that it belongs in."""
+    """Yield each labeled item with its folder, once per folder."""
     concepts = [concept] if concept else Concepts(database).all()
     if len(concepts) < 2:
         for its in concepts:
@@ -101,7 +101,7 @@ def _copy(source: Source, item: int, folder: Path) -> None:
         suffix = ".txt" if isinstance(source, Texts) else ".png"
         path = path.with_name(path.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():  # two names that are the same to a file system
+    if path.exists():  # names that differ, but not to the file system
         path = path.with_name(f"{item} {path.name}")
     if original is not None:
         shutil.copy2(original, path)

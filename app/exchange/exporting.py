@@ -29,7 +29,13 @@ FOLDER = "folder"
 def export_labels(
     project: Path, *, form: str, concept: str | None, log: bool, out: Path | None, image_url: str
 ) -> None:
-    """Write a project's labels to `out` atomically, or to stdout."""
+    """Write a project's labels to `out` atomically, or to stdout.
+
+    Raises
+    ------
+    InputError
+        If `form` needs `out` or can't contain the log, or there is no such concept.
+    """
     file = ProjectFile.read(project)
     if out is None and form in (FOLDER, "parquet"):
         raise InputError(f"--format {form} needs --out: it can't be written to the terminal")
@@ -67,12 +73,13 @@ def export_labels(
 def export_model_predictions(
     project: Path, *, form: str, concept: str | None, model: str, log: bool, out: Path | None
 ) -> None:
-    """Write the predictions of an imported model to `out` atomically, or to stdout, as `import` reads them.
+    """Write an imported model's predictions to `out` atomically, or to stdout, in a form that `import` reads.
 
     Raises
     ------
     InputError
-        If there is no such model, or it has predictions for several concepts and none is named.
+        If there is no such model, it has predictions for several concepts and none is named, or `form` or
+        `log` is not for predictions.
     """
     if log or form not in get_args(TableFormat):
         option = "--log" if log else f"--format {form}"
@@ -110,7 +117,7 @@ def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
 
 
 def _names(pool: Pool | None) -> NamesOf | None:
-    """Return the function that gives items their names."""
+    """Return a function from items to their names, or None without a pool."""
     return None if pool is None else lambda items: names_of(pool, items)
 
 
@@ -119,7 +126,7 @@ def _counts(copied: dict[str, int]) -> str:
 
 
 def _pool(path: Path) -> Pool | None:
-    """Open the pool for its names; return None if it can't be opened, which leaves labels without names."""
+    """Open the pool for its names. If that fails, warn and return None: labels then have no names."""
     try:
         pool = Pool.open(path)
         pool.source  # noqa: B018 (opens the images' folder)
@@ -130,7 +137,7 @@ def _pool(path: Path) -> Pool | None:
 
 
 def _shows(pool: Pool, image_url: str) -> Callable[[Sequence[int]], list[dict[str, Any]]]:
-    """Return the function that gives the data of Label Studio's tasks."""
+    """Return a function from items to the data of their Label Studio tasks."""
     source = pool.source
 
     def shows(items: Sequence[int]) -> list[dict[str, Any]]:

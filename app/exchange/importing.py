@@ -1,4 +1,4 @@
-"""Import labels and predictions: either nothing of a file, or everything in it about the pool's items."""
+"""Import labels and predictions: everything in a file that is about the pool's items, or nothing."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Imported:
     lines : int
         Labels in the file.
     new, known, same : int
-        Answers that were stored, that had been imported from this file before, and that repeat what their
-        annotators answered already.
+        Answers that were stored, that had been imported from this file before, and that repeat their
+        annotators' current answers.
     contested : int
-        New answers that contradict another annotator's.
+        New answers, yes or no, that contradict another annotator's.
     items : Items
         Matched and unmatched items.
     """
@@ -81,7 +81,8 @@ def import_labels(
     Raises
     ------
     InputError, StorageError
-        If the file is malformed, contradicts itself, or is about other items; then nothing is stored.
+        If the file is malformed, contradicts itself, or is about no item of the pool, or if the project is
+        being served; then nothing is stored.
     """
     pool = open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:
@@ -129,7 +130,7 @@ def _statements(
                 statement = Statement(concept.id, item, by, word, claim.purpose)
                 statements.add(statement, claim.place, replaces=claim.replaces)
     except (InputError, StorageError):
-        _require_consistent(statements, file)  # that line comes first then
+        _require_consistent(statements, file)  # report a contradiction on an earlier line instead
         raise
     _require_consistent(statements, file)
     return statements
@@ -150,7 +151,10 @@ def _require_consistent(statements: Statements, file: Path) -> None:
 def _changes(
     database: Database, statements: Statements, imported: Imported
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return two masks: statements that change their annotators' answers, and those on audited items."""
+    """Return the indices of the statements that change the log, and a mask of those on audited items.
+
+    Count the others, and new contradictions, in `imported`.
+    """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
     is_new, is_audited = np.ones((2, len(settled)), dtype=np.bool_)
@@ -214,7 +218,7 @@ def _print(imported: Imported, file: Path) -> None:
 
 
 def print_matches(items: Items) -> None:
-    """Print how many items were matched by a part of their names, and which lines matched none."""
+    """Print how many names were matched by the end of a path, and which lines matched no item."""
     if items.by_end:
         click.echo(f"{counted(items.by_end, 'name')} matched by the end of the path.")
     if items.unmatched.number:
@@ -228,12 +232,12 @@ def print_matches(items: Items) -> None:
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Read another model's predictions from `file`; they replace the model's earlier ones.
+    """Read another model's predictions from `file`; they replace its earlier ones for the concept.
 
     Raises
     ------
     InputError, StorageError
-        As in `import_labels`.
+        As in `import_labels`, and if an item has two predictions.
     """
     form, digest, pool = form or format_of(file), digest_of(file), open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:

@@ -1,8 +1,9 @@
 """Find the item of a pool that a file refers to, by id or by name.
 
-An id is used if the file gives no name, or if the pool's name for this id is the file's. Otherwise the name
-decides: an exact match, else the longest end of its path that identifies one item ("/home/ada/seal/7.jpg"
-matches the pool's "seal/7.jpg"). A bare file name also matches the only file of this name in any folder.
+An id is used if the file gives no name, or if the item with this id has the file's name. Otherwise the name
+is used: an exact match, else the longest end of its path that is the name of one item
+("/home/ada/seal/7.jpg" matches the pool's "seal/7.jpg"). A bare file name also matches the only file of this
+name in any folder.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from closecall.storage.imports import Claim
 from closecall.storage.tabular import shown
 
 LISTED = 5
-"""Unmatched lines that are listed."""
+"""Maximum number of unmatched lines that are listed."""
 
 _BLOCK = 65_536
 _UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio prepends this to the names of uploaded files
@@ -32,20 +33,20 @@ _UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio prepends this to the name
 
 @dataclass
 class Unmatched:
-    """The number of lines whose item the pool does not have, with one sentence for each of the first few."""
+    """The number of lines without an item that can be labeled, and a sentence on each of the first ones."""
 
     number: int = 0
     listed: list[str] = field(default_factory=list)
 
     def add(self, claim: Claim, reason: Callable[[], str]) -> None:
-        """Count a line."""
+        """Count a line, and list it with `reason` if it is one of the first."""
         self.number += 1
         if len(self.listed) < LISTED:
             self.listed.append(f"{claim.place}: {reason()}")
 
 
 class Items:
-    """Finds items in a pool.
+    """The items of a pool, found by id or name.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class Items:
         self.by_end = 0
 
     def find(self, claim: Claim) -> int | None:
-        """Return the item that the claim means; count it as unmatched and return None if there is none."""
+        """Return the claim's item or, after counting the claim as unmatched, None."""
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
             item = self._named(claim)
@@ -133,7 +134,7 @@ class Items:
 
 
 def _path(name: str) -> list[str]:
-    """Return the components of a plain path, of a URL, or of a file in Label Studio's local storage."""
+    """Return the components of the path in a plain path, a URL, or Label Studio's address of a local file."""
     path = name
     if "?d=" in name or "://" in name:
         with suppress(ValueError):  # not a URL, though it looks like one
@@ -179,12 +180,12 @@ def _hash(name: str) -> int:
 
 
 def require_matches(items: Items, matched: int, file: object) -> None:
-    """Raise InputError if nothing in the file is about this pool's items.
+    """Check that the file is about some item of the pool.
 
     Raises
     ------
     InputError
-        With the first line's reason.
+        If there are unmatched lines and no others; the message has the first one's reason.
     """
     if not matched and items.unmatched.number:
         raise InputError(f"{file} is about none of this project's items; {items.unmatched.listed[0]}")

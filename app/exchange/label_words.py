@@ -23,17 +23,17 @@ _OTHERS: dict[str, AnswerWord] = {
 
 
 class Meaning:
-    """Interprets a file's words for a project's concepts.
+    """The meaning of a file's words for a project's concepts.
 
-    Class names take precedence over other words for yes and no: where the classes are digits, "1" is the
-    class and not a yes.
+    Class names take precedence over synonyms of yes and no: if the classes are digits, "1" is the class and
+    not a yes.
 
     Parameters
     ----------
     concepts : sequence of ConceptRecord
         All concepts of the project: a file may name any of them.
     offered : sequence of ConceptRecord
-        The active ones, to which a file without concept names applies.
+        The active concepts, to which class names apply if the file names no concept.
     only : ConceptRecord or None
         The concept that the whole file is about, if one was chosen.
     classes : sequence of str

@@ -45,7 +45,7 @@ PREDICTIONS = (
     Column("predicted"),
     Column("label"),
 )
-"""The columns of predictions: wᵀx + b, its sign as a word, and the label that people gave, if any."""
+"""Columns of predictions: `score` is wᵀx + b, `predicted` yes or no, `label` the item's label, if any."""
 
 FEATURES = {
     "gist": "GIST",
@@ -59,7 +59,19 @@ _BLOCK = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A concept's classifier with its training set."""
+    """A concept's classifier, and what it was trained on.
+
+    Parameters
+    ----------
+    concept : ConceptRecord
+    hyperplane : Hyperplane
+    yes, no : int
+        Numbers of labels, examples included.
+    examples : int
+        Number of examples among them.
+    through : int
+        Log position of the last answer.
+    """
 
     concept: ConceptRecord
     hyperplane: Hyperplane
@@ -70,12 +82,12 @@ class Model:
 
 
 def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model:
-    """Train the classifier that labeling uses on the concept's present labels.
+    """Train a concept's classifier on its current labels, as labeling does.
 
     Raises
     ------
     InputError
-        If there is no yes or no no.
+        If the labels lack a yes or a no.
     """
     concepts = Concepts(database)
     labels = LabelLog(database).labels(concept.id, is_item=pool.has_row)
@@ -99,7 +111,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
     Raises
     ------
     InputError
-        If there is no classifier yet, or `out` exists already.
+        If there is no classifier yet, or `out` exists and is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists already and is not empty: choose a new folder")
@@ -125,7 +137,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
 
 
 def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
-    """Return the description of the weights that is needed to use or check them elsewhere."""
+    """Return the manifest, as JSON: all that is needed to use the weights elsewhere, or to check them."""
     concept, plane = model.concept, model.hyperplane
     return {
         "format": FORMAT,
@@ -181,7 +193,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
     Raises
     ------
     InputError
-        If there is no classifier yet.
+        If there is no classifier yet, or `form` needs `out`.
     """
     if out is None and form == "parquet":
         raise InputError("--format parquet needs --out: it can't be written to the terminal")
@@ -202,7 +214,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
 
 
 def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:
-    """Yield the rows of `PREDICTIONS` in the order of the items."""
+    """Yield a row of `PREDICTIONS` for each item of the pool, in order; `labels` is True for yes, by item."""
     for first, (scores,) in pool.score_blocks([hyperplane]):
         for start in range(0, len(scores), _BLOCK):
             block = scores[start : start + _BLOCK]

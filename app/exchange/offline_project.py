@@ -23,7 +23,7 @@ def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
 
 
 def open_pool(project: Path) -> Pool:
-    """Open the project's pool in its present state.
+    """Open the project's pool in its current state, complete or not.
 
     Raises
     ------
@@ -34,12 +34,12 @@ def open_pool(project: Path) -> Pool:
 
 
 def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
-    """Return the concept of this name; None without a name.
+    """Return the concept of this name, or None without a name.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such concept.
     """
     if name is None:
         return None
@@ -56,7 +56,7 @@ def one_concept(database: Database, name: str | None) -> ConceptRecord:
     Raises
     ------
     InputError
-        If there is none, or if there are several and no name is given.
+        If there is no such concept, or there is no name and not exactly one active concept.
     """
     found = concept_named(database, name)
     if found is not None:
@@ -83,7 +83,7 @@ def names_of(pool: Pool, items: Any) -> list[str]:
 
 @contextmanager
 def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a file that gets its name only when the block ends without an error."""
+    """Open a new file, which becomes `out` only if the block ends without an error."""
     half = out.with_name(out.name + ".tmp")
     try:
         with half.open("wb") if binary else half.open("w", encoding="utf-8", newline="") as stream:

@@ -1,4 +1,4 @@
-"""The statements of a file, stored as columns of numbers: 40 bytes a line instead of objects."""
+"""The statements of a file, stored as columns of numbers: about 40 bytes a line, less than objects take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # in place of an annotator, as an adjudication belongs to everybody
+_DECIDED = -1  # in place of the annotator, since adjudications replace those of other owners too
 
 
 class Statement(NamedTuple):
@@ -28,8 +28,8 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in the order of a file.
 
-    A subject can have only one statement that counts: an item of a concept with an annotator, or its
-    adjudication by anybody.
+    A subject is one annotator's answer about an item of a concept, or the item's adjudication. On each
+    subject, only the last statement counts.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Statements:
         self._ends.append(len(self._places))
 
     def place(self, index: int) -> str:
-        """Return the place in the file that a statement comes from."""
+        """Return the place in the file of the statement with this index."""
         return self._places[self._ends[index] : self._ends[index + 1]].decode()
 
     def contradiction(self) -> tuple[int, int] | None:
-        """Return the first statement that contradicts an earlier one, and that one; None if none does."""
+        """Return the indices of a statement and of the first one in the file that contradicts it, or None."""
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._replaces)[order]
         wrong = np.flatnonzero(~is_first[1:] & (words[1:] != words[:-1]) & (replaces[1:] == 0))
@@ -71,13 +71,16 @@ class Statements:
         return int(order[at]), int(order[at + 1])
 
     def settled(self) -> NDArray[np.int64]:
-        """Return the last statement on each subject, of shape (n_subjects,), ordered by the first ones."""
+        """Return the index of the last statement on each subject, of shape (n_subjects,).
+
+        They are ordered by the first statements on these subjects.
+        """
         order, is_first = self._by_subject()
         is_last = np.roll(is_first, -1)
         return order[is_last][np.argsort(order[is_first])]
 
     def at(self, indices: NDArray[np.int64]) -> Iterator[Statement]:
-        """Yield the statements at `indices`, block by block."""
+        """Yield the statements at `indices`."""
         columns = [_column(each) for each in (self._concepts, self._items, self._annotators)]
         columns += [_column(each) for each in (self._words, self._purposes)]
         for first in range(0, len(indices), _BLOCK):
@@ -92,7 +95,7 @@ class Statements:
         return found
 
     def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the statements' order by subject, then by line, and a mask of each subject's first one."""
+        """Return the order by subject, then by line, and a mask of the first statement on each subject."""
         is_decision = _column(self._purposes) == PURPOSES.index("decision")
         who = np.where(is_decision, _DECIDED, _column(self._annotators))
         keys = (who, _column(self._items), _column(self._concepts))
@@ -106,5 +109,5 @@ class Statements:
 
 
 def _column(cells: array[int]) -> NDArray[np.integer]:
-    """Return the cells as an array that shares their memory; while it exists, none can be added."""
+    """Return the cells as an array that shares their memory; cells can't be added while it exists."""
     return np.frombuffer(cells, dtype=f"i{cells.itemsize}")

@@ -1,16 +1,16 @@
 """Retrieval by hashing: one family's codes, and the structures that find likely neighbours with them.
 
-A `Recipe` (`app.indexes.recipe`) says which. Each row has one code (`core.hashing`), searched by one
-structure (`core.search`). The Hamming scan compares all codes; the other structures compare only the
-likeliest share. The best candidates are then ranked exactly.
+A `Recipe` (`app.indexes.recipe`) names both. Each row has one code (`core.hashing`), and one structure
+(`core.search`) searches the codes. The Hamming scan compares all codes; the other structures compare only the
+likeliest ones. The best candidates are then ranked exactly.
 
 Candidates are ranked by the quantity that the family estimates: the angle, a kernel, or the overlap of sets
 (`core.similar.nearness_of`). Under a learned metric, the codes come from random hyperplanes in the metric's
 space; other families don't support metrics (`Recipe.under_metric`).
 
-**Searches of earlier versions** (`Former`) are repeated as they were: candidates were ranked by the angle
-whatever the family, buckets of a table were read in the order of the bits, and families learned from at most
-1,000 answers. The log says what was used; what it doesn't mention was as in the earlier versions.
+**Searches of earlier versions** (`Former`) are repeated as they were: every family's candidates were ranked
+by the angle, buckets of a table were read in the order of the bits, and families learned from at most 1,000
+answers. The log records what a search used. A parameter that is missing there had its earlier value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from closecall.storage import Labels
 
 MOST_TAUGHT = 20_000
-"""Maximum number of answers that a family learns from, drawn at random: as many take a minute and 120 MB."""
+"""Maximum number of answers that a family learns from, drawn at random; these take a minute and 120 MB."""
 
 FORMERLY_TAUGHT = 1_000
 """The same in earlier versions."""
@@ -66,8 +66,8 @@ class Former:
     Parameters
     ----------
     by_angle : bool
-        Whether candidates were ranked by the angle, whatever the family, and buckets of a table were read in
-        the order of the bits.
+        Whether candidates of a family that estimates something else were ranked by the angle, and buckets of
+        a table were read in the order of the bits.
     most_taught : int
         Maximum number of answers that families learned from.
     """
@@ -77,7 +77,7 @@ class Former:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], family: str) -> Former:
-        """Return the differences for a search in the log, by its parameters."""
+        """Return the differences of a search in the log, from its parameters."""
         return cls(
             by_angle=not ranks_by_angle(family) and "ranked" not in params,
             most_taught=MOST_TAUGHT if "most_taught" in params else FORMERLY_TAUGHT,
@@ -88,7 +88,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return the number of codes compared per query by a structure that can choose which."""
+    """Return the number of codes that a query compares, if the structure can compare only some."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
@@ -100,7 +100,7 @@ def parameters(
     Parameters
     ----------
     recipe : Recipe
-        Settings that are the default and were not in earlier logs are left out.
+        Settings with default values that earlier logs did not have are left out.
     measure : "weights" or "disagreements"
         The distance between codes. Logs of earlier versions don't have it: it was always "weights".
     labels : Labels or None
@@ -128,7 +128,10 @@ def parameters(
 
 
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the answers that codes learned from, by the `parameters` of a search; see `Method.taught`."""
+    """Return the numbers of answers that codes learned from, by the `parameters` of a search, or None.
+
+    See `app.indexes.similar.Method.taught`.
+    """
     if "labels" not in params:
         return None
     family = FAMILIES[params["family"]]
@@ -150,7 +153,7 @@ def ranks_by_angle(family: str) -> bool:
 def unfitted(
     recipe: Recipe, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
 ) -> SimilarityHasher:
-    """Return the unfitted family for codes of `n_rows` rows; `most_taught` as in `coded`."""
+    """Return the unfitted family for codes of `n_rows` rows; for the other parameters see `coded`."""
     how = {"n_functions": recipe.value("functions"), "random_state": SEED, **recipe.params(n_rows)}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
@@ -175,11 +178,11 @@ def coded(
     pool : Pool
         The snapshot to search.
     metric : LearnedMetric or None
-        The metric in whose space the codes are; the family is then random hyperplanes.
+        The metric in whose space rows are coded; the family is then random hyperplanes.
     advanced : callable
-        Called with the number of rows that have a code and the number of all rows.
+        Called with the number of rows coded so far and the number of all rows.
     recipe : Recipe
-        The codes; its structure is not used.
+        The settings of the codes; the structure is not used.
     labels : Labels or None
         Training labels for codes that learn from them.
     most_taught : int
@@ -188,7 +191,7 @@ def coded(
     Raises
     ------
     InputError
-        If the settings are wrong, the family does not apply to the rows, or there are too few labels.
+        If a setting is wrong, the family does not apply to the rows, or there are too few labels.
     """
     recipe.check(len(pool))
     rows = pool.rows(fit_rows(len(pool)))
@@ -211,7 +214,13 @@ def extended(
 
 
 def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
-    """Return rows of labeled items and unlabeled rows, with the labeled ones' classes, 1 for yes."""
+    """Return the rows of labeled items followed by `rows`, and their classes: 1 yes, 0 no, −1 unlabeled.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than `LEAST` yes or no labels.
+    """
     n_yes = 0 if labels is None else int(np.count_nonzero(labels.yes))
     n_no = 0 if labels is None else len(labels) - n_yes
     if labels is None or min(n_yes, n_no) < LEAST:
@@ -224,7 +233,7 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
 
 def building(recipe: Recipe, n_rows: int) -> dict[str, float]:
     """Return the parameters to build the structure over the codes of `n_rows` rows."""
-    # Only one large table is built for the number of codes that are compared.
+    # Of the structures, only one large table depends on the number of codes compared.
     share = recipe.value("share") if recipe.structure == HashTable.name else recipe.default("share")
     how = {"n_compared": n_compared(n_rows, share), "n_bytes": recipe.value("memory") * n_rows, "seed": SEED}
     rule = {"radius": recipe.radius_in_radians, "epsilon": recipe.value("epsilon")}
@@ -269,7 +278,7 @@ def searching(
     Parameters
     ----------
     recipe : Recipe
-        How many codes it compares and how many candidates it ranks.
+        Gives the number of codes to compare, and of candidates to rank.
     pool : Pool
         The snapshot with the coded rows.
     hasher : SimilarityHasher
@@ -295,7 +304,7 @@ def searching(
     )
     search.neighbours(
         pool.rows(np.zeros(1, dtype=np.int64)), 1
-    )  # the first query takes longer, as it maps files
+    )  # the first query takes longer, because it maps files
     return search
 
 

@@ -1,7 +1,7 @@
-"""The cost of a recipe before it is paid: memory, what must be computed, and what tables guarantee.
+"""The cost of a recipe before anything is built: memory, what must be computed, and what tables guarantee.
 
-Memory is computed from the numbers of rows, functions, tables and orders. How long codes take is only said of
-codes that were built already: it depends on the machine and on the rows.
+Memory follows from the numbers of rows, functions, tables and orders. The time is given only for codes that
+were built already, because it depends on the machine and on the rows.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Cost:
     codes, structure : int
         Memory of the codes, and of the structure beside them, in bytes.
     name : str
-        The structure.
+        Name of the structure.
     work : str
-        What must be computed for the codes.
+        What must be computed for the codes, in words.
     """
 
     codes: int
@@ -50,14 +50,14 @@ class Cost:
     work: str
 
     def sentence(self, *, is_built: bool = False, seconds: float | None = None) -> str:
-        """Return the cost for the page.
+        """Return the cost in words, for the page.
 
         Parameters
         ----------
         is_built : bool
-            Whether the codes are built or being built, so that this work is not to be paid.
+            Whether the codes are built or being built; then the work is left out.
         seconds : float or None
-            The time that they took, if known.
+            The time that built codes took, if known.
         """
         beside = f", {self.name} {bytes_in_words(self.structure)}" if self.structure else ""
         work = f" To compute: {self.work}."
@@ -81,7 +81,7 @@ def cost_of(recipe: Recipe, n_rows: int) -> Cost:
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
-    """Return what must be computed for codes, without a full stop."""
+    """Return in words what must be computed for the codes."""
     n, sample = recipe.value("functions"), min(FIT_ROWS, len(fit_rows(n_rows)))
     taught = " and your answers" if recipe.learns else ""
     if recipe.applies("landmarks"):
@@ -103,7 +103,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int) -> str:
-    """Return in a few words what codes cost, for a list of families."""
+    """Return a short form of `work_of`, for a list of families."""
     if FAMILIES[recipe.family].needs_labels:
         return "learned from your answers"
     if recipe.family == DeepCodes.name:

@@ -1,8 +1,8 @@
 """Learn a metric from a concept's labels (`core.similar.answers`) in the background.
 
-Learning starts once there are `LEAST` labels of each kind, and again whenever labels change: always from the
-newest ones, one run after the other. The metric records the place in the log up to which labels were used, so
-that it can be learned again. Uploaded examples are not used, since they are not items.
+Learning starts once there are `LEAST` yes and `LEAST` no labels, and again whenever labels change. There is
+one run at a time, always with the newest labels. The metric records the log position up to which labels were
+used, so that `verify` can learn it again. Uploaded examples are not used, since they are not items.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class LearnedMetric(AnswersMetric):
     ----------
     learned : AnswersMetric
     through : int
-        Place in the log of the last answer used.
+        Log position of the last answer used.
     n_labels : int
+        Number of labels used.
     seconds : float
-        Time that learning took.
+        Wall-clock time that learning took.
     how : dict
         The `parameters` it was learned with.
     """
@@ -56,26 +57,26 @@ class LearnedMetric(AnswersMetric):
         self.finished = time.time()
 
     def state(self) -> dict[str, Any]:
-        """Return for the page the number of labels used, γ, and the metric's age and learning time in s."""
+        """Return the number of labels, γ, and the metric's age and learning time in seconds, for the page."""
         age = time.time() - self.finished
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
     def params(self) -> dict[str, Any]:
-        """Return everything that is needed to learn the metric again."""
+        """Return all that is needed to learn the metric again, for the log."""
         return {"through": self.through, "labels": self.n_labels, **self._how}
 
 
 def parameters() -> dict[str, Any]:
     """Return the parameters of learning.
 
-    γ is None: it is chosen by cross-validation, and the log has the one that was chosen. In logs of earlier
-    versions it is always 1.
+    γ is None, so that cross-validation chooses it. The log has the chosen value; in earlier versions it was
+    always 1.
     """
     return {"name": "itml", "pairs": PAIRS, "gamma": None, "max_passes": MAX_PASSES, "seed": SEED}
 
 
 def what_is_missing(labels: Labels) -> str | None:
-    """Return in one sentence which labels are missing for a metric, or None if there are enough."""
+    """Return in one sentence how many labels a metric still needs, or None if there are enough."""
     yes = int(np.count_nonzero(labels.yes))
     have = {"yes": yes, "no": len(labels) - yes}
     missing = [f"{LEAST - n} {word}" for word, n in have.items() if n < LEAST]
@@ -98,12 +99,13 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
     how : dict
         Parameters as from `parameters`.
     go_on : callable
-        Called now and then; its exceptions end the learning.
+        Called at intervals; if it raises, learning ends.
 
     Raises
     ------
     InputError
-        If there are too few labels, or no metric satisfies them because they contradict each other.
+        If there are too few labels, no metric satisfies them because they contradict each other, or `how`
+        names another method.
     """
     if problem := what_is_missing(labels):
         raise InputError(problem)
@@ -125,10 +127,7 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
 
 
 class Learning(Fitting):
-    """Learns the metric of one concept with `workers`, always from the newest labels.
-
-    Safe to use from any thread.
-    """
+    """The metric of one concept, learned by `workers` from the newest labels. Thread-safe."""
 
     def __init__(self, workers: Workers) -> None:
         super().__init__()
@@ -138,7 +137,7 @@ class Learning(Fitting):
         self._problem: str | None = None
 
     def want(self, pool: Pool, labels: Labels) -> None:
-        """Request a metric of these labels, unless there is one already or there are too few."""
+        """Request a metric of these labels, unless it was requested already or there are too few."""
         key = len(pool), labels.items.tobytes(), labels.yes.tobytes()
         with self._changed:
             self._missing = what_is_missing(labels)
@@ -149,13 +148,13 @@ class Learning(Fitting):
                 self.request(self._workers, what, key, self._learn, pool, labels)
 
     def newest(self, pool: Pool) -> LearnedMetric | None:
-        """Return the newest metric; None if this pool has none yet, or there are too few labels again."""
+        """Return the newest metric; None if there is none yet for this pool, or now too few labels."""
         with self._changed:
             newest = self._newest if self._missing is None else None
         return newest if newest is not None and newest.n_items <= len(pool) else None
 
     def state(self) -> dict[str, Any]:
-        """Return for the page the metric's labels and age, and what is missing or went wrong."""
+        """Return the newest metric's state, what is missing, and the last problem, for the page."""
         with self._changed:
             newest = self._newest if self._missing is None else None
             said = (
@@ -169,5 +168,5 @@ class Learning(Fitting):
         try:
             self._newest, self._problem = learn(pool, labels, parameters(), self._workers.go_on), None
         except InputError as error:
-            # Labels that contradict each other are the annotator's to correct: no failure of this program.
+            # If labels contradict each other, only the annotator can correct that: it is no failure to log.
             self._problem = str(error)

@@ -1,8 +1,9 @@
 """The settings of a search by hashing: the family and form of the codes, the structure, and what it compares.
 
-A `Recipe` is a value: sessions hold it, indexes are kept by it, saved folders are named after it, and the
-log has what differs from the defaults. A setting that is None has its default, which depends on the family
-and the structure. A setting given its default value becomes None, so that equal searches have equal recipes.
+A `Recipe` is a value. Sessions have one, indexes are kept by it, folders of saved indexes are named after it,
+and the log has the settings that differ from the defaults. A setting that is None has its default, which
+depends on the family and the structure. A setting that is given its default value becomes None, so that equal
+searches have equal recipes.
 """
 
 from __future__ import annotations
@@ -42,43 +43,43 @@ USUAL = RandomHyperplaneLSH.name
 """The default family, and the only one that supports metrics."""
 
 OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
-"""The families to choose from; those that need labels learn from the concept's answers."""
+"""The families to choose from, including those that learn from the concept's answers."""
 
 N_FUNCTIONS = 256
 
 N_TAUGHT = 64
-"""Functions of a family that learns from answers: each takes a while, and few suffice for two classes."""
+"""Functions of a family that learns from answers: each takes time, and few suffice for two classes."""
 
 SHARE = LEAST_SHARE
-"""Share of the codes compared by a structure that can choose which."""
+"""Share of the codes that a query compares, if the structure can compare only some."""
 
 SHARE_OF_TABLE = 0.1
 """The same for one large table, where compared codes are adjacent in memory."""
 
 CANDIDATES = 4_000
-"""Largest number of angles computed.
+"""Default number of candidates, which are ranked exactly.
 
 Among a million photographs' GIST, the scan of 256 bits has recall@10 of 0.90 with 1,000 candidates, 0.97 with
 4,000 and 0.98 with 8,000, in 5, 8 and 11 ms.
 """
 
 LANDMARKS = 300
-"""Landmarks of kernelized families, to each of which every row of the pool is compared."""
+"""Default number of landmarks of kernelized families; the kernel compares every row of the pool to each."""
 
 RANK, SCALE = 64, 5.0
-"""Rank and scale of low-rank and transformed forms, between the best ones in `core.hashing.klsh`."""
+"""Default rank and scale of low-rank and transformed forms: those of χ², centred, in `core.hashing.klsh`."""
 
 EPSILON = 1.0
-"""ε of bucket tables for a radius."""
+"""Default ε of bucket tables with a radius."""
 
 BYTES_A_ROW = 128
-"""Memory of tables and permuted orders beside the codes, in bytes per row."""
+"""Default memory of bucket tables and permuted orders, in bytes per row, codes not included."""
 
 LEAST_CANDIDATES = 2_400
-"""Ten times the items that the page ranks: a search never has fewer (`core.similar.HashedSimilarity`)."""
+"""Ten times the number of items on all pages: `core.similar.HashedSimilarity` never ranks fewer."""
 
 LEAST_LANDMARKS = 51
-"""One more than the landmarks in each function's sum of kernelized LSH."""
+"""One more than the number of landmarks that each function of kernelized LSH sums (50)."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "rank": (1, 4_999),
@@ -91,7 +92,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "epsilon": (0.01, 100),
     "memory": (12, 16_384),
 }
-"""The least and the greatest value of each number."""
+"""The least and the greatest value of each numeric setting."""
 
 BITS_A_FUNCTION = BITS
 """The values of `bits`."""
@@ -107,7 +108,7 @@ _IN_SOME = ("form", "rank", "scale", "kernel", "bits", "radius", "epsilon", "mem
 
 @dataclass(frozen=True)
 class Recipe:
-    """A search method with its settings; None is the default of each.
+    """A search method with its settings; None means a setting's default.
 
     Parameters
     ----------
@@ -122,8 +123,8 @@ class Recipe:
     scale : float or None
         Scale of transformed kernels.
     kernel : str or None
-        Kernel of kernelized families, such as "chi2" or "rbf:gamma=2". Supervised families by default use an
-        RBF kernel with a width from the rows.
+        Kernel of kernelized families, such as "chi2" or "rbf:gamma=2". By default, supervised families use an
+        RBF kernel with a width computed from the rows.
     landmarks : int or None
         Number of landmarks, or anchors, of families with a kernel.
     functions : int or None
@@ -131,12 +132,12 @@ class Recipe:
     bits : int or None
         Bits per function of Min-Hash.
     share : float or None
-        Share of the codes that a query compares, if the structure can choose which.
+        Share of the codes that a query compares, 0 … 1, if the structure can compare only some.
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
-        r in degrees: bucket tables find rows within it by the (r, ε) rule. Only for random hyperplanes, whose
-        probabilities are known.
+        r in degrees: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). Only
+        for random hyperplanes, whose collision probabilities are known.
     epsilon : float or None
         ε of bucket tables with a radius, or of permuted orders.
     memory : int or None
@@ -171,7 +172,7 @@ class Recipe:
 
     @classmethod
     def of_log(cls, structure: str, params: Mapping[str, Any]) -> Self:
-        """Return the recipe of a search in the log, by its method and parameters.
+        """Return the recipe of a search in the log, from its method and parameters.
 
         Raises
         ------
@@ -186,11 +187,11 @@ class Recipe:
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """Return for the log the settings that only searches with other than the default have."""
+        """Return the settings that the log has only if they differ from their defaults."""
         return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
 
     def value(self, name: str) -> Any:
-        """Return the value of a setting, its default if it is None."""
+        """Return the value of a setting, or its default if it is None."""
         own = getattr(self, name)
         return self.default(name) if own is None else own
 
@@ -261,20 +262,20 @@ class Recipe:
 
     @property
     def codes(self) -> Recipe:
-        """The same codes, whatever structure they are searched by; indexes with codes are kept by it."""
+        """The recipe of the codes alone, the same for all structures; the key of indexes."""
         sizes = {"functions": self.value("functions"), "bits": self.value("bits")}
         settings = {name: getattr(self, name) for name in OF_CODES} | sizes
         return Recipe(HammingScan.name, self.family, **settings)
 
     def by(self, structure: str) -> Recipe:
-        """Return the same with another structure, in its defaults, and with short codes for a ball."""
+        """Return the recipe with another structure, in its defaults; a ball also gets codes short enough."""
         changed = self._with(dict.fromkeys(OF_STRUCTURE), structure=structure)
         if structure == HammingBall.name and changed.n_bits > PREFIX_BITS:
             return replace(changed, functions=None, bits=None)
         return changed
 
     def of(self, family: str) -> Recipe:
-        """Return the same with codes of another family, in its defaults."""
+        """Return the recipe with codes of another family, in its defaults."""
         return self._with(dict.fromkeys((*OF_CODES, "radius", "epsilon")), family=family)
 
     @property
@@ -286,7 +287,7 @@ class Recipe:
         return self._with(unused, family=USUAL)
 
     def having(self, **settings: Any) -> Recipe:
-        """Return the same with other settings; those that no longer apply return to their defaults."""
+        """Return the recipe with other settings; those that no longer apply return to their defaults."""
         changed = self._with(settings)
         idle = (name for name in (*OF_CODES, *OF_STRUCTURE) if not changed.applies(name))
         return changed._with(dict.fromkeys(idle))
@@ -305,7 +306,7 @@ class Recipe:
         return None if self.radius is None else radians(self.radius)
 
     def params(self, n_rows: int) -> dict[str, Any]:
-        """Return the parameters of the unfitted family for a pool of `n_rows`, except size and seed."""
+        """Return the family's parameters for a pool of `n_rows`, except the code's length and the seed."""
         form = self.own_form
         how = dict(form.params)
         kernel = self.kernel
@@ -324,7 +325,7 @@ class Recipe:
         return how
 
     def check(self, n_rows: int | None = None) -> None:
-        """Refuse settings that are out of range, do not apply, or contradict each other or the pool.
+        """Check that the settings are in range, apply, and suit each other and the pool.
 
         Parameters
         ----------
@@ -334,7 +335,7 @@ class Recipe:
         Raises
         ------
         InputError
-            With the first setting that is wrong.
+            About the first setting that is wrong.
         """
         form_named(self.family, self.form)
         for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):
@@ -364,7 +365,7 @@ class Recipe:
             )
 
     def _check(self, name: str, value: object) -> None:
-        """Refuse a value of another type or out of range, and one of a setting that does not apply."""
+        """Check the type and range of a value, and that the setting applies."""
         if name == "kernel":
             self._check_kernel(value)
         elif name == "bits":
@@ -389,7 +390,7 @@ class Recipe:
 
     @property
     def word(self) -> str:
-        """Name of the codes in folders: the family, with settings and a digest if any is not the default."""
+        """Folder name of the codes: the family, with settings and a digest if any is not the default."""
         codes = self.codes
         if codes == Recipe(codes.structure, codes.family):
             return codes.family
@@ -399,7 +400,7 @@ class Recipe:
 
     @property
     def structure_word(self) -> str:
-        """Name of the structure in folders, with a digest if it is not built with the defaults."""
+        """Folder name of the structure, with a digest if it is not built with the defaults."""
         settings = {name: getattr(self, name) for name in _BUILT_IN}
         if self.structure == HashTable.name:
             settings["share"] = self.share

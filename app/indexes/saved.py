@@ -7,11 +7,11 @@
     indexes/similar/klsh-low-rank-256-1f0c…/codes    codes by other settings than the default (`Recipe.word`)
     indexes/similar/lsh/tables-9b21…                 a structure built with other settings
 
-Like the indexes of the query strategies (`app.indexes.strategies`), codes that took a while are saved once
-the pool is complete. They are loaded if pool, parameters and training labels are the same; rows added to the
-pool since then are coded. Damaged codes, and those of another pool or version, are rebuilt with a warning.
-Codes of fewer answers or an earlier metric are rebuilt without one. The `KEPT_CODES` folders used last are
-kept, and as many of metrics.
+Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
+and they took long enough. They are loaded if the parameters are the same, the pool is the same or has grown,
+and the log still has the training labels; new rows are then coded. Damaged codes, and those of another pool
+or version, are rebuilt with a warning. Outgrown codes (`is_outgrown`), and those of an earlier metric, are
+rebuilt without a warning. The `KEPT_CODES` folders used last are kept, and as many of metrics.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class Wanted:
     Parameters
     ----------
     recipe : Recipe
-        The codes and, for a search, the structure; under a metric as by `Recipe.under_metric`.
+        The codes and, for a search, the structure. With a metric, it is a `Recipe.under_metric`.
     pool : Pool
         The snapshot to search.
     concept : int
-        The concept whose answers trained the family or the metric, if they did.
+        The concept from whose answers the family or the metric learned, if one did.
     metric : LearnedMetric or None
-        The metric in whose space the codes are.
+        The metric in whose space rows are coded.
     labels : Labels or None
         Training labels for codes that learn from them.
     """
@@ -100,7 +100,7 @@ class Wanted:
 
     @property
     def word(self) -> str:
-        """Return the name of the folder."""
+        """The name of the folder."""
         word = self.recipe.word
         if self.metric is not None:
             own = f"{METRIC}{self.concept}"
@@ -124,7 +124,7 @@ class Coded:
     labels : Labels or None
         The labels that the family learned from.
     seconds : float
-        Time that all codes took.
+        Wall-clock time that fitting and coding took, extensions included.
     is_kept : bool
         Whether these codes are on disk.
     """
@@ -138,14 +138,14 @@ class Coded:
 
 
 class Kept:
-    """Loads or makes codes. Not thread-safe.
+    """A store of codes, which are loaded from a folder or made. Not thread-safe.
 
     Parameters
     ----------
     folder : Path
         Folder of the saved codes.
     labels_then : callable
-        Returns a concept's labels up to a place in the log.
+        Returns a concept's labels up to a log position.
     """
 
     def __init__(self, folder: Path, labels_then: Callable[[int, int], Labels]) -> None:
@@ -162,15 +162,16 @@ class Kept:
         wanted : Wanted
             The request.
         before : Coded or None
-            Codes of the pool's first rows by the same family or metric; if None, saved ones are used.
+            Codes of the pool's first rows by the same family or metric. If None or outgrown, saved codes are
+            used.
         advanced : callable
-            Called with the number of rows that have a code and the number of all rows; its exceptions end the
-            work.
+            Called with the number of rows coded so far and the number of all rows; if it raises, the work
+            ends.
 
         Raises
         ------
         InputError
-            If there can be no such codes.
+            As `app.indexes.codes.coded`.
         """
         started = time.perf_counter()
         if before is None or is_outgrown(before.labels, wanted.labels):
@@ -195,7 +196,7 @@ class Kept:
         return search, parameters(recipe, search.measure, codes.labels)
 
     def touch(self, word: str) -> None:
-        """Record that a folder is in use, if it exists. Safe to call from any thread."""
+        """Record that a folder is in use, if it exists. Thread-safe."""
         with suppress(OSError):
             os.utime(self._folder / word)
 
@@ -231,7 +232,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """Return the saved codes, or None if they are of fewer answers or of an earlier metric."""
+        """Return the saved codes, or None if they are outgrown or of an earlier metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
@@ -253,7 +254,7 @@ class Kept:
         Raises
         ------
         InputError
-            If the log disagrees, as when another log has replaced it.
+            If the log has other labels, for example because a backup was restored.
         """
         try:
             labels = Labels(saved.arrays["items"], saved.arrays["yes"], int(saved.also["through"]))
@@ -275,7 +276,7 @@ class Kept:
             also["through"] = labels.through
             arrays = {"items": labels.items, "yes": labels.yes}
         try:
-            # Structures over earlier codes are useless now.
+            # Structures belong to the earlier codes.
             _remove_the_oldest(_structures_in(folder), 0)
             folder.mkdir(parents=True, exist_ok=True)
             save_codes(folder / CODES, made.pool, made.hasher, made.codes, also, arrays)
@@ -300,13 +301,13 @@ def _structures_in(folder: Path) -> list[Path]:
 
 
 def _remove_the_oldest(folders: list[Path], n_kept: int) -> None:
-    """Remove all but the folders that were used last."""
+    """Remove all folders except the `n_kept` that were used last."""
     for old in sorted(folders, key=_last_used, reverse=True)[n_kept:]:
         shutil.rmtree(old, ignore_errors=True)
 
 
 def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:
-    """Return whether there are many more labels than the codes have learned from."""
+    """Return whether there are at least `GROWTH` times as many labels as the codes learned from."""
     return learned_from is not None and now is not None and len(now) >= GROWTH * len(learned_from)
 
 

@@ -1,9 +1,9 @@
-"""The search methods that the page offers, their indexes built in the background, and the recall check.
+"""The search methods of Find similar, their indexes built in the background, and the recall check.
 
-An index is immutable, and belongs to one snapshot of the pool and one metric. The exact scan replaces it
-until it is ready. When the pool has grown, the index stays in use until it is time to extend it, like those
-of the query strategies (`app.indexes.strategies`). It survives restarts (`app.indexes.saved`). Nothing is
-kept of a metric that a newer one has replaced.
+An index is immutable, and belongs to one snapshot of the pool and one metric. Until it is ready, the exact
+scan stands in. When the pool has grown, the index stays in use until it is extended, by the rule of the query
+strategies (`app.indexes.strategies.is_due`). Indexes survive restarts (`app.indexes.saved`). Once a metric is
+replaced by a newer one, its indexes are dropped from memory.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "ball": "Hashing, Hamming ball",
     }
 )
-"""The methods' names on the page."""
+"""Display names of the methods."""
 
 CODES: Mapping[str, str] = MappingProxyType({name: FAMILY_LABELS.get(name, name) for name in OFFERED})
-"""The names on the page of the families for hashing."""
+"""Display names of the hash families."""
 
 
 def label_of(recipe: Recipe) -> str:
-    """Return a method's name on the page, with the form and size of codes that are not the default."""
+    """Return a method's display name, with form and number of bits if they are not the defaults."""
     parts = [recipe.form] if recipe.form else []
     if recipe.functions is not None or recipe.bits is not None:
         parts.append(f"{recipe.n_bits} bits")
@@ -64,7 +64,7 @@ def label_of(recipe: Recipe) -> str:
 
 
 KEPT_SEARCHES = 6
-"""Number of searches of the same codes that are kept in memory."""
+"""Number of searches over the same codes that are kept in memory."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -77,11 +77,11 @@ class Method:
     ----------
     search : SimilaritySearch
     params : mapping
-        Other parameters needed to repeat the search.
+        Parameters, besides the query, that are needed to repeat the search.
     awaited : dict or None
-        The method in preparation, if any: its `label`, the finished `share`, 0 … 1, and a `problem`.
+        The method in preparation, if any: its `label`, the finished `share`, 0 … 1, and a `problem` or None.
     recipe : Recipe
-        Its settings.
+        Settings of the search.
     """
 
     search: SimilaritySearch
@@ -91,26 +91,26 @@ class Method:
 
     @property
     def name(self) -> str:
-        """Return the method's name; "exact" if the scan stands in for another method."""
+        """The method's name; "exact" if the scan stands in for another method."""
         return self.search.name
 
     @property
     def label(self) -> str:
-        """Return the method's name on the page."""
+        """The method's display name."""
         return label_of(self.recipe)
 
     @property
     def taught(self) -> dict[str, Any] | None:
-        """Return the number of answers that the codes learned from, `used`, `of` all at that time.
+        """The numbers of answers that the codes learned from, or None if they learned from none.
 
-        None if they learned from none. `pairs` is the number of pairs that the kernel was also learned from,
-        and `paired` the number of answers in these, if it was.
+        `used` answers were drawn from the `of` answers at that time. If a kernel was learned too, it was from
+        `pairs` pairs of `paired` answers; both are None otherwise.
         """
         return taught_by(self.params)
 
 
 class Checked:
-    """The exact scan's result for the same query, for comparison with `found`, once it is ready."""
+    """The exact scan's result for the same query, computed in the background and compared with `found`."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
@@ -131,7 +131,7 @@ class Checked:
         return self.is_done
 
     def state(self) -> dict[str, Any]:
-        """Return the recall, 0 … 1, and the scan's time; None until they are known."""
+        """Return the recall of the `n` nearest items, 0 … 1, and the scan's milliseconds; None if unknown."""
         if self._job is None:
             return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}
         if not self._job.done() or self._job.cancelled() or self._job.exception() is not None:
@@ -144,7 +144,7 @@ class Checked:
 
 @dataclass(eq=False)
 class _Index(Fitting):
-    """An index of the pool under one metric: its codes and the searches of them, those used last."""
+    """An index of the pool under one metric: its codes, and the searches over them that were used last."""
 
     coded: Coded | None = None
     methods: Mapping[Recipe, Method] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Similar:
     folder : Path
         Folder of the saved indexes.
     labels : callable
-        Returns a concept's labels up to a place in the log; see `LabelLog.labels`.
+        Returns a concept's labels up to a log position; see `LabelLog.labels`.
     """
 
     def __init__(
@@ -181,16 +181,16 @@ class Similar:
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """Return by name what each method is called on the page."""
+        """Return the display names of the methods, by name."""
         return METHODS
 
     @property
     def problem(self) -> str | None:
-        """Return a present problem of the background work in one sentence, or None."""
+        """Return in one sentence a current problem of the background work, or None."""
         return self._troubles.first
 
     def close(self) -> None:
-        """Stop the background work."""
+        """Stop the background work and wait for its end."""
         executors = (self._learner, self._builder, self._checker)
         for executor in executors:
             executor.shutdown(wait=False, cancel_futures=True)
@@ -207,7 +207,7 @@ class Similar:
 
     @property
     def codes(self) -> Mapping[str, str]:
-        """Return the names on the page of the families that hashing can use, by name."""
+        """Return the display names of the hash families that suit the pool's items, by name."""
         pool = self._pool()
         own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
@@ -215,10 +215,10 @@ class Similar:
     def method(
         self, recipe: Recipe, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
     ) -> Method:
-        """Return the method that can answer a search now; start to build the requested one if it is missing.
+        """Return the method that can answer a search now, and build or extend the requested one if due.
 
-        Codes that learn from answers are the concept's own, and learn again once there are `GROWTH` times as
-        many answers.
+        Codes that learn from answers belong to the concept. They learn again once there are
+        `app.indexes.strategies.GROWTH` times as many answers.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -242,7 +242,7 @@ class Similar:
             return Method(exact, awaited={"label": label, "share": index.share, "problem": problem})
 
     def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
-        """Return the time that the codes of a recipe took in s, if they are in memory; no metric's."""
+        """Return the seconds that a recipe's codes took without a metric; None if not in memory."""
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
@@ -250,7 +250,7 @@ class Similar:
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
     ) -> Checked:
-        """Start the exact scan for the same n in the background, unless it produced `found`."""
+        """Start an exact scan for the `n` nearest items in the background, unless one produced `found`."""
         if isinstance(search, ExactSearch):
             return Checked(found, n, None)
         exact = ExactSearch(search.nearness)
@@ -284,7 +284,7 @@ class Similar:
             coded = self._saves.coded(wanted, index.coded, advanced)
             methods[wanted.recipe] = Method(*self._saves.search(wanted, coded), recipe=wanted.recipe)
         finally:
-            # Codes serve other structures even if this one can't be built.
+            # Other structures can use the codes even if this one can't be built.
             with self._lock:
                 others = dict(index.methods) if coded is index.coded else {}
                 others.pop(wanted.recipe, None)

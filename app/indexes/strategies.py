@@ -31,14 +31,14 @@ POLL_SECONDS = 0.5
 """Seconds between checks whether the pool has grown."""
 
 GROWTH = 1.25
-"""An index is extended when the pool has grown by this factor, or is complete."""
+"""An index is extended when the pool has grown by this factor or is complete."""
 
 CHEAP_SECONDS = 0.1
-"""An index whose last fit took at most so long is extended whenever the pool grows."""
+"""An index whose last fit took at most this many seconds is extended whenever the pool grows."""
 
 
 LONG_SECONDS = 10.0
-"""Estimated time from which on the page says in advance what preparing an index costs."""
+"""Estimated time in seconds from which the page gives the cost of an index before it is built."""
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class IndexState(Fitting):
     fitted : QueryStrategy or None
         None until it is first ready.
     seconds : float
-        Time that the last fit took.
+        Wall-clock time that the last fit, extension or loading took.
     notice : str or None
         Why a saved index is rebuilt, in one sentence.
     """
@@ -63,10 +63,9 @@ class IndexState(Fitting):
 class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
-    A thread watches the pool and extends the indexes in use; readers take what is ready. Indexes are
-    immutable, so a reader can keep one. Strategies are named by words as on the command line
-    (`core.selection.words`). Strategies that query the same index share it: mixtures of any shares query the
-    margin index.
+    A thread watches the pool and extends the indexes in use; readers get those that are ready. Indexes are
+    immutable, so a reader can keep one. Strategies are named as on the command line (`core.selection.words`).
+    Strategies that query the same index share it: all mixtures query the margin index.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ class Indexes:
         self._watch.start()
 
     def close(self) -> None:
-        """Stop watching and building, and wait for the end."""
+        """Stop watching and building, and wait for the thread's end."""
         self._watch.close()
 
     @property
@@ -110,23 +109,23 @@ class Indexes:
 
     @property
     def problem(self) -> str | None:
-        """Return in one sentence why the pool can't be read or an index is not ready, or None."""
+        """Return in one sentence why the pool can't be read, or an index fails or is rebuilt, or None."""
         known = list(self._indexes.values())
         problems = [self._pool_problem, *(one.failure for one in known), *(one.notice for one in known)]
         return next(filter(None, problems), None) or self._troubles.first
 
     @property
     def full_scan_ms(self) -> float | None:
-        """Return the time in ms of a full scan of the pool, measured in the background."""
+        """Return the milliseconds of a full scan of the pool, or None until they are measured."""
         return self._full_scan_ms[1] if self._full_scan_ms else None
 
     def want(self, word: str) -> None:
-        """Keep the index that the strategy `word` queries fitted from now on.
+        """Request the index that the strategy `word` queries, and keep it fitted from now on.
 
         Raises
         ------
         InputError
-            If there is no such strategy, or it can't have these parameters with its usual index.
+            If there is no such strategy, or its index would need other parameters than the defaults.
         """
         strategy = self._unfitted(word)
         strategy.check()
@@ -156,9 +155,9 @@ class Indexes:
             return strategy
 
     def costs(self, words: Iterable[str]) -> dict[str, str]:
-        """Return in words what preparing each strategy costs, if it takes `LONG_SECONDS` or more.
+        """Return in words what preparing each strategy costs, if that takes `LONG_SECONDS` or more.
 
-        Strategies that can't cover the pool are left out, and those whose index is ready or saved.
+        Strategies that don't suit the pool, and those whose index is ready or saved, are left out.
         """
         pool, found = self._pool, {}
         if pool is not None:
@@ -223,7 +222,7 @@ class Indexes:
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
-        """Return the saved strategy, or None, with a notice if there is one that can't be used."""
+        """Return the saved strategy, or None; if it can't be used, `index` gets a notice."""
         if not (self._folder / name).is_dir():
             return None
         try:
@@ -249,7 +248,7 @@ class Indexes:
             return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:
-        """Measure one full scan whenever the pool has grown by a quarter or is complete."""
+        """Measure a full scan, the median of three, when the pool has grown by a quarter or is complete."""
         measured_at = self._full_scan_ms[0] if self._full_scan_ms else 0
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
             return
@@ -266,7 +265,7 @@ def _needed(name: str, pool: Pool) -> Step:
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
-    """Return whether to extend an index of `n_items` items whose last part took `seconds` seconds."""
+    """Return whether to extend an index of `n_items` items whose last fit took `seconds` seconds."""
     if n_items >= len(pool):
         return False
     return seconds <= CHEAP_SECONDS or pool.complete or len(pool) >= GROWTH * n_items

@@ -17,11 +17,11 @@ IN_ADDRESS = "like"
 """Address parameter of the query."""
 
 TAKEN_UP = "similar"
-"""Session-state key: the session whose query came from the address; later ones come from the browser."""
+"""Session-state key: the session whose query was already read from the address."""
 
 
 def offer_similar(project: OpenProject, view: View) -> None:
-    """Show a button that leads from the item in view to Find similar; none with several items in view."""
+    """Show a button that leads from the item in view to Find similar, unless several items are in view."""
     if not isinstance(view, LabelingSession):
         return
     with st.container(key="to-similar", width="content"):

@@ -1,4 +1,4 @@
-"""The blind view of the Compare page: strategies take turns unseen and are revealed at the end."""
+"""The blind view of the Compare page: two strategies take turns, and are revealed only at the end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_one(project: OpenProject, session: LabelingSession, before: BlindComparison | None) -> None:
-    """Show the form: which strategies, and what it takes; or the way back to the previous comparison."""
+    """Show the form for a new comparison, with a button back to `before`, if there is one."""
     offered, labels = offer(session), project.strategies()
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
@@ -144,5 +144,5 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
 
 
 def offer_another(session: LabelingSession) -> None:
-    """Show the form in the next run; the previous comparison is kept."""
+    """Show the form from the next run on; the previous comparison is kept."""
     state["another", session.concept.record.id] = True

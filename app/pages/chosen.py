@@ -38,7 +38,9 @@ def chosen_project() -> OpenProject:
     Raises
     ------
     InputError
-        If there is none, or the person may not enter it.
+        If there is no such project, or the person may not enter it.
+    StorageError
+        If its database can't be used.
     """
     workspace = current()
     key = st.query_params.get("project") or state.get("project") or workspace.landing
@@ -60,10 +62,10 @@ def person_at(project: Project) -> Person:
 
 
 def chosen_session(project: OpenProject) -> LabelingSession:
-    """Return the session of the address, so that a reload or another server resumes it; else a new one.
+    """Return the session of the address, else this tab's last one for the question, else an older or new one.
 
-    Nobody gets another person's session. After an invalid address the browser may send answers before it
-    knows the new session.
+    The address lets a reload or another server resume the session. Nobody gets another person's session.
+    After an invalid address, requests still name that one until the browser knows the new session.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})
@@ -86,7 +88,7 @@ def chosen_session(project: OpenProject) -> LabelingSession:
 def open_session(project: OpenProject, session: LabelingSession) -> None:
     """Switch to this session, from a callback.
 
-    Messages that the browser sends before it knows the new session still name the old one and are overruled.
+    Requests that the browser sends before it knows the new session name the old one, and get the new one.
     """
     state["opened", project.key] = (st.query_params.get("session"), session.id)
     state["concept", project.key] = session.concept.record.id
@@ -94,18 +96,18 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
 
 def put_into_address(name: str, value: str) -> None:
-    """Write a parameter of the address, if it changes: each write is a message to the browser."""
+    """Set a parameter of the address, if it changes: each write is a message to the browser."""
     if st.query_params.get(name) != value:
         st.query_params[name] = value
 
 
 def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bool = False) -> None:
-    """Show the picker of questions, with archived ones on request; each question has its own session."""
+    """Show the picker of questions, on request with archived ones; each question has its own session."""
     offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 
     def named(concept: int) -> str:
-        """Return the option's text, with the name if questions are equal, as browsers match by text."""
+        """Return the option's text: the question, with the name if another has the same question."""
         question, name = concepts[concept].question, concepts[concept].name
         alike = sum(other.question == question for other in concepts.values())
         if alike == 1:

@@ -1,4 +1,4 @@
-"""The Compare page: all query strategies on one hyperplane, in a race, or two of them blind."""
+"""The Compare page: the query strategies on the same hyperplanes, in a race, or two of them blind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
 FIRST = {1: "1 label per class first", 5: "5 labels per class first", 20: "20 labels per class first"}
 
 SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
-"""Seconds to label one item; the paper assumes 1 s per document and 5 s per image."""
+"""Seconds to label one item. Figure 3b of Jain et al. 2010 assumes 1 s per document and 5 s per image."""
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def pick_view() -> str:
 
 
 def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: int) -> None:
-    """Show a picker of one of a few numbers, kept while the tab is open."""
+    """Show a picker of one of a few numbers; the choice is kept while the tab is open."""
     kept = f"kept {key}"
 
     def picked() -> None:
@@ -96,7 +96,7 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:
-    """Return the browser tab's own comparison, kept across its pages."""
+    """Return the browser tab's own comparison, which outlives the page."""
     if ("comparison", session.id) not in state:
         state["comparison", session.id] = HyperplaneComparison(session)
     found: HyperplaneComparison = state["comparison", session.id]
@@ -105,7 +105,7 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 
 @st.fragment
 def show_hyperplane(session: LabelingSession) -> None:
-    """Show what has been measured; the browser asks again while more is coming."""
+    """Show the measurements so far; the browser asks again while more are coming."""
     key = f"compare-{session.id}"
     sent = state.get(key, {})
     comparison = comparison_of(session)
@@ -122,7 +122,7 @@ def show_hyperplane(session: LabelingSession) -> None:
 
 @st.fragment
 def show_race(session: LabelingSession) -> None:
-    """Handle the browser's commands and show the race; its rounds come over a route of their own."""
+    """Handle the browser's commands and show the race; the browser gets the rounds from ``/race``."""
     key = f"race-{session.id}"
     sent = state.get(key, {})
     shown: dict[str, Any] = {"label_seconds": state["kept race-seconds"], "beat": sent.get("beat")}
@@ -144,7 +144,7 @@ def show_race(session: LabelingSession) -> None:
 
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
-    """Return the browser tab's race, a new one for new settings; None while indexes are prepared."""
+    """Return the browser tab's race, a new one for new settings; None while indexes are being built."""
     settings = (session.id, state["kept race-first"])
     before: tuple[str, int] | None
     race: LiveRace | None
@@ -181,7 +181,7 @@ def _does(sent: dict[str, Any]) -> str | None:
 
 
 def preparation(session: LabelingSession) -> str:
-    """Return what a race is waiting for."""
+    """Return in words what a race is waiting for."""
     compared = Compared(session)
     if session.project.pool is None:
         progress = session.project.build_progress()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
-    """Show the autopilot, where truth is known, and the reset."""
+    """Show the autopilot and the reset to owners, if the truth is known."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
@@ -39,7 +39,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Show the autopilot's button; its labels are kept apart from people's unless they ask."""
+    """Show the autopilot's button, and the choice whether its labels join people's."""
     st.caption("The autopilot knows the truth and answers for you.")
     together = st.toggle("Add its answers to the labels here", key="together")
 
@@ -71,7 +71,7 @@ def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
-    """Show the button that resets the question, with a confirmation."""
+    """Show the button that resets the question, and its confirmation."""
     asked = ("afresh", session.id)
 
     def ask() -> None:
@@ -96,7 +96,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
 
 
 def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:
-    """Show a button whose action runs before the page is drawn, so that nothing comes in between."""
+    """Show a button whose action runs before the page is drawn; the next run shows its error."""
 
     def attempt() -> None:
         try:
@@ -110,7 +110,7 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 def on_show(
     project: OpenProject, session: SessionState, card: dict[str, Any], sent: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the card with the autopilot's answers, in its session, and the requested check."""
+    """Return the card with the autopilot's answers, if the session is its own, and the requested check."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
 
 

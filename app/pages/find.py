@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
-"""Address parameter of the search text; empty before there is any."""
+"""Address parameter of the search text; empty before a text is entered."""
 
 TAKEN_UP = "found"
-"""Session-state key: the session whose search came from the address; later ones come from the browser."""
+"""Session-state key: the session whose search was already read from the address."""
 
 
 def is_finding() -> bool:
     """Return whether items found by name are shown.
 
-    The address is read once, because what the browser sends later may be outdated.
+    The address is read once, because later requests may have an outdated one.
     """
     return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
 

@@ -1,4 +1,4 @@
-"""The labeling page: a row of pickers, and the card, which alone is rerun at each answer."""
+"""The labeling page: a row of pickers, and the card. An answer reruns only the card."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 2
 
 OVERLAP_PERCENT = (5, 10, 20, 50, 100)
-"""Selectable shares of overlap rounds."""
+"""Selectable shares of overlap rounds, in percent."""
 
 CLASSES = "classes"
 """Address parameter of the class view."""
@@ -88,7 +88,13 @@ def main() -> None:
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
-    """Return the view of the address: one item, a grid, the classes, or items found by name."""
+    """Return the view of the address: one item, a grid, the classes, or items found by name.
+
+    Raises
+    ------
+    InputError
+        If the address has an invalid size of the grid, or a text that can't be searched for.
+    """
     if is_finding() and not is_one_at_a_time(session):
         return chosen_search(project, session)
     if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
@@ -111,7 +117,7 @@ def is_one_at_a_time(session: LabelingSession) -> bool:
 
 
 def show_in_grid(size: str | None) -> None:
-    """Show a grid of this size from the next run on, or one item for None."""
+    """Show a grid of this size from the next run on, or with None one item."""
     state["grid"] = size
     if size:
         put_into_address("grid", size)
@@ -120,7 +126,7 @@ def show_in_grid(size: str | None) -> None:
 
 
 def classes_are_wanted() -> bool:
-    """Return whether the address asks for the classes, or did before another page was opened."""
+    """Return whether the address asks for the classes, or asked for them before another page was opened."""
     return CLASSES in st.query_params or bool(state.get(CLASSES))
 
 
@@ -179,14 +185,14 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
-    """Return the state of the strategy's index while it is being built, else None."""
+    """Return the state of the strategy's index until it is ready or has failed, then None."""
     index = project.indexes.state(session.strategy)
     return index if index.fitted is None and index.failure is None else None
 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of pool and index beside the card; rerun the page once they are done."""
+    """Show the progress of kernels, pool or index; rerun the page once they are done."""
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
     if index is not None and compiled is not None:
@@ -204,7 +210,7 @@ def watch(project: OpenProject, session: LabelingSession) -> None:
 
 @st.fragment
 def show_card(project: OpenProject, view: View) -> None:
-    """Take the browser's answers, and show what comes next."""
+    """Store the browser's answers, and show what comes next."""
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
     sent = state.get(key, {})

@@ -1,4 +1,4 @@
-"""The list of pages; Streamlit runs it at every rerun."""
+"""The main script, which names the pages. Streamlit runs it in every run of a page."""
 
 from pathlib import Path
 

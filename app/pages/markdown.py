@@ -1,4 +1,4 @@
-"""Escape text for Streamlit's Markdown: names, paths and sentences are shown as they are."""
+"""Escape text for Streamlit's Markdown, so that names, paths and sentences are shown unchanged."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ VIEWS = {"people": "People", "decide": "Decide"}
 
 
 def main() -> None:
-    """Open the project and session of the address, and show who labels its question."""
+    """Open the project and session of the address, and show the people of its question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Show the picker of figures or adjudication, and return the choice, which the address keeps."""
+    """Show the picker of views and return the chosen one, which the address keeps."""
 
     def picked() -> None:
         put_into_address("view", st.session_state["people-view"] or view)

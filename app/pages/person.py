@@ -16,10 +16,10 @@ from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 
 COOKIE = "closecall_name"
-"""Cookie with the annotator's name; it is not a secret."""
+"""Cookie with the annotator's name, which is not secret."""
 
 FORMER_COOKIE = "marginalia_name"
-"""The same, under the program's former name."""
+"""The same cookie under the program's former name."""
 
 KEPT_DAYS = 365
 
@@ -31,7 +31,7 @@ WANTED = "closecall_wanted"
 """Cookie with the page that a person wanted before signing in."""
 
 FORMER_WANTED = "marginalia_wanted"
-"""The same, under the program's former name."""
+"""The same cookie under the program's former name."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -55,13 +55,13 @@ def must_sign_in() -> bool:
 
 
 def comes_back() -> bool:
-    """Return whether the person comes from the provider, which leads to /, and wanted another page."""
+    """Return whether the person wanted a page before signing in; the provider itself leads to ``/``."""
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 
 
 def to_wanted() -> None:
-    """Redirect to the wanted page, in place of a page of its own."""
+    """Redirect to the wanted page, instead of showing a page."""
     st.html(GO_TO_WANTED, unsafe_allow_javascript=True)
 
 
@@ -71,7 +71,7 @@ def name_at_page() -> str:
     Raises
     ------
     InputError
-        If the provider's identity token has no name.
+        If the provider's identity token has no name that can be stored.
     """
     if current().roles.must_sign_in:
         return _vouched_for() if st.user.is_logged_in else SOMEBODY
@@ -88,7 +88,7 @@ def _vouched_for() -> str:
 
 
 def remember() -> None:
-    """Store the name in the browser."""
+    """Store the name in the browser's cookie, if it is new there."""
     known = _remembered()
     is_former = FORMER_COOKIE in st.context.cookies and COOKIE not in st.context.cookies
     name = st.session_state.get("name", known)
@@ -98,7 +98,7 @@ def remember() -> None:
 
 
 def title() -> str:
-    """Return the top bar's title of the page for another name."""
+    """Return the title of the sign-in page in the top bar: the person's name, or "Sign in"."""
     try:
         name = name_at_page()
     except InputError:
@@ -114,7 +114,7 @@ def sign_in_page() -> StreamlitPage:
 
 
 def door() -> None:
-    """Show only the sign-in, to those who must sign in first."""
+    """Show only the sign-in buttons, to people who must sign in first."""
     way_in = current().sign_in
     assert way_in is not None
     here = urlsplit(st.context.url or "")
@@ -132,7 +132,7 @@ def door() -> None:
 
 
 def sign_in() -> None:
-    """Show who is signed in, and let somebody else take over."""
+    """Show who is signed in or labels, and let another person take over."""
     with st.container(key="door", width=480):
         try:
             name = name_at_page()

@@ -1,4 +1,4 @@
-"""The card made of Streamlit's own widgets, for browsers that can't run the real one: slower, and as safe."""
+"""A card of Streamlit's own widgets, for browsers that can't run the labeling card: slower, but as safe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_REPEATS = """
   }, true) ?? true;
 </script>
 """
-"""Script that ignores repeats of a held key. `PlainCard.press` stops most of them if scripts can't run."""
+"""Script that stops repeats of a held key. If scripts can't run, `PlainCard.press` ignores most of them."""
 
 
 def is_wanted() -> bool:
@@ -43,7 +43,7 @@ def is_wanted() -> bool:
 
 
 def offer_plain() -> None:
-    """Show the link to the plain card; the style sheet hides it where the real card runs."""
+    """Show the button for plain widgets; the style sheet hides it if the labeling card runs."""
     with st.container(key="offer-plain"):
         st.write("The labeling card does not start in this browser.")
         st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))

@@ -11,7 +11,7 @@ from closecall.core.pool.manifest import MANIFEST
 
 @dataclass(frozen=True)
 class Field:
-    """A path to fill in; paths are those of the machine that runs the server."""
+    """A field for a path on the machine that runs the server."""
 
     name: str
     label: str
@@ -21,7 +21,7 @@ class Field:
 
 @dataclass(frozen=True)
 class ImageChoice:
-    """A kind of images.
+    """A kind of images, vectors or texts.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ImageChoice:
     question : str
         Example of a question, for the empty field.
     can_be_enlarged : bool
-        Whether the pool can be enlarged by shifted and flipped copies.
+        Whether shifted and flipped copies can enlarge the pool.
     """
 
     label: str
@@ -140,7 +140,7 @@ def _with_article(label: str) -> str:
 
 
 def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
-    """Return the SOURCE word for what was filled in.
+    """Return the SOURCE word for the fields' content, `paths` by field name.
 
     Raises
     ------

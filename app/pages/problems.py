@@ -1,4 +1,4 @@
-"""Show what went wrong, and retry once it may have passed."""
+"""Show what went wrong, and retry if that may help."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 3
 
 WAITS = "waits"
-"""Session-state key: whether the page waits for the database."""
+"""Session-state key: whether the fragment that retries was drawn; its next run is then the retry."""
 
 
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
-    """Show the sentence as plain text. If the page `waits`, retry every few seconds where that may help."""
+    """Show the error as plain text. If the page `waits` and the error may pass, rerun the page soon."""
     _tell_of(error)
     st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:
@@ -45,10 +45,10 @@ def _try_again() -> None:
 
 
 def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the result of `make` or, if the database can't be reached, the previous result and why.
+    """Return the result of `make` or, after a StorageError, the previous result with the error as message.
 
-    The component that holds unsaved answers thus stays on the page and sends them again. Return None, after
-    showing the problem, if there is no previous result.
+    The component with the unsaved answers thus stays on the page and sends them again. After an InputError,
+    or if there is no previous result, show the problem and return None.
     """
     kept = ("shown", key)
     try:
@@ -74,7 +74,7 @@ def show_or_keep(component: Component, key: str, make: Callable[[], dict[str, An
 
 
 def on_script_error(error: Exception) -> bool:
-    """Show an unexpected error of ours as a sentence; return whether it was ours."""
+    """Show an InputError or StorageError that a page did not catch; return whether it was one."""
     is_ours = isinstance(error, (InputError, StorageError))
     if is_ours:
         show_problem(error)

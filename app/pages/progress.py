@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Open the project and session of the address, and show how far its question is."""
+    """Open the project and session of the address, and show the progress of its question."""
     if (found := opened()) is None:
         return
     project, session = found

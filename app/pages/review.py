@@ -30,7 +30,7 @@ def main() -> None:
 
 @st.fragment
 def show_review(session: LabelingSession) -> None:
-    """Store the browser's corrections, and show what it asks for."""
+    """Store the browser's corrections, and show the page that it requests."""
     key = f"review-{session.id}"
     sent = state.get(key, {})
     if ("review", session.id) not in state:

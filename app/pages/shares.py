@@ -1,4 +1,4 @@
-"""The shares of a mixture's parts."""
+"""The slider for the shares of a mixture's parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def adjust_shares(session: LabelingSession) -> None:
-    """Show the slider of the shares, if the session's strategy is a mixture."""
+    """Show the slider if the session's strategy is a mixture."""
     shares = Shares.of(session.strategy)
     if shares is None:
         return

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def begin(similar: SimilarSession) -> None:
-    """Take the query from the address, once: what the browser sends later may be outdated."""
+    """Read the query from the address once: later requests may have an outdated one."""
     if st.session_state.get(TAKEN_UP) == similar.id:
         return
     st.session_state[TAKEN_UP] = similar.id
@@ -83,7 +83,7 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family, with what each computes."""
+    """Show the picker of the hash family, with the work that each needs."""
     recipe, n_rows = similar.recipe, 0 if project.pool is None else len(project.pool)
     costs = {
         name: f"{label}: {brief_of(recipe if name == recipe.family else recipe.of(name), max(n_rows, 1))}"
@@ -95,7 +95,7 @@ def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
 def _pick(
     label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
 ) -> None:
-    """Show a picker of named options with their display names."""
+    """Show a picker; `options` has the display names by name."""
     st.session_state[key] = chosen
     st.selectbox(
         label,

@@ -1,6 +1,6 @@
-"""The settings of Find similar behind *More*: those that apply to the codes and the structure in view.
+"""The settings of Find similar behind *More*: those that apply to the chosen codes and structure.
 
-They change a draft, whose cost is shown, and nothing is computed before the draft is applied.
+They change a draft, whose cost is shown. Nothing is computed before the draft is applied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDTH = 440
 """Width of the settings in pixels."""
 
 GAMMA = "gamma"
-"""The γ of an RBF kernel, which in a recipe is part of the kernel's word."""
+"""Name of the field for γ of an RBF kernel, which in a recipe is part of the kernel's word."""
 
 FROM_ITEMS = "RBF, width from the items"
 
@@ -35,12 +35,12 @@ OPTIONAL = ("radius", "epsilon")
 """Numbers that may be left empty."""
 
 FIRST_GAMMA = 2.0
-"""Width of the RBF kernel that is offered first."""
+"""γ of an RBF kernel when it is chosen."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A setting that is a number: its label, step, explanation, and the factor to the unit of the page."""
+    """A numeric setting: label, step, explanation, and the factor from its value to the page's unit."""
 
     label: str
     step: float
@@ -66,7 +66,7 @@ NUMBERS = {
 
 
 class Draft:
-    """The settings that were entered since some came into force, kept between runs of the page."""
+    """The settings entered but not applied yet, kept between runs of the page."""
 
     def __init__(self, similar: SimilarSession) -> None:
         self.in_force = similar.recipe
@@ -74,21 +74,21 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The settings that were entered."""
+        """The draft, or the settings in force if nothing was entered since they were applied."""
         before, entered = state.get(self.key, (None, self.in_force))
         return entered if before == self.in_force else self.in_force
 
     def put(self, recipe: Recipe) -> None:
-        """Replace the settings."""
+        """Replace the draft."""
         state[self.key] = self.in_force, recipe
 
     def change(self, **settings: Any) -> None:
-        """Change some; those that no longer apply return to their defaults."""
+        """Change settings of the draft; those that no longer apply return to their defaults."""
         self.put(self.recipe.having(**settings))
 
 
 def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
-    """Show the settings that apply, with the cost of what was entered."""
+    """Show the settings that apply, and the draft's cost; `n_rows` is the pool's number of items."""
     draft = Draft(similar)
     names = _offered(draft.recipe, is_learned=similar.view == "learned")
     with st.popover("More", icon=":material/tune:", key="more"), st.container(width=WIDTH):
@@ -100,7 +100,7 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
-    """Return the settings that apply; under a learned metric, those that apply to its codes, too."""
+    """Return the settings that apply; under a learned metric, only those that apply to its codes too."""
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]
     names = [name for name in names if all(one.applies(name) for one in shown)]
@@ -151,7 +151,7 @@ def _choose_kernel(draft: Draft) -> None:
 
 
 def _enter_gamma(draft: Draft) -> None:
-    """Show the width of an RBF kernel."""
+    """Show the field for γ of an RBF kernel."""
     state["more-gamma"] = float((draft.recipe.kernel or "").partition("=")[2])
     st.number_input(
         "γ",

@@ -22,7 +22,7 @@ WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
 
 MAY_HAVE_FOLDERS = ("folder", "arrays", "texts")
-"""Sources whose folder names may be classes."""
+"""Choices whose folder names may be classes."""
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Return the person at the page, or None for those who may not enter all projects and so create none."""
+    """Return the person at the page, or None if the server's roles don't admit them to all projects."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:
@@ -101,13 +101,13 @@ def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
 
 
 def thumbnails(summary: ProjectSummary) -> str:
-    """Return the first images as markup, or empty places for them."""
+    """Return the first images as markup, or placeholders if there are none."""
     images = [f'<img src="{html.escape(url)}" alt="">' for url in summary.thumbnails]
     return f'<div class="m-thumbs">{"".join(images or ["<i></i>"] * THUMBNAILS)}</div>'
 
 
 def description(summary: ProjectSummary) -> str:
-    """Return question, images and labels as markup, with people's text escaped."""
+    """Return title, images and status as markup, with all texts escaped."""
     problem = f'<p class="m-problem">{html.escape(summary.problem)}</p>' if summary.problem else ""
     return (
         f'<div class="m-project"><h3>{html.escape(summary.title)}</h3>'
@@ -116,7 +116,7 @@ def description(summary: ProjectSummary) -> str:
 
 
 def new_project(workspace: Workspace, person: Person) -> None:
-    """Show the form, with problems reported below its button."""
+    """Show the form for a new project, with problems below its button."""
     choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
     paths = {
@@ -151,7 +151,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:
-    """Offer folder names as classes; return None if there are none, or none yet."""
+    """Offer the folder names as classes; return the choice, or None if there are no folder names."""
     try:
         found = (
             folder_classes(source_word(choice, paths)) if choice in MAY_HAVE_FOLDERS else FolderClasses(())
@@ -164,7 +164,7 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
     ticked = st.checkbox(
         "Subfolders are classes",
         value=yes is not None,
-        # The question decides until the user does.
+        # The question sets the default until the user changes it.
         key=f"classes {yes is not None} {found.names}",
         help="The classes then count as truth. A tenth of the items are held out to measure accuracy, "
         "and never shown for labeling.",
@@ -189,7 +189,7 @@ def folder_classes(word: str) -> FolderClasses:
 
 
 def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
-    """Return how many times larger, the guideline, and the class that means yes."""
+    """Show further options; return the enlargement factor, the guideline, and the class that means yes."""
     with st.expander("More"):
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(

@@ -8,4 +8,4 @@ from typing import Any, cast
 import streamlit as st
 
 state = cast(MutableMapping[Any, Any], st.session_state)
-"""Streamlit's own; its type knows no tuples as keys, which keep ours apart from those of widgets."""
+"""Streamlit's session state, with a type that allows tuples as keys: they can't clash with widgets' keys."""

@@ -41,15 +41,15 @@ class ProjectFile:
     relative_to : str
         The folder that relative paths in `source` refer to.
     use_classes : bool
-        Whether class subfolders are the truth; a part of the items is then held out.
+        Whether class subfolders are the truth. If they are, a part of the items is held out.
     owners : sequence of str
         Names of the project's owners; see `app.projects.roles`.
     annotators : sequence of str
-        Others who may enter; everybody, if empty.
+        Names of others who may enter; if empty, everybody may.
     overlap : int
-        Number of people per item.
+        Number of people per item in overlap rounds.
     overlap_share : float
-        Share of the rounds that ask for a further person's answer, 0 … 1.
+        Share of overlap rounds, which ask for a further person's answer, 0 … 1.
     lease_seconds : float
         Leases expire after this many seconds of inactivity.
     database : str
@@ -77,7 +77,9 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If there is none, if it is damaged, or if its version is newer.
+            If there is none, or it is damaged, has values that are not allowed, or has a newer format.
+        StorageError
+            If the database's address can't be parsed.
         """
         path = folder / PROJECT_FILE
         if not path.is_file():
@@ -115,7 +117,7 @@ class ProjectFile:
         Raises
         ------
         InputError
-            As `read`; nothing is written then.
+            As for `read`; then nothing is written.
         """
         cls.read(folder)
         stored = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
@@ -136,14 +138,14 @@ def _write(folder: Path, stored: Mapping[str, object]) -> None:
 
 
 def checked_database(given: str | None) -> str | None:
-    """Return the PostgreSQL address given by a command or a project file.
+    """Return the PostgreSQL address in a command or a project file, if it is allowed there; None for None.
 
     Raises
     ------
     InputError
-        If it is not an address, or contains a password, which is not repeated.
+        If it is not an address, or contains a password, which the message does not repeat.
     StorageError
-        If it can't be read.
+        If the address can't be parsed.
     """
     if given is None:
         return None
@@ -161,12 +163,12 @@ def checked_database(given: str | None) -> str | None:
 
 
 def require_database(folder: Path, asked: str | None) -> None:
-    """Check that the labels of the project in `folder` are at the requested address.
+    """Check that the labels of the project in `folder` are at the requested address, if there is one.
 
     Raises
     ------
     InputError
-        If they are elsewhere; otherwise the project would seem to have no labels.
+        If they are elsewhere: at the requested address, the project would seem to have no labels.
     """
     file = ProjectFile.read(folder)
     known = file.database and with_schema(file.database, folder.name)
@@ -184,7 +186,7 @@ DEFAULTS = {
     "overlap_share": 0.1,
     "lease_seconds": LEASE_SECONDS,
 }
-"""Fields that a project file omits at these values."""
+"""Fields that a project file omits if they have these values."""
 
 
 def check_overlap(persons: int, share: float) -> None:
@@ -193,7 +195,7 @@ def check_overlap(persons: int, share: float) -> None:
     Raises
     ------
     InputError
-        If one of them is not allowed.
+        If `persons` is not from 1 to `MOST_PERSONS`, or `share` not from 0 to 1.
     """
     if not isinstance(persons, int) or not 1 <= persons <= MOST_PERSONS:
         raise InputError(f"overlap must be from 1 to {MOST_PERSONS} people, got {persons}")
@@ -207,7 +209,13 @@ def _check_lease(seconds: float) -> None:
 
 
 def _check_kinds(read: ProjectFile) -> None:
-    """Check the types of all fields."""
+    """Check the types of fields that nothing else checks.
+
+    Raises
+    ------
+    ValueError
+        If a text is not a string or contains a null character, or the format is not a whole number.
+    """
     for name, kind in {
         "pool": str,
         "source": str,
@@ -229,11 +237,17 @@ def is_project(folder: Path) -> bool:
 
 
 LOCK_SECONDS = 0.2
-"""How long to wait for a lock: finding out whether a project is served takes it for a moment."""
+"""Seconds to wait for a lock, because checking whether a project is served takes the lock for a moment."""
 
 
 def lock_project(folder: Path) -> FileLock:
-    """Return the lock of the process that serves the project; raise InputError if another has it."""
+    """Take and return the lock of the process that serves the project.
+
+    Raises
+    ------
+    InputError
+        If another process has it, or the file can't be locked.
+    """
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=LOCK_SECONDS)

@@ -1,8 +1,8 @@
-"""Folder names that may be classes, and whether a question asks for one of them.
+"""Folder names that may be classes, and whether a question names one of them.
 
-Folders by date, camera or person look like folders by class. Taking them for classes has a cost: a part of
-the items is held out and never labeled. The user is therefore asked. Without an answer, folders count as
-classes only if the question names one of them.
+Folders by date, camera or person look like folders by class. If they are taken for classes, a part of the
+items is held out and never labeled. The user is therefore asked. Without an answer, folders count as classes
+only if the question names one of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
 OWN = ("digits", "cifar10", "tiny", "newsgroups", "vectors")
-"""Kinds of source with classes of their own, whatever folders are called."""
+"""Kinds of source with classes of their own, which are not a guess."""
 
 
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
@@ -45,7 +45,7 @@ class FolderClasses:
         Raises
         ------
         InputError
-            If it is not a source, or one that can't be used.
+            If it is not a source, or the source can't be used.
         """
         if word.partition(":")[0] in OWN or (Path(word).expanduser() / MANIFEST).is_file():
             return cls(())
@@ -71,12 +71,12 @@ def chosen_source(
     positive : str or None
         The class that means yes, if given.
     use_classes : bool or None
-        None: if the question names a class, or one is given.
+        Whether folders are classes. None means: if the question names one of them, or `positive` is given.
 
     Raises
     ------
     InputError
-        If the word is not a source, or one that can't be used.
+        If the word is not a source, or the source can't be used.
     """
     source = source_from(word, use_classes=use_classes is not False)
     if use_classes is None:

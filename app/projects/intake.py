@@ -1,7 +1,7 @@
 """The way into the log: every view stores its answers here.
 
-Answers are checked against the pool before they are stored, because the log only grows: a label that nothing
-can be trained on would stay for good.
+Answers are checked against the pool before they are stored. The log only grows, so a label that can't be
+trained on would stay there forever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from closecall.storage import AnswerRecord, AppendResult, LabelLog, Refusal, Sto
 
 
 class Intake:
-    """Stores answers about a project's items. Thread-safe.
+    """The intake of answers about a project's items. Thread-safe.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Intake:
     pool : callable
         Returns the newest snapshot of the pool, or None before its first items.
     problem : callable
-        Returns in one sentence why there is no pool, or None.
+        Returns in one sentence why there is no pool, or None if unknown.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Intake:
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers as `LabelLog.append_answers` does; answers about items without a row are refused.
 
-        If the log's reply was lost, no selection has followed these answers yet. When they are sent again
-        they are `accepted` as if they were new, although the log has them.
+        After an error, answers may be in the log that no selection has followed yet. If they are sent again,
+        they are `accepted` as if they were new.
 
         Raises
         ------
         InputError
-            If there is no pool to check them against. Nothing was stored; all may be sent again.
+            If there is no pool to check them against. Nothing is stored; all may be sent again.
         StorageError
-            As `LabelLog.append_answers`.
+            As for `LabelLog.append_answers`.
         """
         fit, refused = self._checked(answers)
         ids = {answer.id for answer in fit}
@@ -74,7 +74,7 @@ class Intake:
         )
 
     def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
-        """Split the answers into those about the pool's items and refusals; an undo may be about any."""
+        """Return the answers about the pool's items and all undos, and refusals of the other answers."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
         pool = self._pool()
@@ -92,7 +92,7 @@ class Intake:
 
 
 def why_no_row(pool: Pool, item: int) -> str:
-    """Return in one sentence why no answer about an item can train."""
+    """Return in one sentence why an item without a row can't be answered."""
     if item in pool.held_out.ids:
         return f"Item {item} is held out and is never asked about"
     return f"There is no item {item} in the pool"

@@ -12,9 +12,10 @@ from closecall.core.pool.pool import Pool
 
 
 class NameSearch:
-    """Finds items by name. The first search collects the names, later ones only those of new items.
+    """A search for items by name. Thread-safe.
 
-    Collecting takes about a second per million items.
+    The first search collects all names, later ones only those of new items. This takes about a second per
+    million items.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,9 @@ class NameSearch:
         self._lock = threading.Lock()
 
     def find(self, pool: Pool, text: str) -> NDArray[np.int64]:
-        """Return the items whose names contain every word of `text`; see `name_index.Names.search`.
+        """Return the items whose names contain every word of `text`, of shape (n_found,), ascending.
+
+        See `core.pool.name_index.Names.search`.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Sign-in with OpenID Connect: the [auth] section of Streamlit's secrets.
 
-Streamlit itself signs people in. Its settings are read here before the server starts, so that an operator
-sees mistakes at the command line, rather than every annotator on a page that fails.
+Streamlit itself signs people in. Its settings are checked here before the server starts, so that the operator
+sees mistakes on the command line. Otherwise annotators would see a page that fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CALLBACK = "/oauth2callback"
 """Address at which Streamlit receives the provider's response."""
 
 USUAL_PORTS = {"http": 80, "https": 443}
-"""Ports that browsers leave out."""
+"""Default ports, which browsers leave out of origins."""
 
 UNNAMED = "default"
 """Streamlit's name for the provider configured in [auth] itself."""
@@ -31,7 +31,7 @@ KWARGS = "client_kwargs"
 """Section within [auth] that is not a provider."""
 
 LEAST_SECRET = 32
-"""Minimum length of the secret that signs cookies: those who guess it can be anybody."""
+"""Minimum length of the secret that signs cookies: anyone who guesses it can sign in as anybody."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SignIn:
     Parameters
     ----------
     origin : str
-        The only origin of the pages at which it works, such as "https://label.example.org".
+        The only origin of the pages at which sign-in works, such as "https://label.example.org".
     providers : tuple of str
         Names of the providers, as ``st.login`` takes them.
     """
@@ -66,7 +66,7 @@ def sign_in(port: int) -> SignIn | None:
     Raises
     ------
     InputError
-        If the secrets can't be read or are incomplete, or if the library for it is missing.
+        If the secrets can't be read or are incomplete, or if Authlib is missing.
     """
     files = [path for path in secret_files() if path.is_file()]
     settings: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def sign_in(port: int) -> SignIn | None:
             raise InputError(f"{path} can't be read: {error}") from None
     if "auth" not in settings:
         return None
-    # Streamlit signs people in with it.
+    # Streamlit needs it for sign-in, and would notice only then.
     load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
     return _checked(settings["auth"], port)
 
@@ -111,7 +111,7 @@ def _checked(auth: object, port: int) -> SignIn:
 
 
 def _origin(url: SplitResult) -> str | None:
-    """Return the origin that a browser sends for the URL, or None."""
+    """Return the origin that a browser sends for the URL, or None if it is no web address."""
     try:
         name, port = url.hostname, url.port
     except ValueError:

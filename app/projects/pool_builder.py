@@ -11,14 +11,14 @@ from closecall.core.pool.build import Progress, read_progress
 LOG_FILE = "build.log"
 
 NICE = 10
-"""Niceness of builders: pages come first."""
+"""Niceness of builders, so that pages come first."""
 
 
 class Builder:
     """The build of one pool.
 
-    The child process is resumable, and may outlive or predate this object: its state is read from the pool's
-    folder. `start` does nothing while another process builds the pool.
+    The build can be resumed. Its process may be older than this object or outlive it, so the progress is read
+    from the pool's folder. A child started while another process builds the pool has no effect.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Builder:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the build, or resume it where it ended."""
+        """Start a child process that begins the build, or resumes it."""
         words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet"]
         if not self._use_classes:
             words.append("--no-classes")
@@ -57,7 +57,7 @@ class Builder:
             )
 
     def stop(self) -> None:
-        """Stop the child process that this object started; what it has published stays."""
+        """Stop the child process that this object started; the items built so far are kept."""
         if self._process and self._process.poll() is None:
             self._process.terminate()
             try:
@@ -67,7 +67,7 @@ class Builder:
                 self._process.wait()
 
     def progress(self) -> Progress | None:
-        """Return the progress of the pool, or None before there is any."""
+        """Return the progress of the build, or None before it begins."""
         return read_progress(self._pool)
 
     def problem(self) -> str | None:

@@ -101,7 +101,7 @@ class Project:
         self._lock = threading.RLock()
 
     def _load_training(self) -> None:
-        """Load the kernels of training once they are compiled, so that the first answer need not."""
+        """Load the kernels of training once they are compiled, so that the first answer need not wait."""
         kernels.wait_for("training")
         load_training()
 
@@ -121,7 +121,7 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """The renderer of items; needs a pool."""
+        """The renderer of items. There must be a pool."""
         with self._lock:
             if self._pictures is None:
                 assert self.pool is not None
@@ -129,7 +129,7 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """Return in one sentence a problem of the pool or of background work, or None."""
+        """Return in one sentence a current problem of the pool or of background work, or None."""
         built = self.builder.problem() if self.builder else None
         return (
             built
@@ -141,15 +141,15 @@ class Project:
         )
 
     def build_progress(self) -> Progress | None:
-        """Return the progress of the pool, or None once it is complete."""
+        """Return the progress of the pool's build, or None if it is complete or not built here."""
         if self.pool is not None and self.pool.complete:
             return None
         return self.builder.progress() if self.builder else None
 
     def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
-        """Return the items whose names contain every word of `text`, ascending; none before there is a pool.
+        """Return the items whose names contain every word of `text`, of shape (n_found,), ascending.
 
-        The search is in `pool`, by default the newest snapshot.
+        Search `pool`, by default the newest snapshot. Before there is a pool, nothing is found.
 
         Raises
         ------
@@ -164,11 +164,11 @@ class Project:
         return {name: label_of(name) for name in strategy_names()}
 
     def costs(self) -> dict[str, str]:
-        """Return the cost of preparing strategies that take long and are not in use yet, by name."""
+        """Return the cost of preparing each strategy that would take long, in words by name."""
         return self.indexes.costs(strategy_names())
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the project's concepts, oldest first; archived ones only on request."""
+        """Return the project's active concepts, oldest first; on request with archived ones."""
         return self.concept_store.all() if archived else self.archive.offered()
 
     def add_concept(
@@ -185,7 +185,9 @@ class Project:
         Raises
         ------
         InputError
-            If the person is not an owner.
+            If the person is not an owner, or the question is too long.
+        StorageError
+            If there is a concept of this name, or a value is not allowed.
         """
         by.require_owner("add questions")
         classes = self.pool.classes if self.pool else ()
@@ -198,6 +200,11 @@ class Project:
         """Add a concept that asks the same question, without labels or examples.
 
         With `archived` the copy is archived; with `in_its_place` it replaces the original, which is archived.
+
+        Raises
+        ------
+        StorageError
+            If there is a concept of this name.
         """
         return self.concept_store.create(
             name,
@@ -211,12 +218,12 @@ class Project:
         )
 
     def persons(self, round_number: int, seed: int) -> int:
-        """Return the number of people per item in this round of a session: 1, except in overlap rounds."""
+        """Return the number of people per item in a session's round: 1, except in overlap rounds."""
         persons, share = self.file.overlap, self.file.overlap_share
         return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
 
     def set_overlap(self, persons: int, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the number of people per item, and the share of rounds that ask for further people.
+        """Set the number of people per item, and the share of overlap rounds.
 
         Raises
         ------
@@ -244,7 +251,7 @@ class Project:
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Restore the leases of what browsers were sent before this process started, as if just renewed."""
+        """Restore the leases of items that browsers got before this process started, as if just renewed."""
         last = self.log.last_shown()
         if last is None:
             return
@@ -281,7 +288,7 @@ def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord
 
 
 def what_is_gone(pool: Pool) -> str | None:
-    """Return the path of the pool's images or texts if it no longer exists: labeling needs to show them."""
+    """Return in one sentence that the pool's images or texts, which labeling must show, are gone, or None."""
     try:
         source = pool.source
     except InputError as error:
@@ -295,7 +302,15 @@ def what_is_gone(pool: Pool) -> str | None:
 def create_concept(
     concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
 ) -> ConceptRecord:
-    """Add a yes/no question with the default parameters of the SVM; its name defaults to the question."""
+    """Add a yes/no question with the default parameters of the SVM; its name defaults to the question.
+
+    Raises
+    ------
+    InputError
+        If there is no name and the question is too long for one.
+    StorageError
+        If there is a concept of this name, or a value is not allowed.
+    """
     stem = question.strip(" ?")
     if not name and len(stem) > MAX_NAME:
         raise InputError(f"The question is too long ({MAX_NAME} characters at most, got {len(stem)})")

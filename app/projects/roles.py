@@ -1,7 +1,7 @@
-"""Roles: who may do what. How people sign in is up to the pages.
+"""Roles: who may do what. The pages handle sign-in.
 
-On one's own machine any name is accepted, and no name is required: it is then `SOMEBODY`. On a server with
-sign-in (OpenID Connect) the name is the one that the provider verified.
+On one's own machine any name is accepted, and none is required; without one, the name is `SOMEBODY`. On a
+server with sign-in (OpenID Connect) the name is the one that the provider verified.
 
 Annotators label, and review and correct their own answers. Owners create projects and questions, change
 shared settings, archive, adjudicate, and see everybody's figures. If no owner is named and nobody has to sign
@@ -24,7 +24,7 @@ from closecall.core.errors import InputError
 from closecall.storage.models import MAX_NAME
 
 SOMEBODY = "annotator"
-"""The name of people who give none."""
+"""The name under which answers of people without a name are stored."""
 
 AUTOPILOT = "autopilot"
 """The simulated annotator's name."""
@@ -66,7 +66,7 @@ class Person:
 
 
 OPERATOR = Person("operator", is_owner=True)
-"""The person at the program's command line."""
+"""The person at the command line."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Roles:
     owners : frozenset of str
         Names in the form in which they are compared; see `Roles.of`.
     annotators : frozenset of str
-        Others who may enter; everybody, if empty. "@example.org" stands for all names with this ending.
+        Others who may enter; if empty, everybody may. "@example.org" means all names with this ending.
     must_sign_in : bool
-        Whether names are verified. If so, nobody is an owner who is not named.
+        Whether names are verified. If they are, only named people are owners.
     """
 
     owners: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ class Roles:
     def of(
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
-        """Make roles from names as people write them."""
+        """Return roles from names as people write them."""
 
         def keys(names: Iterable[str]) -> frozenset[str]:
             return frozenset(_key(name, must_sign_in) for name in names)
@@ -105,11 +105,11 @@ class Roles:
 
     @property
     def are_named(self) -> bool:
-        """Whether there is any owner or annotator by name; if so, everyone needs a name to label."""
+        """Whether any owner or annotator is named; then everyone needs a name to label."""
         return bool(self.owners or self.annotators)
 
     def person(self, name: str) -> Person:
-        """Return the person of this name.
+        """Return the person of this name, with their rights.
 
         Raises
         ------
@@ -126,12 +126,12 @@ class Roles:
 
 
 def name_given(text: str) -> str:
-    """Return a typed name, fit for the log.
+    """Return a typed name in the form in which it is stored.
 
     Raises
     ------
     InputError
-        If it is not a name.
+        If it is empty, too long, not printable, or the autopilot's.
     """
     return _checked(" ".join(text.split()), LONGEST_NAME)
 
@@ -139,21 +139,21 @@ def name_given(text: str) -> str:
 def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
     """Return the name in an identity token: the e-mail address, unless the provider says it is unverified.
 
-    In that case it is the subject, unless it looks like an address: at some providers people choose it
-    themselves.
+    Without a verified address it is the subject, unless that looks like an address: at some providers, people
+    choose their subject.
 
     Parameters
     ----------
     user : mapping
         The claims of the token.
     with_issuer : bool
-        Add the provider to the subject, as in "7 at https://id.example.org". A subject is unique at one
-        provider only, so this is needed with several.
+        Add the provider to the subject, as in "7 at https://id.example.org". This is needed with several
+        providers, because a subject is unique only within one.
 
     Raises
     ------
     InputError
-        If no claim identifies a person.
+        If no claim identifies a person, or the name can't be stored.
     """
     email, subject, issuer = (user.get(claim) for claim in ("email", "sub", "iss"))
     if isinstance(email, str) and email.strip() and user.get("email_verified", True) in (True, "true"):
@@ -179,7 +179,7 @@ def called(user: Mapping[str, Any], name: str) -> str:
 
 
 def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> list[str]:
-    """Return the people who labeled here, each once, sorted."""
+    """Return the names of people who labeled here, each once, sorted."""
     left_out = {AUTOPILOT, SOMEBODY, *but_for}
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 
@@ -195,11 +195,11 @@ def _checked(name: str, longest: int) -> str:
 
 
 def _is_plain(claim: object) -> TypeGuard[str]:
-    """Return whether a claim can be part of a name: no address, no spaces that would be tidied away."""
+    """Return whether a claim can be part of a name: it is no address, and tidying spaces leaves it as is."""
     return isinstance(claim, str) and claim != "" and "@" not in claim and claim == " ".join(claim.split())
 
 
 def _key(name: str, must_sign_in: bool) -> str:
-    """Return the form in which names are compared; see the top of this file."""
+    """Return the form in which a name is compared; see the module's docstring."""
     tidied = " ".join(name.split())
     return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)

@@ -1,4 +1,4 @@
-"""Read uploaded images safely, bound their size, and compute their features."""
+"""Read uploaded images safely, limit their size, and compute their features."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LARGEST_UPLOAD = 20_000_000
 """Maximum size of an uploaded image in bytes."""
 
 KEPT_SIZE = 256
-"""Longest side in pixels of an image as it is kept and shown."""
+"""Maximum length in pixels of the longer side of an uploaded image as it is kept and shown."""
 
 
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
-    """Return in one sentence about `what` why images can't be compared with the pool's items, or None."""
+    """Return in one sentence why images, called `what`, can't be compared with the pool's items, or None."""
     if pool is None:
         return None
     if pool.holds_texts:
@@ -36,7 +36,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
 
 
 def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """Return an uploaded example as a PNG of limited size, and its features of shape (n_features,).
+    """Return an uploaded example as a PNG of limited size, and its features, of shape (n_features,).
 
     Raises
     ------
@@ -55,7 +55,7 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
     Raises
     ------
     InputError
-        If it is empty, too large, or can't be read as an image; the sentence is about `what`.
+        If it is empty, too large, or can't be read as an image. The message calls it `what`.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.images import read_image

@@ -23,7 +23,7 @@ FOLDER = "uploads"
 
 
 class Uploads:
-    """The uploads of a project: each a bounded PNG and its features.
+    """The uploads of a project: each is a PNG of limited size, and its features.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Uploads:
         Raises
         ------
         InputError
-            If it can't be read as an image, or the pool's items can't be compared with images.
+            If it can't be read as an image or stored, or the pool's items can't be compared with images.
         """
         if problem := why_none(pool, "Uploads"):
             raise InputError(problem)
@@ -66,7 +66,7 @@ class Uploads:
         Raises
         ------
         InputError
-            If there is no such upload, or it was made for a pool with other features.
+            If there is no such upload, it is damaged, or it was made for a pool with other features.
         """
         raw = self._read(self._features(digest))
         try:
@@ -80,31 +80,32 @@ class Uploads:
         return np.asarray(feature, dtype=np.float32)
 
     def all(self) -> Iterator[tuple[str, Upload | None]]:
-        """Yield every upload with its digest; None for a damaged one."""
+        """Yield the digest of every upload, and the upload, or None if it is damaged."""
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
                 yield path.stem, self._whole(path.stem)
 
     @contextmanager
     def taken_in(self, uploads: Iterable[Upload], whence: object) -> Iterator[int]:
-        """Add a backup's uploads, and remove them again if the block fails. Existing intact uploads stay.
+        """Add a backup's uploads, and remove them again if the block fails. Intact uploads are not replaced.
 
         Parameters
         ----------
         uploads : iterable of Upload
-            One after another.
+            Read one at a time.
         whence : object
             Name of the backup in messages.
 
         Yields
         ------
         int
-            Number of uploads.
+            Number of uploads in the backup.
 
         Raises
         ------
         InputError
-            If an upload is not an image, or its features are invalid; also any error that `uploads` raises.
+            If an upload is not a suitable image, its features are invalid, or it can't be stored. Errors of
+            `uploads` and of the block are raised too.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:
@@ -138,7 +139,7 @@ class Uploads:
             raise InputError(f"{what} can't be kept in {self._folder}: {error.strerror}") from error
 
     def _whole(self, digest: str) -> Upload | None:
-        """Return the upload if it exists and matches its digest."""
+        """Return the upload if it exists and matches its digest, else None."""
         image, features = self._image(digest), self._features(digest)
         try:
             if max(image.stat().st_size, features.stat().st_size) > MAX_BYTES:
@@ -165,7 +166,13 @@ class Uploads:
 
 
 def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
-    """Return the features of an upload from elsewhere, if it is what `Uploads.add` makes."""
+    """Return the features of a backup's upload, of shape (n_features,).
+
+    Raises
+    ------
+    InputError
+        If `Uploads.add` could not have made the upload.
+    """
     what = f"The upload {upload.digest} of {whence} can't be used"
     try:
         read_image(io.BytesIO(upload.image), KEPT_SIZE)

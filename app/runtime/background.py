@@ -1,8 +1,8 @@
-"""Background work: no error ends a thread that others rely on, and none is lost.
+"""Background work: no error ends a thread that others rely on, and no error is lost.
 
-`Workers` run jobs, a `Watch` works at intervals, and a `Fitting` is anything that either keeps fitted.
-An error is logged with its traceback, once until it changes, and stays known in one sentence until the same
-work succeeds. Pages show this sentence, and ``/healthz`` counts it.
+`Workers` run jobs, a `Watch` works at intervals, and a `Fitting` is anything that either keeps fitted. An
+error is logged with its traceback, once until it changes, and kept in one sentence until the same work
+succeeds. Pages show this sentence, and ``/healthz`` counts the pools that have one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class ClosedError(BaseException):
-    """The result is no longer needed. Not an Exception, so that handlers of errors let it through."""
+    """The result is no longer needed. Not an Exception, so that error handlers let it through."""
 
 
 class Troubles:
-    """Present problems of background work, by task. Safe to use from any thread."""
+    """Current problems of background work, by task. Thread-safe."""
 
     def __init__(self) -> None:
         self._sentences: dict[tuple[str, str], str] = {}
@@ -35,13 +35,13 @@ class Troubles:
 
     @property
     def first(self) -> str | None:
-        """Return the oldest present problem in one sentence, or None."""
+        """Return the oldest current problem in one sentence, or None."""
         with self._lock:
             return next(iter(self._sentences.values()), None)
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Record and suppress an error of the block; clear an earlier problem of `what` on success."""
+        """Record and suppress an error of the block, or clear an earlier problem of `what` on success."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)
@@ -52,7 +52,7 @@ class Troubles:
     def note(self, what: str, error: BaseException | None, job: str = "") -> None:
         """Record the outcome of a `job` of `what`: its error, or None.
 
-        An unreachable database is only logged, since the next read raises the same error.
+        A database error that may pass is only logged, since the next access raises it again.
         """
         with self._lock:
             before = self._sentences.pop((what, job), None)
@@ -66,16 +66,16 @@ class Troubles:
 
 
 class Workers(ThreadPoolExecutor):
-    """Threads for jobs without results; errors are recorded in `troubles`.
+    """A thread pool that records its jobs' errors in `troubles`.
 
     Parameters
     ----------
     n : int or None
-        Number of threads; the executor's default if None.
+        Number of threads; None means the executor's default.
     name : str
         Prefix of the threads' names.
     what : str
-        The jobs, as the subject of a sentence.
+        The jobs, as the subject of a sentence that ends in "failed".
     troubles : Troubles
     """
 
@@ -92,12 +92,12 @@ class Workers(ThreadPoolExecutor):
         return job
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `concurrent.futures.Executor.shutdown`; jobs refused after it are not recorded as problems."""
+        """See `concurrent.futures.Executor.shutdown`; errors of jobs that end later are not recorded."""
         self._is_closed = True
         super().shutdown(wait, cancel_futures=cancel_futures)
 
     def go_on(self) -> None:
-        """Raise ClosedError once the threads are shut down; for jobs to call now and then."""
+        """Raise ClosedError if the pool is shut down. Long jobs call this at intervals."""
         if self._is_closed:
             raise ClosedError
 
@@ -107,7 +107,7 @@ class Workers(ThreadPoolExecutor):
 
 
 class Watch(threading.Thread):
-    """A thread that calls `work` every `seconds` seconds and when it is woken, from `start` until `close`."""
+    """A thread that calls `work` every `seconds` seconds, and when woken, from `start` until `close`."""
 
     def __init__(self, name: str, work: Callable[[], None], seconds: float) -> None:
         # A thread drops target and arguments when it ends: a closed watch does not refer to its owner.
@@ -120,12 +120,12 @@ class Watch(threading.Thread):
         self._woken.set()
 
     def go_on(self) -> None:
-        """Raise ClosedError once the watch is closed; for the work to call now and then."""
+        """Raise ClosedError if the watch is closed. Long work calls this at intervals."""
         if self._is_closed:
             raise ClosedError
 
     def close(self) -> None:
-        """Stop, and wait for the end."""
+        """Stop the thread and wait for its end."""
         self._is_closed = True
         self.wake()
         self.join()
@@ -141,10 +141,10 @@ class Watch(threading.Thread):
 
 @dataclass(eq=False)
 class Fitting:
-    """Something that is kept fitted in the background. Safe to use from any thread.
+    """Something that is kept fitted in the background. Thread-safe.
 
     `share` is the progress of the last attempt, 0 … 1. `failure` says in one sentence why it failed, until an
-    attempt succeeds. The same data are not attempted again after a failure.
+    attempt succeeds. After a failure, the same data are not tried again.
     """
 
     share: float = 0.0
@@ -157,8 +157,8 @@ class Fitting:
     def attempt(self, what: str, given: object, fit: Callable[..., None], *args: Any) -> None:
         """Call `fit`, unless it failed with the same data last time.
 
-        `given` identifies the data, such as the number of items. An error is logged, and becomes the failure
-        in a sentence that begins with `what`.
+        `given` identifies the data, for example by the number of items. An error is logged and becomes the
+        failure, in a sentence that begins with `what`.
         """
         if self._has_failed_with(given):
             return
@@ -172,7 +172,10 @@ class Fitting:
             log.log(level, "%s", self.failure, exc_info=level == logging.ERROR)
 
     def request(self, workers: Workers, what: str, given: object, *fit: Any) -> None:
-        """Attempt this in the background; it replaces an earlier request that still waits."""
+        """Attempt this in the background, unless it failed last time with the same data.
+
+        A request that is still waiting is replaced.
+        """
         with self._changed:
             self._waiting = None if self._has_failed_with(given) else (what, given, *fit)
             if self._waiting and not self.is_under_way:
@@ -180,7 +183,7 @@ class Fitting:
                 self.is_under_way, self.share = True, 0.0
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is under way, at most `seconds`; return whether this is so."""
+        """Wait at most `seconds` until no request is under way; return whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.is_under_way, seconds)
 
@@ -188,7 +191,7 @@ class Fitting:
         return self.failure is not None and self._tried == given
 
     def _attempt_newest(self) -> None:
-        """Attempt the newest request, and again if there was a newer one meanwhile."""
+        """Attempt the newest request, and then any that arrived meanwhile."""
         while waiting := self._taken():
             self.attempt(*waiting)
 
@@ -202,7 +205,7 @@ class Fitting:
 
 
 def sentence_of(what: str, error: BaseException) -> str:
-    """Return one sentence that says that `what` failed, and why."""
+    """Return a sentence that says that `what` failed, and why."""
     if isinstance(error, InputError | StorageError):
         return f"{what} failed: {one_line(error)}"
     if isinstance(error, MemoryError):
@@ -211,5 +214,5 @@ def sentence_of(what: str, error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return a library's error as part of a sentence."""
+    """Return an error's message on one line, at most 300 characters."""
     return " ".join(str(error).split())[:300]

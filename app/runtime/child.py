@@ -17,25 +17,25 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
-    """Return the command line that runs ``closecall`` with these arguments in a process; see `environment`.
+    """Return the command line of a child process that runs ``closecall``; run it in `environment`.
 
     Parameters
     ----------
     *words : str
         Arguments of ``closecall``.
     nice : int
-        By how much the child lowers its priority as it starts.
+        Niceness that the child adds to its own at the start.
     """
     return [sys.executable, "-P", "-m", "closecall.app.cli.in_child", str(nice), *words]
 
 
 def module(name: str, *words: str) -> list[str]:
-    """Return what runs the module of this name with these words in a process of its own."""
+    """Return the command line of a child process that runs the module `name` with these arguments."""
     return [sys.executable, "-P", "-m", name, *words]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for `command`; ``PYTHONPATH`` keeps only absolute folders."""
+    """Return the environment for `command` and `module`; ``PYTHONPATH`` keeps only absolute folders."""
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join(place for place in places if Path(place).is_absolute())
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -43,6 +43,6 @@ def environment() -> dict[str, str]:
 
 
 def spawning() -> SpawnContext:
-    """Return a context for worker processes that keep the working folder out of their module path too."""
+    """Return a context for worker processes whose module path lacks the working folder, too."""
     os.environ[SAFE_PATH] = "1"
     return get_context("spawn")

@@ -1,12 +1,11 @@
 """Events on the server as JSON lines on stderr, for ``--log-format json``.
 
 An event is logged by `logging.getLogger("closecall")` with ``extra={"fields": {...}}``; without
-``--log-format json`` it is dropped. Other libraries' output on stderr becomes events too, so that each line
-is one.
+``--log-format json`` it is dropped. Other output on stderr becomes events too, so that every line is one.
 
-Three rules keep secrets out. Events have fields of numbers, kinds and ids, never contents of requests. URLs
-are logged without their query. All strings are cleared of the secrets that the process knows, and of anything
-that looks like one (see `Redaction`).
+Three rules keep secrets out. Fields of events are numbers, kinds and ids, never the content of requests. URLs
+are logged without their query. Secrets that the process knows, and anything that looks like a secret, are
+removed from all strings (see `Redaction`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json")
 
 LONGEST = 4000
-"""Largest number of characters of a string in an event."""
+"""Number of characters after which a string in an event is cut."""
 
 HIDDEN = "***"
 
@@ -73,12 +72,12 @@ def emit(event: str, level: int = logging.INFO, **fields: Any) -> None:
 
 
 class Redaction:
-    """Removes secrets from text.
+    """A function that removes secrets from text.
 
     Parameters
     ----------
     secrets : iterable of str
-        Known secrets; those shorter than four characters are ignored, as they occur anywhere.
+        Known secrets; those shorter than four characters are ignored, because they occur in other text.
     """
 
     LOOKS = (
@@ -118,7 +117,7 @@ class Redaction:
         return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
     def clean(self, value: Any) -> Any:
-        """Return a JSON value with every string in it redacted, names included."""
+        """Return `value` as JSON with every string redacted, names of fields included."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -129,7 +128,7 @@ class Redaction:
 
 
 class Lines(logging.Formatter):
-    """Formats an event as a line of JSON: time, level, event and its fields.
+    """A formatter of events as lines of JSON: time, level, event and its fields.
 
     Parameters
     ----------
@@ -151,7 +150,7 @@ class Lines(logging.Formatter):
 
 
 class StderrEvents(io.TextIOBase):
-    """Replaces stderr: printed text becomes events named "message"."""
+    """A replacement of stderr, which makes printed text an event named "message"."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +162,7 @@ class StderrEvents(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Log printed text once its line is complete; text printed at once is one event."""
+        """Log printed text once a line is complete. Several lines printed at once are one event."""
         with self._lock:
             self._half += text
             if not self._half.endswith("\n"):
@@ -175,7 +174,7 @@ class StderrEvents(io.TextIOBase):
 
 
 def begin(redaction: Redaction, stream: TextIO | None = None) -> None:
-    """Start to log events to `stream`, or stderr if None. Call this before libraries are imported."""
+    """Start to log events to `stream`, by default stderr. Call this before importing libraries that log."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(redaction))
     _logger.handlers = [handler]
@@ -192,13 +191,13 @@ def is_on() -> bool:
 
 
 def known_secrets(environment: Mapping[str, str], files: Iterable[Path]) -> set[str]:
-    """Return the secrets that must not be logged: the database's password and those in secrets.toml."""
+    """Return the secrets to remove: the database's password and those in the files, such as secrets.toml."""
     found = {environment.get("PGPASSWORD", "")}
     for path in files:
         try:
             found |= set(_values(tomllib.loads(path.read_text("utf-8"))))
         except (OSError, ValueError):
-            continue  # reported, where it matters, when sign-in is configured
+            continue  # `app.projects.oidc.sign_in` reports it
     return {text for text in found if text}
 
 
@@ -216,14 +215,14 @@ def _crashed(kind: type[BaseException], error: BaseException | None, trace: Trac
 
 
 def route_of(path: str) -> str:
-    """Return the part of a request's path that may be logged: the server's own routes."""
+    """Return the route of a request's path: one of `ROUTES` or `FOLDERS`, or "other"."""
     if path in ROUTES:
         return path
     return next((folder + "…" for folder in FOLDERS if path.startswith(folder)), "other")
 
 
 class Requests:
-    """ASGI middleware that logs each request's method, route, status and milliseconds, and each connection.
+    """ASGI middleware that logs requests (method, route, status, milliseconds) and WebSocket connections.
 
     Parameters
     ----------

@@ -12,12 +12,12 @@ Extra = Literal["bench", "oidc", "peers", "reports"]
 
 
 def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:
-    """Import and return an optional module, which belongs to `distribution` if that is not its own name.
+    """Import and return an optional module of the package `distribution`, by default of the same name.
 
     Raises
     ------
     InputError
-        If it can't be imported; the sentence says how to install it.
+        If it can't be imported. The message says how to install it.
     """
     try:
         return import_module(module)

@@ -1,9 +1,9 @@
 """Compile the engine's kernels in a child process while the server already serves.
 
-After an installation nothing is compiled yet, and compiling takes a minute or two. Numba compiles under a
-lock of the whole process, so that even a kernel that only has to be loaded from disk would wait. A child
-compiles instead, and this process asks here before it uses a kernel that may be missing. If the child fails,
-kernels are compiled in this process when they are first used.
+After an installation, nothing is compiled yet, and compiling takes a minute or two. Numba locks the whole
+process while it compiles, so even a kernel that is only loaded from disk would wait. A child therefore
+compiles, and this process calls `is_ready` or `wait_for` before it uses a kernel. If the child fails, kernels
+are compiled in this process when they are first used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from closecall.app.runtime.background import ClosedError
 from closecall.core.numerics.kernel_cache import Step, marker, use_writable_folder
 
 PATIENCE = 300.0
-"""Seconds to wait for a kernel before it is compiled where it is used."""
+"""Maximum number of seconds to wait for the child; then this process compiles what it needs."""
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Preparation:
     Parameters
     ----------
     command : list of str
-        Command line of the child, which reports as ``closecall.core.warmup --report`` does.
+        Command line of the child, which reports like ``closecall.core.warmup --report``.
     """
 
     def __init__(self, command: list[str]) -> None:
@@ -65,14 +65,14 @@ class Preparation:
         Raises
         ------
         ClosedError
-            If the child is stopped meanwhile.
+            If the child was stopped.
         """
         self._complete[step].wait(PATIENCE)
         if self._stopped:
             raise ClosedError
 
     def stop(self) -> None:
-        """End the child and remove its temporary files; what it compiled is kept."""
+        """End the child and remove its temporary files. Compiled kernels are kept."""
         self._stopped = True
         self._process.kill()
         self._reader.join()
@@ -89,7 +89,7 @@ class Preparation:
                 continue
             for step in self._complete.keys() & set(steps):
                 self._complete[step].set()
-        # Ctrl+C and a stop of the whole service end the child with the server.
+        # Ctrl+C, or stopping the service, ends the child together with the server: no warning then.
         ended = self._process.wait()
         self._scratch.cleanup()
         if ended not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
@@ -103,7 +103,7 @@ _running: Preparation | None = None
 
 @contextmanager
 def prepared_in_background() -> Iterator[None]:
-    """Compile in a child process what is not compiled yet, until it is or the context ends."""
+    """Compile missing kernels in a child process until all are compiled or the context ends."""
     global _running
     use_writable_folder()
     if marker().exists():
@@ -118,18 +118,18 @@ def prepared_in_background() -> Iterator[None]:
 
 
 def share() -> float | None:
-    """Return the share of kernels that are compiled, 0 … 1; None once all are."""
+    """Return the share of kernels that are compiled, 0 … 1; None if no child compiles any."""
     running = _running
     return None if running is None or running.is_complete("everything") else running.share
 
 
 def is_ready(step: Step) -> bool:
-    """Return whether kernels of this step can be used: they are compiled, or no child compiles them."""
+    """Return whether kernels of this step can be used without waiting for a child."""
     running = _running
     return running is None or running.is_complete(step)
 
 
 def wait_for(step: Step) -> None:
-    """Wait until the kernels of this step are ready; see `Preparation.wait`."""
+    """Wait until the kernels of this step are ready; see `Preparation.wait`, also for errors."""
     if (running := _running) is not None:
         running.wait(step)

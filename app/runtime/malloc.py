@@ -1,4 +1,4 @@
-"""Settings of glibc's ``malloc`` for many threads; no effect with other C libraries."""
+"""Settings of glibc's ``malloc`` for many threads. They have no effect with other C libraries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import platform
 import threading
 
 TRIM_SECONDS = 60.0
-"""Seconds between returns of free memory to the system; each takes a few milliseconds."""
+"""Seconds from one return of free memory to the next; each takes a few milliseconds."""
 
 LARGE = 1 << 22
-"""Size in bytes from which an allocation has pages of its own, which are returned to the system with it.
+"""Size in bytes from which an allocation has pages of its own, which return to the system when it is freed.
 
-Taking and returning pages costs more than computing with them: fixed at 1 << 17, where glibc begins,
-describing images took twice as long.
+Taking and returning pages costs more than computing with them: at glibc's initial 1 << 17, computing image
+features took twice as long.
 """
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's <malloc.h>
@@ -28,11 +28,12 @@ def settle() -> None:
     """Make all threads allocate from one arena, and give large allocations pages of their own.
 
     By default, glibc gives threads up to eight arenas per processor, and memory freed in one can't be used by
-    the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas and grew every
-    minute, against 15 MB in one arena. Python's lock lets only one thread allocate at a time anyway.
+    the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas, with growth
+    every minute, compared with 15 MB in one arena. Python's lock lets only one thread allocate at a time
+    anyway.
 
-    glibc also stops to give allocations pages of their own once one of that size was freed. Arrays that grow
-    with the labels then leave holes in the arena: after five minutes 8 MB, against 3 MB.
+    glibc also raises the size for pages of their own once such an allocation is freed. Arrays that grow with
+    the labels then leave holes in the arena: 8 MB after five minutes, compared with 3 MB.
 
     This takes effect only before a second thread allocates. The environment variables ``MALLOC_ARENA_MAX``
     and ``MALLOC_MMAP_THRESHOLD_`` take precedence.
@@ -46,9 +47,9 @@ def settle() -> None:
 
 
 class Trimmer:
-    """Returns free memory to the system every minute until `close`.
+    """A thread that returns free memory to the system at intervals until `close`.
 
-    Arrays that grow with the labels leave holes that are too small for the next ones. With 50 people, such
+    Arrays that grow with the labels leave holes that are too small for the next arrays. With 50 people, such
     holes add up to ten megabytes a minute.
 
     Parameters
@@ -64,7 +65,7 @@ class Trimmer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the thread and wait for its end."""
         self._closed.set()
         self._thread.join()
 

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
-"""The main script lies among the pages: beside a folder `pages`, Streamlit would add a navigation."""
+"""The main script, inside the folder `pages`: beside it, Streamlit would add a navigation."""
 
 LARGEST_UPLOAD_MB = 20
 
 LARGEST_MESSAGE_MB = 25
-"""Largest message from a browser, in MB: more than tens of thousands of waiting answers."""
+"""Maximum size of a message from a browser, in MB: enough for tens of thousands of queued answers."""
 
 _health: Health | None = None
 
@@ -61,7 +61,7 @@ def require_free_port(host: str, port: int) -> None:
     Raises
     ------
     InputError
-        If another program listens there, or if the address is not this machine's.
+        If it can't, for example because another program listens there.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -134,7 +134,7 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """Build the ASGI application: the pages, their modules, races in progress, and ``/healthz`` for monitors.
+    """Return the ASGI application: the pages, their modules, races in progress, and ``/healthz``.
 
     It answers only requests for `names` and `sites`; see `Guard`.
     """
@@ -183,20 +183,19 @@ def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[st
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
         "runner.magicEnabled": False,
-        # Streamlit would collect garbage after each run, which takes long in a large process; Python collects
-        # it now and then anyway.
+        # Collecting garbage after each run takes long in a large process, and Python does it anyway.
         "runner.postScriptGC": False,
     }
 
 
 def address(host: str, port: int) -> str:
-    """Return the page's address for a browser on this machine."""
+    """Return the pages' address for a browser on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}/"
 
 
 def _leave(*_: object) -> None:
-    """Leave `serve` as after Ctrl+C, so that its caller can close projects and builders."""
+    """Leave `serve` as Ctrl+C does, so that its caller can close projects and builders."""
     raise KeyboardInterrupt
 
 
@@ -211,7 +210,7 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _race(request: Request) -> Response:
-    """Return a race's rounds since the browser's last request; a page reruns less often than that."""
+    """Return a race's rounds since the browser's last request; reruns of the page would be too slow."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 
@@ -224,7 +223,7 @@ async def _race(request: Request) -> Response:
 
 
 async def _module(request: Request) -> Response:
-    """Return one of the pages' JavaScript modules, which browsers may cache for good."""
+    """Return one of the pages' JavaScript modules, which browsers may cache forever."""
     from starlette.responses import PlainTextResponse, Response
 
     asked = request.path_params

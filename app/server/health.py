@@ -1,6 +1,6 @@
 """The report of ``/healthz``: whether labels can be stored, and the state of the pools.
 
-It needs no sign-in, and therefore counts without naming anything.
+It needs no sign-in, and therefore has only counts and no names.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 1.0
-"""Reports are cached for so long, however often they are requested."""
+"""Seconds for which a report is cached."""
 
 PATIENCE_SECONDS = 3.0
-"""A database that has not answered within this time is unreachable."""
+"""Seconds within which all databases must answer; the others count as unreachable."""
 
 
 class Health:
-    """Health of the open projects.
+    """The health of the open projects. Thread-safe.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """Accept only requests that name this server, and connections from its own pages.
 
-A page of any other site may send requests to this machine. Under a host name that resolves to this machine
+A page of any other site can send requests to this machine. Under a host name that resolves to this machine
 ("DNS rebinding") it could even pass for one of the server's pages. So could a page from another program on
-this machine. Browsers report a request's target and source in the headers Host and Origin. Clients that are
-not browsers can forge both, but gain nothing that reaching the port does not give them.
+this machine. Browsers report a request's target and source in the headers Host and Origin. Other clients can
+forge both, but gain only what they already have: access to the port.
 
-Pages of other sites may not show ours in a frame either, where a click on a disguised button could be an
-answer ("clickjacking"): the headers of each response forbid it.
+Other sites may not show the pages in a frame either, where a click on a disguised button could be an answer
+("clickjacking"). The headers of each response forbid it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
 """Headers that let only pages of the same origin frame a response; the second is for old browsers.
 
-Another policy in the response stays in force: browsers obey all of them.
+Another policy in the response stays in force, because browsers obey all policies.
 """
 
 POLICY_VIOLATION = 1008
@@ -34,7 +34,8 @@ POLICY_VIOLATION = 1008
 class Guard:
     """ASGI middleware that refuses requests for other host names and WebSockets of other origins' pages.
 
-    It also forbids other sites to show the pages in a frame. Programs, which send no origin, may connect.
+    It also forbids other sites to show the pages in a frame. Clients that send no origin are not browsers,
+    and may connect.
 
     Parameters
     ----------
@@ -64,11 +65,11 @@ class Guard:
         return await self._app(scope, receive, send)
 
     def knows(self, host: str | None) -> bool:
-        """Return whether `host`, with or without a port, is this server."""
+        """Return whether `host`, with or without a port, names this server."""
         return self._names is None or _name(host or "") in self._names
 
     def is_own(self, origin: str | None, host: str | None) -> bool:
-        """Return whether `origin` is this server as addressed by `host`; only browsers send an origin."""
+        """Return whether `origin` is the server that `host` names, or one of `sites`, or None."""
         if origin is None:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Warnings about a dangerous way to start a server, one sentence each."""
+"""Warnings about dangerous ways to start a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_own_machine(host: str) -> bool:
 
 
 def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
-    """Yield the folders that keep labels in files, or would for new projects."""
+    """Yield the folders with labels in files, and the one that would have those of new projects."""
     if workspace.can_create and not workspace.labels_go_to_a_server:
         yield workspace.folder
     for key in workspace.served_keys():

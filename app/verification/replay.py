@@ -1,4 +1,4 @@
-"""The selections of a log, each with the concept's labels at that time."""
+"""The selections of a log, each with the model and the labels at that time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from closecall.storage import (
 )
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Kinds of selection that were computed; an undo shows an earlier selection again."""
+"""Kinds of selection that were computed. The remaining kind, "undo", shows an earlier selection again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Replay:
     Parameters
     ----------
     records : tuple of SelectionRecord
-        The selections, in the order of choice.
+        The selections, in the order in which they were chosen.
     trained : Trained
         The model at the log position of the selections.
     exclude : array of int64, ascending
@@ -50,7 +50,7 @@ class Replay:
     standing : Standing
         The labels that the selections were based on.
     remembered : Hyperplane or None
-        The hyperplane that the session remembered.
+        The earlier hyperplane that the session remembered, if any.
     """
 
     records: tuple[SelectionRecord, ...]
@@ -61,7 +61,7 @@ class Replay:
 
     @property
     def record(self) -> SelectionRecord:
-        """Return the first of the selections in the order of choice."""
+        """Return the selection that was chosen first."""
         return self.records[0]
 
 
@@ -74,7 +74,27 @@ def replays_of(
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
-    """Fold the log forward once and yield the selections with the concept's training set at that time."""
+    """Fold the log once, and yield the concept's selections as they were computed.
+
+    Each hyperplane's digest is compared with the log; disagreements are added to `findings`.
+
+    Parameters
+    ----------
+    concepts : Concepts
+        Has the examples.
+    concept : ConceptRecord
+        The concept of the selections.
+    answers : sequence of AnswerRecord
+        The concept's answers, in log order.
+    by_id : mapping of str to SelectionRecord
+        The concept's selections.
+    annotators : mapping of str to str
+        The annotator of each session.
+    pool : Pool
+        The newest snapshot.
+    findings : Findings
+        Gets the number of digests and the disagreements.
+    """
     known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id, pool.has_row), iter(answers)
     following = next(coming, None)
@@ -110,9 +130,9 @@ def replays_of(
 
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
-    """Return a key shared by exactly the items that were selected together.
+    """Return a key that only selections made together share.
 
-    The number of a round is not enough: before November 2026, two batches of a session could share one.
+    The round's number is not enough: before November 2026, two batches of a session could have the same.
     """
     return record.session_id, record.round if is_of_many(record) else record.id, record.trained_through
 

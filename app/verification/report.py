@@ -13,7 +13,7 @@ from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
 
 MOST_LISTED = 20
-"""Largest number of problems printed in full."""
+"""Maximum number of problems that are printed."""
 
 
 @dataclass
@@ -23,14 +23,15 @@ class Findings:
     Parameters
     ----------
     answers, selections : int
-        Rows of the log.
+        Numbers of answers and selections in the log.
     imported : int
-        Answers that came from files.
+        Number of answers that came from files.
     digests, choices : int
-        Hyperplanes that were trained again, and selections that were repeated.
-    ranks : dict
-        For each strategy, the ranks of its selections with a hyperplane: how many eligible items are nearer,
-        not counting those selected earlier in the same batch.
+        Numbers of hyperplanes that were trained again, and of selections that were repeated; items selected
+        together count as one.
+    ranks : dict of str to list of int
+        For each strategy, the ranks of its selections with a hyperplane: the number of eligible items that
+        are nearer, not counting those selected earlier in the same batch.
     problems : list of str
         One sentence for each disagreement.
     """
@@ -44,7 +45,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """Return the findings as JSON, with statistics of each strategy's ranks."""
+        """Return the findings as JSON, with statistics instead of each strategy's ranks."""
         ranks = {
             strategy: {
                 "selections": len(found),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _How(NamedTuple):
-    """The parameters of a search apart from the labels, as JSON."""
+    """The parameters of a search except the labels; `metric` and `params` are JSON."""
 
     items: int
     metric: str
@@ -45,7 +45,7 @@ def search_again(
     pool : Pool
         The newest snapshot.
     log : LabelLog
-        The log with the labels that metrics were learned from.
+        Has the labels that metrics and codes learned from.
     concept : ConceptRecord
         The concept of the selections.
     project : Path
@@ -76,7 +76,7 @@ def search_again(
 
 
 class _Made:
-    """The last metric and the last index of each kind that were rebuilt."""
+    """The last metric and the last search that were rebuilt, which the next selections mostly share."""
 
     def __init__(self, log: LabelLog, concept: ConceptRecord, pool: Pool) -> None:
         self._log = log
@@ -117,7 +117,7 @@ class _Made:
 
 
 def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Neighbours | str:
-    """Return the neighbours that the search finds now, or the reason why it can't be repeated."""
+    """Return the items that the search finds now, or the reason why it can't be repeated."""
     try:
         queries = queries_of(Like.of(how.like), then, labels, uploads)
         metric = made.metric(how, then)

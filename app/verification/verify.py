@@ -1,4 +1,4 @@
-"""Replay a project's log: train, select and rank for every selection again, and compare."""
+"""Replay a project's log: for every selection, train, select and rank again, and compare with the log."""
 
 from __future__ import annotations
 
@@ -45,11 +45,17 @@ from closecall.storage import (
 from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
-"""Hyperplanes whose memories are rebuilt in one pass over the pool; each takes 4 MB per million items."""
+"""Number of hyperplanes remembered in one pass over the pool; each takes 4 MB per million items."""
 
 
 def verify_project(project: Path, *, as_json: bool = False) -> int:
-    """Verify the project and print the findings; return the exit code, 1 if there are disagreements."""
+    """Verify the project and print the findings; return the exit code, 1 if there are disagreements, else 0.
+
+    Raises
+    ------
+    InputError, StorageError
+        If the project can't be read.
+    """
     file = ProjectFile.read(project)
     pool = Pool.open(file.pool_path(project))
     findings = Findings()
@@ -119,7 +125,7 @@ def _verify_concept(
 def _check_imported(
     answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
 ) -> int:
-    """Compare imported answers with the content that their ids are made of; return their number."""
+    """Check imported answers against their ids, made from file and content; return their number."""
     digests = {its.id: its.parameters[IMPORT]["digest"] for its in sessions if IMPORT in its.parameters}
     number = 0
     for answer in answers:
@@ -150,7 +156,7 @@ def _reselect(
 ) -> None:
     """Repeat the selections of one strategy, and rank the chosen items by brute force.
 
-    `fitted` keeps each index over fewer rows, which is then extended as it was at that time.
+    `fitted` has the indexes so far, over fewer rows; they are extended, as they were at that time.
     """
     n_items, name, parameters = index
     then = pool.prefix(n_items)
@@ -187,7 +193,7 @@ def _redraw(
     frames: Mapping[Place, FrameThen],
     findings: Findings,
 ) -> None:
-    """Repeat the audit's draws from their rebuilt frames."""
+    """Repeat the audit's draws from the rebuilt `frames`."""
     replays = sorted(replays, key=lambda replay: place_of_frame(replay.record))
     for place, of_frame in groupby(replays, key=lambda replay: place_of_frame(replay.record)):
         made, own = frames[place], list(of_frame)
@@ -211,7 +217,7 @@ def _redraw(
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Repeat the searches by name; check that they find the same items, and that these were eligible."""
+    """Repeat the searches by name; check that they find the same items and that these were eligible."""
     try:
         names = Names(then)
     except InputError as error:
@@ -263,7 +269,7 @@ def _strategy_as_then(
     if why == "random-start":
         return make_strategy("random").fit(then)
     if why == "example":
-        return make_strategy("exhaustive").fit(then)  # any row that needs a hyperplane
+        return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:
@@ -274,7 +280,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Yield each selection with its session's memory, several at a time."""
+    """Yield each selection with its session's memory; memories are rebuilt several at a time."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
@@ -301,7 +307,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
-    """Return for each chosen item how many eligible items are nearer to the hyperplane."""
+    """Return for each selected item the number of nearer eligible items, as in `Findings.ranks`."""
     margins = _margins(replay, then, findings)
     assert replay.trained.hyperplane is not None
     of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)
@@ -312,7 +318,7 @@ def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
 
 
 def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
-    """Return |wᵀx| of the items after comparing it with the log."""
+    """Return |wᵀx + b| of the items, of shape (n_items,), after comparing it with the log."""
     hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
     margins = margins_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)

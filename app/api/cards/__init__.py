@@ -35,7 +35,7 @@ _NOTHING_SENT = Outcome()
 def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
     """Return the current card of a view.
 
-    `acked` lists the answers that are on disk, `refused` those that will never be stored.
+    In it, `acked` lists the ids of the answers that are on disk, `refused` those that will never be stored.
     """
     match view:
         case LabelingSession():
@@ -60,7 +60,7 @@ def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERAT
     Raises
     ------
     InputError
-        If decisions come from a person who is not an owner.
+        If the view is the adjudication and the person is not an owner.
     StorageError
         If the answers can't be stored; then none of them is.
     """

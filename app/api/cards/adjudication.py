@@ -1,4 +1,4 @@
-"""The card of the adjudication."""
+"""The card of the adjudication: the next contested item, with everybody's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """Return the card of the first item to decide, with all answers and what follows each decision."""
+    """Return the card of the first contested item, with its answers and what follows each decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)
@@ -59,7 +59,7 @@ def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, 
 
 
 def _strip(view: Decisions, answers: Answers) -> list[dict[str, Any]]:
-    """Return the last decisions of this session that are in force."""
+    """Return this session's decisions among the concept's last `STRIP` in force, oldest first."""
     last = np.flatnonzero(answers.is_decision & answers.in_force)[-STRIP:]
     stored = [view.project.log.answer(answers.ids[row]) for row in last]
     own = [answer for answer in stored if answer is not None and answer.session_id == view.id]

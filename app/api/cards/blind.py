@@ -49,7 +49,7 @@ def _coming(
     known: Mapping[int, AnswerWord],
     notes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what follows each answer: the other side's item, known already, or the side's own next."""
+    """Return the item that follows each answer: the other side's, which is known, or this side's next."""
     items: dict[str, dict[str, Any]] = {}
     is_coming = False
     following = follower.in_view()
@@ -73,7 +73,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """Return the numbers beside the card: only counts, because other figures could reveal the strategy."""
+    """Return the figures beside the card: only counts, because others could reveal the strategy."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

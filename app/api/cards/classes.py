@@ -18,7 +18,7 @@ QUESTION = "Which is it?"
 
 
 def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the item in view, the numbers of the concept that chose it, and the classes."""
+    """Return the card with the item in view, the figures of the concept that selected it, and the classes."""
     view.attend()
     with view.alone() as members:
         chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]
@@ -44,7 +44,7 @@ def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str, Any]]:
-    """Return the last items that were given a class or none, with their current classes."""
+    """Return the last items answered by class, or by "none", each with its current class."""
     recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
     words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
     for member in members:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the grid in view and, for corrections, the one before."""
+    """Return the card with the grid in view and, for corrections, the previous one."""
     grid.attend()
     with grid.session.lock:
         return batch_card(grid, outcome)
 
 
 def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of items found by name, those that can't be answered here included."""
+    """Return the card with a page of items found by name, including those that can't be answered here."""
     found.attend()
     with found.session.lock:
         card, pool = batch_card(found, outcome), found.session.project.pool
@@ -60,7 +60,7 @@ def picture(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:
-    """Return what all these cards have in common."""
+    """Return the fields that all cards of many items share."""
     session = batch.session
     card = common(session, batch.shown[0] if batch.shown else None, outcome)
     card["concept"]["question"] = words.of_several(card["concept"]["question"])
@@ -78,7 +78,10 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return, by item, the cells that can't be answered here with their status; "" for those now free."""
+    """Return cells for items that can't be answered here, by item.
+
+    `stands` is an item's status, "held" if another session has it in view, or "" if it has become free.
+    """
     stands = batch.standing_of(items)
     return {
         item: {

@@ -1,4 +1,4 @@
-"""Parts of several cards: an item, what follows it, the numbers beside it, the last answers."""
+"""Parts that several cards share: an item, what follows it, the figures beside it, the last answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 STRIP = 12
-"""Number of last answers that can be corrected with a click."""
+"""Maximum number of last answers on a card; a click corrects one."""
 
 
 def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
-    """Return what all cards have, with the numbers of the selection `shown`."""
+    """Return the fields that all cards share, with the figures of the selection `shown`."""
     concept = session.concept.record
     return {
         "project": session.project.key,
@@ -40,7 +40,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
 
 
 def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
-    """Return what an answer must name, and the text that replaces an image that can't be seen."""
+    """Return the ids that an answer must name, and the alternative text of the image."""
     pool = session.project.pool
     assert pool is not None
     return {
@@ -56,9 +56,9 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return what follows each answer, with pictures, and whether more is being computed.
+    """Return the view that follows each answer, the pictures, and whether more is being computed.
 
-    `session` is the session that made these selections.
+    `session` is the session that made the selections in `ahead`.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}
@@ -82,7 +82,7 @@ def _picture(session: SessionState, item: int) -> str:
 
 
 def _text(session: SessionState, item: int) -> dict[str, Any]:
-    """Return the text of an item; nothing for an image."""
+    """Return the parts of a text item; nothing for an image."""
     try:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:
@@ -98,7 +98,7 @@ def tile(session: SessionState, item: int) -> str:
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return one of the last answers, with what a correction must name."""
+    """Return one of the last answers, with the ids that a correction must name."""
     src = thumbnail(session, answer.item)
     return {"answer_id": answer.id, "item": answer.item, "answer": answer.answer, "src": src}
 
@@ -150,7 +150,7 @@ def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None
 
 
 def course(session: SessionState) -> dict[str, list[float | None]]:
-    """Return the numbers of the last rounds."""
+    """Return the figures of the last rounds, oldest first; times are in milliseconds."""
     rounds = list(session.history)
     return {
         "selection_ms": [r.selection_ms for r in rounds],

@@ -1,4 +1,4 @@
-"""The card of Find similar: a page of items, and the numbers of the search."""
+"""The card of Find similar: a page of items, and the figures of the search."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
-"""Number of yes answers shown as the query."""
+"""Maximum number of yes answers shown as the query."""
 
 
 def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of similar items, those that can't be answered included, and the search."""
+    """Return the card with a page of similar items, including those that can't be answered."""
     similar.attend()
     with similar.session.lock:
         card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
@@ -57,7 +57,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _value(found: Neighbours, place: int) -> float:
-    """Return the nearness of the item at a place; an angle in degrees."""
+    """Return the nearness of the item at a place in the list; angles are in degrees."""
     return float((found.degrees if found.measure == "angle" else found.values)[place])
 
 
@@ -73,7 +73,7 @@ def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[str, Any]:
-    """Return the numbers of the search."""
+    """Return the query and the figures of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
         "like": _like(similar, result),
@@ -157,7 +157,7 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
 
 
 def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
-    """Return the number of positives among the nearest items by metric, by truth or else by the answers."""
+    """Count the positives among the `PAGE` nearest items of each metric, by truth or else by the answers."""
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
     concept = session.concept.record
@@ -186,7 +186,7 @@ def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
 
 
 def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
-    """Return the answers of the last submission that are in force."""
+    """Return the answers in force of the session's last submission, if it was made on this page."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
     last: list[dict[str, Any]] = []

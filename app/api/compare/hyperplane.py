@@ -1,6 +1,6 @@
-"""Several query strategies on the hyperplanes of a question: their picks, ranks and times.
+"""Query strategies compared on the hyperplanes of a question: their picks, ranks and times.
 
-Measured step by step in the background while somebody looks; see `app.api.compare.planes`.
+They are measured step by step in the background while the page is open; see `app.api.compare.planes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEFT_SECONDS = 4.0
-"""Measuring stops after this many seconds without a request, until the next one."""
+"""Measuring pauses after this many seconds without a request, until the next one."""
 
 ALIKE = 1.1
 """Times that differ by a smaller factor are called equal."""
@@ -35,7 +35,7 @@ ALIKE = 1.1
 
 @dataclass(frozen=True)
 class Spread:
-    """Percentiles of the measured values, and the newest value."""
+    """The newest value, `now`, and the 10th, 25th, 50th, 75th and 90th percentiles, in this order."""
 
     now: float
     low: float
@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the 10th, 25th, 50th, 75th and 90th percentile of values whose first is the newest."""
+        """Return the percentiles of values, the newest of which comes first."""
         return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
 
 
@@ -63,9 +63,9 @@ class Row:
     state : str
         "shown", "coming" or "failed"; in the last two cases `message` gives the reason.
     item, src, alt
-        Its pick for the newest hyperplane.
+        Its pick for the newest hyperplane, with picture and name.
     ms : Spread
-        Selection times in milliseconds.
+        Times per selection in milliseconds; see `Answers.seconds`.
     ratio : float
         Median time of the full scan over its median time.
     margin : Spread
@@ -73,9 +73,9 @@ class Row:
     rank, typical_rank : int, float
         Number of items nearer to the newest hyperplane than its pick, and the median over all hyperplanes.
     nearest : int
-        Number of hyperplanes for which its pick was the nearest item.
-    scored, share
-        Number of items scored, and their share of the pool.
+        Number of hyperplanes for which no item was nearer than its pick.
+    scored, share : int, float
+        Number of items scored for the newest hyperplane, and their share of the pool, 0 … 1.
     """
 
     strategy: str
@@ -123,7 +123,7 @@ class HyperplaneComparison:
             self._is_due = self._is_due or again or self._session.concept.catch_up().seq != self._labels_seq
 
     def page(self) -> dict[str, Any]:
-        """Return all that the page shows, as JSON, and keep measuring in the background."""
+        """Return the whole page as JSON, and keep measuring in the background."""
         failures = self._compared.failures()
         with self._lock:
             self._looked = time.monotonic()
@@ -157,10 +157,10 @@ class HyperplaneComparison:
         }
 
     def _has_work(self, pool: Pool) -> bool:
-        """Return whether something is to be measured now.
+        """Return whether there is something to measure now.
 
-        The first measurement starts as soon as the full scan is ready, and a second once no index is being
-        built.
+        The first measurement starts as soon as the full scan is ready. Another one follows once the pool is
+        complete and no index is being built, if the pool or the strategies that are ready have changed.
         """
         ready = self._compared.ready()
         if REFERENCE not in ready:
@@ -172,7 +172,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """Do one step in the background; the next step is another task, so that other work is not held up."""
+        """Do one step in the background. The next step is another task, so that other work gets a turn."""
         goes_on = False
         try:
             measurement = self._measurement(pool)
@@ -240,7 +240,7 @@ class HyperplaneComparison:
             return ""
 
     def _about(self, shown: Measurement, rows: Sequence[Row]) -> str:
-        """Return one sentence about what was measured and how."""
+        """Return one or two sentences about what was measured and how."""
         n, n_done, pool, newest = len(shown.planes), shown.n_done, shown.pool, shown.planes[0]
         last = self._session.history[-1] if self._session.history else None
         is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
@@ -281,7 +281,11 @@ def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
 
 
 def _hero(rows: Sequence[Row]) -> Row | None:
-    """Return the row of the headline: the strategy in use or, if that is the full scan, the nearest one."""
+    """Return the row of the headline, or None.
+
+    It is the strategy in use or, if that is the full scan or not measured, the one with the lowest typical
+    rank.
+    """
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]
     others = [row for row in shown if row.strategy not in BY_CHANCE]

@@ -24,13 +24,13 @@ COMPARED = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Strategies in the order of the rows; users' own strategies and the one in use come last."""
+"""Strategies in the order of the rows. Users' own strategies follow, and the one in use if it is not here."""
 
 DENSE = "eh-hash"
-"""The strategy whose index takes minutes on a large pool: compared if it is in use, or the pool is small."""
+"""A strategy whose index takes minutes on a large pool; compared if it is in use or the pool is small."""
 
 MOST_PRODUCTS = 10**10
-"""Products of two features, over all items, up to which a pool is small: some twenty seconds."""
+"""A pool is small if items × features² is at most this; building the index then takes about 20 s."""
 
 REFERENCE = "exhaustive"
 """The full scan."""
@@ -42,8 +42,8 @@ BY_CHANCE = ("random", "subsample")
 class Compared:
     """The strategies compared with a session's own, in the order of the rows.
 
-    They are named as on the command line; the strategy in use has its parameters. Their indexes are built in
-    the background from the first request on.
+    They are named as on the command line; the strategy in use keeps its parameters. The first request starts
+    to build their indexes in the background.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class Compared:
 
     @property
     def used(self) -> str:
-        """Name and parameters of the strategy that the session uses."""
+        """The strategy that the session uses, with its parameters."""
         return self._session.strategy
 
     @property
     def words(self) -> list[str]:
-        """All strategies."""
+        """The strategies, with parameters if they have any."""
         own = [name for name in self._session.project.strategies() if name not in LABELS]
         words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
         return words if self.used in words else [*words, self.used]
@@ -74,13 +74,13 @@ class Compared:
         return tuple(name for name in covering(COMPARED, pool) if is_small or name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
-        """Return the strategies whose index is ready, and request the indexes of the others."""
+        """Return the strategies whose indexes are ready, and request the other indexes."""
         self.failures()
         fitted = {word: self._indexes.get(word) for word in self.words}
         return {word: strategy for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
-        """Return by strategy why it can't be asked, in one sentence."""
+        """Request all indexes; return by strategy why it can't select, in one sentence."""
         failed = {}
         for word in self.words:
             try:
@@ -93,12 +93,12 @@ class Compared:
         return failed
 
     def awaited(self) -> list[str]:
-        """Return the strategies whose index is not ready yet."""
+        """Return the strategies whose indexes are not ready yet, without those that failed."""
         failed, ready = self.failures(), self.ready()
         return [word for word in self.words if word not in failed and word not in ready]
 
     def preparation(self, word: str, *, named: bool = False) -> str:
-        """Return how far the index of a strategy is."""
+        """Return a sentence about the progress of a strategy's index."""
         state, what = self._indexes.state(word), f"{label_of(word)}’s index" if named else "Its index"
         if not state.share:
             estimate = self._indexes.costs([word]).get(word)

@@ -1,9 +1,9 @@
 """The last hyperplanes of a question, and each query strategy's choice for them.
 
-The hyperplanes are trained again from the log. On one thread, every strategy is asked about each of them in
-turn, so that all are timed under the same conditions. A scan of the pool ranks their picks. Processor time is
-measured: labeling continues meanwhile and would delay a long scan more often than a short look-up, which
-would then look too good.
+The hyperplanes are trained again from the log. One thread asks every strategy about each of them in turn, so
+that all are timed under the same conditions. A scan of the pool ranks their picks. Times are processor times
+if that clock is fine enough, because labeling continues and would delay long scans more often than short
+look-ups.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ LOOKED = 2 * LAST
 """Number of last answers searched for hyperplanes, since some answers change none."""
 
 LEAST_TIMES = 9
-"""With fewer hyperplanes than this, each is asked about again until there are this many times per strategy.
-"""
+"""Minimum number of timed selections per strategy; fewer hyperplanes are asked about several times."""
 
-_FINE = 1e-5  # seconds; a coarser clock can't time a look-up
+_FINE = 1e-5  # resolution in seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
 
 
@@ -51,11 +50,11 @@ class Plane:
     ----------
     hyperplane : Hyperplane
     answered : array of int64, ascending
-        Items that could not be picked.
+        Items with an answer, which can't be picked.
     n_labels : int
-        Number of labels it was trained on.
+        Number of labels it was trained on, examples included.
     through : int
-        Its log position, which seeds random strategies.
+        Its log position, which is the seed of random strategies.
     """
 
     hyperplane: Hyperplane
@@ -97,7 +96,7 @@ class Answers:
     items, margins, ranks, scored : list
         Per hyperplane: the pick, its |wᵀx + b|, the number of nearer items, and the number of items scored.
     seconds : list of float
-        Processor time of each selection; with few hyperplanes, several selections each.
+        Time of each selection, in seconds; with few hyperplanes, of several selections per hyperplane.
     failure : str or None
         Why it can't select, in one sentence.
     """
@@ -120,7 +119,7 @@ class Measurement:
     planes : sequence of Plane
         Newest first.
     strategies : dict of str to QueryStrategy
-        Strategies by name.
+        Strategies by name, fitted to the pool.
     """
 
     def __init__(self, pool: Pool, planes: Sequence[Plane], strategies: dict[str, QueryStrategy]) -> None:
@@ -138,7 +137,7 @@ class Measurement:
 
     @property
     def n_done(self) -> int:
-        """Return the number of hyperplanes that every strategy was asked about."""
+        """Return the number of hyperplanes that the strategies were asked about."""
         return min(self._steps, len(self.planes))
 
     def step(self) -> None:

@@ -1,8 +1,10 @@
 """A race on the page: strategies learn a question side by side, at a chosen speed.
 
-`core.simulation.race` is the engine. A server thread runs its rounds and draws the pictures between them, so
-that nothing else of the race runs while a selection is timed. The browser asks for what is new since its last
-request. Without requests the race waits.
+`core.simulation.race` runs the rounds. A server thread draws the pictures between them, so that nothing else
+of the race runs while a selection is timed. The browser asks for the rounds since its last request. Without
+requests the race waits. The numbers of rounds and of first picks are those of Jain, Vijayanarasimhan and
+Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale Active Learning" (NIPS
+2010).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 ROUNDS = 300
-"""Number of rounds, as in the paper."""
+"""Number of rounds, as in section 4 of the paper."""
 
 SPEEDS = (1, 3, 10, 30)
 """Selectable speeds, in rounds per second; a slow machine may not reach them."""
@@ -31,7 +33,7 @@ SPEEDS = (1, 3, 10, 30)
 USUAL_SPEED = 10
 
 FIRST_PICKS = 7
-"""Number of first picks shown per strategy, as in figure 3 of the paper."""
+"""Number of first picks shown per strategy, as in figure 3a of the paper."""
 
 LEFT_SECONDS = 4.0
 """The race waits after this many seconds without a request."""
@@ -40,13 +42,13 @@ AT_ONCE = 300
 """Maximum number of rounds in one reply."""
 
 Told = list[float | None] | None
-"""A turn as the browser gets it."""
+"""A turn as the browser gets it; see `LiveRace.since`."""
 
 _races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
 
 
 def find_race(key: str) -> LiveRace | None:
-    """Return the race of this key, which is secret to its viewer, or None if it is gone."""
+    """Return the race with this key, or None if it is gone. Only the race's viewer knows the key."""
     return _races.get(key)
 
 
@@ -69,7 +71,7 @@ class LiveRace:
     Raises
     ------
     InputError
-        If the truth is unknown, or a class has too few items.
+        If the truth is unknown, no items are held out, or the positive class has too few items.
     """
 
     def __init__(
@@ -133,7 +135,7 @@ class LiveRace:
 
     @property
     def is_over(self) -> bool:
-        """Return whether all rounds have been run."""
+        """Return whether all rounds have been run, or all lanes have failed."""
         return len(self._told) >= ROUNDS or self._race.is_over
 
     def start(self) -> None:
@@ -182,10 +184,10 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return what is new after `n_known` rounds, as JSON, with pictures of the last picks if requested.
+        """Return the rounds after the first `n_known`, as JSON, with pictures of the last picks if requested.
 
-        A turn has AUROC, |wᵀx + b|, the selection time in milliseconds, and the number of items scored; it is
-        null for a lane that has failed.
+        A turn is a list of the AUROC, |wᵀx + b|, the selection time in milliseconds, and the number of items
+        scored. It is null for a lane that has failed.
         """
         until = n_known + AT_ONCE
         with self._lock:
@@ -215,7 +217,7 @@ class LiveRace:
                 self._thread.start()
 
     def _run(self) -> None:
-        """Run rounds at the requested speed until paused or without a viewer."""
+        """Run rounds at the requested speed until the race is paused, over, or without a viewer."""
         with self._troubles.noted("A race of strategies"):
             self._run_rounds()
         with self._changed:  # after a failure it can be started again
@@ -236,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the pictures of a round if it is one of the first, requested, or the last for a while."""
+        """Draw the pictures of a round if it is one of the first, requested, or the last before a pause."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False
@@ -260,9 +262,10 @@ class LiveRace:
 
 
 def _told(turn: Turn | None) -> Told:
-    """Return a turn for the browser, with the shorter of wall-clock and processor time of the selection.
+    """Return a turn for the browser.
 
-    Labeling beside a race may delay a selection.
+    Its time is the shorter of the selection's wall-clock and processor times, because other work may delay a
+    selection.
     """
     if turn is None:
         return None
