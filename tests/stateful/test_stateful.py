@@ -22,7 +22,7 @@ def test_what_people_do_means_what_the_model_says(part):
     run_state_machine_as_test(
         Labeling if scale.current == "long" else seed(part)(Labeling),
         settings=settings(
-            max_examples=scaled(quick=4, all=24, long=2000) // PARTS,
+            max_examples=scaled(quick=4, all=16, long=2000) // PARTS,
             stateful_step_count=scaled(quick=25, all=60, long=60),
             deadline=None,
             database=None,
