@@ -204,7 +204,7 @@ def coded(
 def extended(
     hasher: SimilarityHasher, codes: Codes, pool: Pool, advanced: Callable[[int, int], None]
 ) -> Codes | None:
-    """Extend codes of the pool's first rows to all rows; return None if `coded` would fit the family again.
+    """Hash the rows that `codes` lacks; return all codes, or None if the pool has outgrown the fitted family.
 
     The result is the same as from `coded` with the same metric or labels.
     """

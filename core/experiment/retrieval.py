@@ -126,7 +126,9 @@ def retrieve(
 
 
 def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
-    """Count the wanted rows among the first k, for each query and each k of `retrieved`, on average.
+    """Return the expected number of wanted rows among the first k, for each query and each k.
+
+    Rows at equal distance are in random order.
 
     Parameters
     ----------

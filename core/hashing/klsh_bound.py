@@ -6,9 +6,8 @@ of this is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
-Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. If η < 1 − √λ_k, the item ŷ that LSH
-finds among the others with O(n^{1/(1+ε)}) evaluations of the kernel has, with probability at least
-(1 − exp(−ξ))/2,
+Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. LSH finds an item ŷ among the other points
+with O(n^{1/(1+ε)}) evaluations of the kernel. If e < 1, then with probability at least (1 − exp(−ξ))/2,
 
     κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
             → (1 + ε) κ(q, y*) − ε   for e → 0                                                      (eq. 17)
@@ -16,15 +15,16 @@ finds among the others with O(n^{1/(1+ε)}) evaluations of the kernel has, with 
 We read λ_k as the landmarks' estimate, the k-th eigenvalue of K̄ divided by m, because C is unknown. The
 theorem assumes Gaussian vectors, as `KernelPCALSH` has, and measures angles from the origin.
 
-**Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The theorem
-therefore applies to no fewer than 730 landmarks. The bound is positive only for e < 1/2, which takes more
-than 46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
+**Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The condition
+e < 1 therefore takes at least 730 landmarks. The bound is positive only for e < 1/2, which takes more than
+46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
 
-**The filter.** Lemma 2 of [1]_ says that it keeps any x with probability at least 1 − exp(−ξ). This is not
-true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x. Nor is
-the filter enough for eq. 16, since it allows a distance of √(2e − e²) from the components. A distance up to
-e is enough for each of q, y* and ŷ, that is N(x) ≥ √(1 − e²), provided that κ(q, y*) ≥ e²
-(`RetrievalBound.sufficient_norm`). The proof is in the supplement, which we have not seen.
+**The filter.** Lemma 2 of [1]_ says that the filter keeps any x with probability at least 1 − exp(−ξ). This
+is not true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x. The
+filter is also too weak for eq. 16: a point that passes it can lie √(2e − e²) from the subspace of the k
+components. If κ(q, y*) ≥ e², eq. 16 holds when q, y* and ŷ lie within e of the subspace, which means
+N(x) ≥ √(1 − e²) for each of them (`RetrievalBound.sufficient_norm`). The paper proves the theorem in its
+supplement, which we have not seen.
 
 References
 ----------

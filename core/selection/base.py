@@ -54,7 +54,7 @@ class Selection:
     probability : float or None
         Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
-        Part of a mixture that selected each item; empty for other strategies.
+        For a mixture, the part that selected each item; empty for other strategies.
     """
 
     ids: Ids
