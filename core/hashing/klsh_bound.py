@@ -6,7 +6,7 @@ of this is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
-Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. LSH finds an item ŷ among the other points
+Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. Among the others, LSH finds an item ŷ
 with O(n^{1/(1+ε)}) evaluations of the kernel. If e < 1, then with probability at least (1 − exp(−ξ))/2,
 
     κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
@@ -20,8 +20,8 @@ e < 1 therefore takes at least 730 landmarks. The bound is positive only for e <
 46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
 
 **The filter.** Lemma 2 of [1]_ says that the filter keeps any x with probability at least 1 − exp(−ξ). This
-is not true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x. The
-filter is also too weak for eq. 16: a point that passes it can lie √(2e − e²) from the subspace of the k
+is not true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x.
+The filter is also too weak for eq. 16: a point that passes it can lie √(2e − e²) from the subspace of the k
 components. If κ(q, y*) ≥ e², eq. 16 holds when q, y* and ŷ lie within e of the subspace, which means
 N(x) ≥ √(1 − e²) for each of them (`RetrievalBound.sufficient_norm`). The paper proves the theorem in its
 supplement, which we have not seen.
