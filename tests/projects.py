@@ -11,13 +11,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from closecall.app.api.cards import card_of
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
-from closecall.storage import SelectionRecord
+from closecall.storage import SelectionRecord, StorageError
 from tests.folders import made_once
 
 N_ITEMS = 600
@@ -55,6 +57,21 @@ def answer(card: dict[str, Any], word: str, **changes: Any) -> dict[str, Any]:
         "browser_time": int(time.time() * 1000),
         "time_taken_ms": 700,
     } | changes
+
+
+@contextmanager
+def reply_lost(project: OpenProject, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is appended to the log within is stored, but the connection breaks before the reply."""
+    append = project.log.append_answers
+
+    def broken(*words: Any, **more: Any) -> None:
+        append(*words, **more)
+        raise StorageError("the server does not answer", "unreachable")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(project.log, "append_answers", broken)
+        with pytest.raises(StorageError):
+            yield
 
 
 def shown_to(session: LabelingSession, item: int) -> str:

@@ -26,6 +26,8 @@ WATCH_PRESSES = """
 Kept as long as the tab: a page that is never heard loads itself anew.
 """
 
+ANSWERABLE_AND_SAVED = '.card[data-answerable="true"][data-saving="0"]'
+
 FIRST_MS = 120_000
 """Until there is an image: a project's first items may have to be built."""
 
@@ -59,9 +61,11 @@ class Labeling:
         return self.page.locator(".frame img")
 
     def wait(self) -> None:
-        """Until an image may be answered and everything is saved."""
-        expect(self.card).to_have_attribute("data-answerable", "true", timeout=30_000)
-        self.wait_until_saved()
+        """Until an image may be answered and everything is saved, both at one moment.
+
+        The reply that says what is saved may bring another item, which is then not painted yet.
+        """
+        expect(self.page.locator(ANSWERABLE_AND_SAVED)).to_have_count(1, timeout=30_000)
 
     def wait_for_what_follows(self) -> None:
         """Until what follows each answer is here, and its images are decoded."""

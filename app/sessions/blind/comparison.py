@@ -177,7 +177,9 @@ class BlindComparison:
         if changed is None:
             record = log.selection(str(answer.get("selection")))
             side = self._side(record.session_id if record else None)
-            following = log.foreseen(str(answer.get("next")))
+            shown_next = str(answer.get("next"))
+            # If the reply to this answer was lost, what was foreseen is in the log by now.
+            following = log.foreseen(shown_next) or log.selection(shown_next)
             is_its_own = following is not None and following.session_id == side.id
             return [(side, answer if is_its_own else {**answer, "next": None})]
         target = log.answer(str(changed))

@@ -19,6 +19,7 @@ from tests.projects import (
     label_with_memory,
     new_project,
     open_workspace,
+    reply_lost,
     shown_to,
     truth_word,
     wait_for_index,
@@ -84,16 +85,8 @@ def test_of_two_answers_to_one_view_in_a_message_the_first_counts(project, sessi
 def test_an_answer_that_was_stored_unheard_is_gone_on_from(project, session, monkeypatch):
     """The database had it when the connection broke: sent again it is known, and the next item comes."""
     first = answer(card_of(session), "yes")
-    append = project.log.append_answers
-
-    def broken(*words, **more):
-        append(*words, **more)
-        raise StorageError("the server does not answer", "unreachable")
-
-    with monkeypatch.context() as lost:
-        lost.setattr(project.log, "append_answers", broken)
-        with pytest.raises(StorageError):
-            submit(session, [first])
+    with reply_lost(project, monkeypatch):
+        submit(session, [first])
     card = submit(session, [first])
     assert card["acked"] == [first["id"]]
     assert card["item"]["id"] != first["item"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +15,15 @@ from closecall.app.sessions.blind.begin import begin, current, offer
 from closecall.app.sessions.blind.comparison import LEAST_TURNS
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.errors import InputError
-from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
+from tests.projects import (
+    answer,
+    label,
+    new_project,
+    open_workspace,
+    reply_lost,
+    truth_word,
+    wait_for_index,
+)
 
 
 @pytest.fixture
@@ -145,6 +154,37 @@ def test_what_follows_is_sent_ahead(session):
             assert after["item"]["selection"] == coming["item"]["selection"]
             assert card["pictures"][str(coming["item"]["id"])] == after["item"]["src"]
     assert ahead >= 6
+
+
+def test_what_was_gone_on_to_unheard_is_asked_once(session, monkeypatch):
+    """The reply to an answer is lost, and the browser goes on: what it shows stays what was foreseen."""
+    blind = begin(session, ["exhaustive", "random"])
+    log, gone_on = blind.project.log, 0
+    give(blind, 10)
+    while gone_on < 4:
+        card = with_what_follows(blind)
+        word = truth_word(blind.project, card["item"]["id"])
+        coming = card["next"].get(word)
+        if coming is None or log.foreseen(coming["item"]["selection"]) is None:
+            submit(blind, [answer(card, word)])
+            continue
+        first = answer(card, word, next=coming["item"]["selection"])
+        with reply_lost(blind.project, monkeypatch):
+            submit(blind, [first])
+        second = answer(coming, truth_word(blind.project, coming["item"]["id"]))
+        assert set(submit(blind, [first, second])["acked"]) == {first["id"], second["id"]}
+        gone_on += 1
+    for side in blind.sides:
+        lines = [row.answer.item for row in log.log_rows() if row.answer.session_id == side.id]
+        assert len(lines) == len(set(lines))
+
+
+def with_what_follows(blind) -> dict:
+    """The card with everything that can be sent ahead."""
+    until = time.monotonic() + 20
+    while (card := card_of(blind))["next_is_coming"] and time.monotonic() < until:
+        blind.turn(blind.turns).attend()
+    return card
 
 
 def test_it_goes_on_after_a_restart(tmp_path):
