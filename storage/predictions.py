@@ -39,7 +39,7 @@ class ModelRecord:
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        Number of items with a yes or no both predicted and as their status, and of those where both agree.
+        Number of predicted items whose status is yes or no, and number of these where the prediction agrees.
     """
 
     id: int

@@ -121,13 +121,14 @@ def contrastive_divergence(
 def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng: np.random.Generator) -> RBM:
     """Train a machine by CD-1, in mini-batches, with momentum and weight decay.
 
-    Steps are those of W in (v − μ)ᵀWh with the data's mean μ. Otherwise units that are mostly on would move
-    all hidden units in the same direction. Expanded, this is the machine of eq. 16.
+    The steps of the weights W are those for the energy −(v − μ)ᵀWh, where μ is the data's mean. Without
+    this centering, visible units that are mostly on would move all hidden units in the same direction. The
+    result is a machine as in eq. 16: the hidden biases take up the term μᵀWh.
 
     Parameters
     ----------
     v : array of shape (n, n_visible)
-        The data: of zero mean and unit variance for Gaussian units, from 0 to 1 for binary ones.
+        The data: each column has zero mean and unit variance if `gaussian`; else values are from 0 to 1.
     n_hidden : int
         Number of hidden units.
     gaussian : bool

@@ -298,7 +298,7 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
     what : str
         Subject of the error message: what must be positive semidefinite.
     at_least : float
-        Magnitude of the rounded numbers, if larger than the eigenvalues.
+        Lower bound of the magnitude to which rounding is relative; otherwise it is the largest eigenvalue.
     """
     least, most = float(eigenvalues.min()), float(eigenvalues.max())
     if least < -_ROUNDING * max(most, at_least):

@@ -58,7 +58,8 @@ from closecall.app.experiments.bench.commands.options import (
 def bench_sessions(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Replay many sessions side by side at a person's pace, and report how long each selection takes.
 
-    Sessions remember earlier hyperplanes as on the page: one background pass over the pool serves all.
+    As on the page, sessions keep scores of earlier hyperplanes. These come from passes over the pool in the
+    background, and one pass serves all sessions.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.sessions import Sessions
