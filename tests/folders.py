@@ -35,6 +35,12 @@ def write_to_memory() -> None:
         tempfile.tempdir = None  # it is read from the environment again
 
 
+def in_memory() -> Path | None:
+    """The folder of this run that is kept in memory, if there is one."""
+    folder = Path(tempfile.gettempdir())
+    return folder if folder.name.startswith(PREFIX) else None
+
+
 def fresh_folder() -> Path:
     """A new folder."""
     return Path(tempfile.mkdtemp(dir=_parent()))
@@ -54,8 +60,8 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _made_here_or_elsewhere(name: str, make: Callable[[Path], None]) -> Path:
-    own, common = fresh_folder() / name, Path(tempfile.gettempdir())
-    if "PYTEST_XDIST_WORKER" not in os.environ or not common.name.startswith(PREFIX):
+    own, common = fresh_folder() / name, in_memory()
+    if common is None or "PYTEST_XDIST_WORKER" not in os.environ:
         make(own)
         return own
     import fcntl  # there is one where files are kept in memory

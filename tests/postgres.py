@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests.folders import made_once
+from tests.folders import in_memory, made_once
 
 NOT_RUN = "no PostgreSQL can be had here: storage tests did NOT run on PostgreSQL"
 
@@ -137,7 +137,8 @@ def running(*, durable: bool = False) -> Iterator[Server]:
     programs = find()
     if programs is None:
         raise RuntimeError(NOT_RUN)
-    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as name:  # a socket's path must be short
+    place = in_memory() or "/tmp"  # a socket's path must be short
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=place) as name:
         folder = Path(name)
         if "user" in _ordinary_user():
             shutil.chown(folder, _ordinary_user()["user"])
