@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,6 +172,53 @@ def choose(
     return max(tried, key=lambda one: one[2])
 
 
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """A metric learned from one draw of labels, with the setting that is best on the queries to choose by.
+
+    Parameters
+    ----------
+    sample : Items
+        Rows that settings are tried on and hash families are fitted to.
+    setting : Setting
+    metric : Metric
+    when_chosen : float
+        Accuracy on the queries to choose by.
+    """
+
+    sample: Items
+    setting: Setting
+    metric: Metric
+    when_chosen: float
+
+    @classmethod
+    def of(
+        cls,
+        pool: Pool,
+        choosing: Items,
+        *,
+        k: int,
+        n_labels: int,
+        settings: Sequence[Setting] | None = None,
+        n_sample: int = 50_000,
+        seed: int = 0,
+    ) -> Self:
+        """Draw labels and learn the metric; see `compare_metrics` for parameters and errors.
+
+        A smaller number of labels in the same draw is a part of a greater one.
+        """
+        if settings is None:
+            settings = SPARSE_SETTINGS if pool.is_sparse else SETTINGS
+        sample = drawn_examples(pool, n_sample, seed=seed)
+        examples = drawn_examples(pool, n_labels, seed=seed + 1)
+        return cls(sample, *choose(examples, sample, choosing, k, settings, seed=seed))
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The setting, and ``accuracy_when_chosen``."""
+        return {**asdict(self.setting), "accuracy_when_chosen": self.when_chosen}
+
+
 def compare_metrics(
     pool: Pool,
     queries: Items,
@@ -234,15 +281,14 @@ def compare_metrics(
             f"k must be at least 1 and shares above 0 and at most 1, got {k} and "
             f"{', '.join(f'{share:g}' for share in shares)}"
         )
-    if settings is None:
-        settings = SPARSE_SETTINGS if pool.is_sparse else SETTINGS
-    sample = drawn_examples(pool, n_sample, seed=seed)
-    examples = drawn_examples(pool, n_labels, seed=seed + 1)
-    setting, metric, when_chosen = choose(examples, sample, choosing, k, settings, seed=seed)
+    taught = Taught.of(
+        pool, choosing, k=k, n_labels=n_labels, settings=settings, n_sample=n_sample, seed=seed
+    )
+    sample = taught.sample
     params: dict[str, Any] = {"n_functions": n_functions, "random_state": seed}
     families: dict[str, SimilarityHasher] = {
         "original": RandomHyperplaneLSH(**params),
-        "learned": MetricLSH(metric=metric, **params),
+        "learned": MetricLSH(metric=taught.metric, **params),
     }
     if pool.is_sparse:
         params["n_functions"] = max(1, n_functions // MinHash().bits)
@@ -251,7 +297,7 @@ def compare_metrics(
     for name, family in families.items():
         how: dict[str, Any] = dict.fromkeys(("gamma", "n_pairs", "upper", "accuracy_when_chosen"))
         if name == "learned":
-            how = {**asdict(setting), "accuracy_when_chosen": when_chosen}
+            how = taught.told
         for found in _searched(pool, family.fit(sample.X), queries, k, shares, structures, seed):
             right = accuracy(pool, found.neighbours, queries.truth)
             rows.append({"metric": name, **found.told, "accuracy": right, **how, "seed": seed})

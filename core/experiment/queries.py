@@ -76,3 +76,35 @@ def held_out_queries(
         Items(held_out.X[measuring], held_out.truth[measuring]),
         Items(held_out.X[choosing], held_out.truth[choosing]),
     )
+
+
+def queries_of_draws(
+    pool: Pool, n_queries: int, n_choosing: int, n_draws: int, *, known: bool = False
+) -> tuple[list[Items], Items]:
+    """Draw held-out items to measure with, different ones for each draw, and others to choose parameters by.
+
+    Draws without a common query are independent, so an interval over them is about other queries, too.
+
+    Parameters
+    ----------
+    pool, n_choosing, known
+        See `held_out_queries`.
+    n_queries : int
+        How many items to measure with in each draw.
+    n_draws : int
+        Number of draws.
+
+    Returns
+    -------
+    (list of Items, Items)
+        The queries of each draw, and those to choose by.
+
+    Raises
+    ------
+    InputError
+        If the pool holds out too few items.
+    """
+    every, choosing = held_out_queries(pool, n_draws * n_queries, n_choosing, known=known)
+    shuffled = np.random.default_rng(8).permutation(len(every))
+    parts = (np.sort(part) for part in np.split(shuffled, n_draws))
+    return [Items(every.X[part], every.truth[part]) for part in parts], choosing

@@ -217,7 +217,12 @@ def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
 
 @kernel
 def from_orders(
-    orders: NDArray[np.uint64], keys: NDArray[np.uint64], bits: int, length: int, wanted: int
+    orders: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    bits: int,
+    length: int,
+    wanted: int,
+    readable: int,
 ) -> NDArray[np.int64]:
     """Return `wanted` distinct rows, or all if there are fewer, those with the longest common prefixes first.
 
@@ -237,9 +242,12 @@ def from_orders(
         A prefix consists of the values of `length` functions, of `bits` bits each.
     wanted :
         Maximum number of rows.
+    readable :
+        Maximum number of entries to read. A row has an entry in each order, so fewer rows may be found.
     """
     n_orders, n = orders.shape
     wanted = min(wanted, n)
+    n_read = 0
     found = np.empty(wanted, dtype=np.int64)
     seen = _empty_set(wanted)
     n_found = 0
@@ -257,9 +265,10 @@ def from_orders(
             for p in range(2 * n_orders):
                 if agrees[p] != level:
                     continue
-                if n_found == wanted:
-                    return found
+                if n_found == wanted or n_read == readable:
+                    return found[:n_found]
                 moved = True
+                n_read += 1
                 row = int(orders[p // 2, place[p]] & np.uint64(0xFFFFFFFF))
                 if _is_new(row, seen):
                     found[n_found] = row

@@ -15,7 +15,9 @@ log₂ L bits longer. But each order costs another binary search.
 For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
 among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders [1]_. With ε = 1.5, as in [2]_, a million rows
 take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders, each
-contributes more rows.
+contributes more rows. A query usually reads on until it has as many distinct rows as it should compare.
+Structures that `PermutedOrders.published` builds read 2M entries instead. Several of these may be of the same
+row, so there are at most 2M candidates.
 
 **Cost.** Building sorts every order. An order takes 8 bytes per row, in addition to the codes. A query takes
 a binary search in each order and one step per row that it reads.
@@ -55,10 +57,21 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
     InputError
         If `epsilon` is not positive.
     """
-    if epsilon is not None and not epsilon > 0:
-        raise InputError(f"epsilon must be positive, got {epsilon:g}")
-    most = MOST_ORDERS if epsilon is None else ceil(2 * n_rows ** (1 / (1 + epsilon)))
+    most = MOST_ORDERS if epsilon is None else orders_for(n_rows, epsilon)
     return max(1, min(most, n_bytes // (8 * n_rows)))
+
+
+def orders_for(n_rows: int, epsilon: float) -> int:
+    """Return Charikar's M = 2N^{1/(1+ε)}, rounded up, without regard to memory.
+
+    Raises
+    ------
+    InputError
+        If `epsilon` is not positive.
+    """
+    if not epsilon > 0:
+        raise InputError(f"epsilon must be positive, got {epsilon:g}")
+    return ceil(2 * n_rows ** (1 / (1 + epsilon)))
 
 
 class PermutedOrders(SearchStructure):
@@ -72,14 +85,24 @@ class PermutedOrders(SearchStructure):
         See `sorted_orders`.
     codes_ : Codes
         By row.
+    n_entries_ : int or None
+        Number of entries that a query reads, whatever number of codes may be compared. None if it reads until
+        there are enough rows.
     """
 
     name = "orders"
 
-    def __init__(self, functions: NDArray[np.int64], orders: NDArray[np.uint64], codes: Codes) -> None:
+    def __init__(
+        self,
+        functions: NDArray[np.int64],
+        orders: NDArray[np.uint64],
+        codes: Codes,
+        n_entries: int | None = None,
+    ) -> None:
         self.functions_ = functions
         self.orders_ = orders
         self.codes_ = codes
+        self.n_entries_ = n_entries
 
     @classmethod
     def build(
@@ -100,26 +123,42 @@ class PermutedOrders(SearchStructure):
         functions = dealt(codes.n_functions, n_orders, PREFIX_BITS // codes.bits, seed)
         return cls(functions, sorted_orders(codes, functions), codes)
 
+    @classmethod
+    def published(cls, codes: Codes, epsilon: float, *, n_bytes: int, seed: int) -> Self:
+        """Build M orders, or as many as fit into `n_bytes`, of which a query reads 2M entries.
+
+        Raises
+        ------
+        InputError
+            If `epsilon` is not positive.
+        """
+        made = cls.of_orders(codes, order_rule(len(codes), n_bytes, epsilon), seed)
+        return cls(made.functions_, made.orders_, codes, 2 * orders_for(len(codes), epsilon))
+
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
         """See `SearchStructure.found`; compares the `proposed` rows."""
         self._check(query)
-        rows = self.proposed(query, max(n, n_compared))
+        rows = self.proposed(query, max(n, n_compared) if self.n_entries_ is None else self.n_entries_)
         return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def proposed(self, query: QueryCode, n: int) -> Rows:
         """Return up to n rows with the longest common prefix in any order, taking the orders in turn."""
-        bits = self.codes_.bits
+        bits, length = self.codes_.bits, self.functions_.shape[1]
         keys = prefixes(query.code, self.functions_)
-        return np.asarray(from_orders(self.orders_, keys, bits, self.functions_.shape[1], n))
+        readable = self.orders_.size if self.n_entries_ is None else self.n_entries_
+        return np.asarray(from_orders(self.orders_, keys, bits, length, n, readable))
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""
-        return {**packed_arrays(self.codes_), "functions": self.functions_, "orders": self.orders_}
+        entries = {} if self.n_entries_ is None else {"entries": np.array([self.n_entries_])}
+        own = {"functions": self.functions_, "orders": self.orders_}
+        return {**packed_arrays(self.codes_), **own, **entries}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """See `SearchStructure.from_arrays`."""
-        return cls(arrays["functions"], arrays["orders"], packed_codes(arrays))
+        n_entries = int(arrays["entries"][0]) if "entries" in arrays else None
+        return cls(arrays["functions"], arrays["orders"], packed_codes(arrays), n_entries)
 
 
 def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:

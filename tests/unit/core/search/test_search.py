@@ -333,6 +333,32 @@ def test_orders_propose_rows_by_the_longest_common_prefix(bits, n_functions):
         assert set(orders.candidates(query, 9, n_compared=37, measure="weights")) <= set(few)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+@pytest.mark.parametrize("n_functions", [5, 40])
+def test_published_orders_read_as_many_entries_as_charikar(epsilon, n_functions):
+    """2M, in any order those with the longest prefixes, by brute force; also with fewer than M orders."""
+    n = 1500
+    codes = random_codes(n, n_functions)
+    most = 2 * int(np.ceil(2 * n ** (1 / (1 + epsilon))))
+    for n_bytes in (10**8, 8 * n * 4):
+        orders = PermutedOrders.published(codes, epsilon, n_bytes=n_bytes, seed=1)
+        assert len(orders.functions_) == min(most // 2, n_bytes // (8 * n))
+        again = PermutedOrders.from_arrays(orders.arrays())
+        for seed in range(5):
+            query = random_query(n_functions, 1, seed)
+            agree = [values(codes)[:, f] == values(query.code)[:, f] for f in orders.functions_]
+            prefix = np.array([np.cumprod(a, axis=1).sum(axis=1) for a in agree])
+            last = np.sort(prefix, axis=None)[-most]
+            found = orders.found(query, n, n_compared=1, measure="weights")
+            assert found.compared == len(set(found.rows.tolist())) == len(found.rows) <= most
+            longest = prefix.max(axis=0)
+            assert set(np.flatnonzero(longest > last)) <= set(found.rows.tolist())
+            assert (longest[found.rows] >= last).all()
+            few = orders.found(query, 7, n_compared=n, measure="weights")
+            assert (few.rows.tolist(), few.compared) == (found.rows[:7].tolist(), found.compared)
+            assert np.array_equal(again.found(query, n, n_compared=1, measure="weights").rows, found.rows)
+
+
 @pytest.mark.parametrize("bits", [1, 2])
 def test_every_order_is_sorted_by_its_permuted_code(bits):
     """Entries ascend by the permuted code, then by row."""

@@ -1,0 +1,180 @@
+"""Sweeps of k-nn accuracy by a learned metric: figures 1 and 2 of the paper [1]_.
+
+A sweep varies one parameter; the others are kept:
+
+==========  ==============================================  ==========================
+figure      varied                                          kept
+==========  ==============================================  ==========================
+1           bits of a code                                  ε, labels
+2, left     labels, and so the constraints                  bits, ε
+2, middle   bits of a code                                  ε, labels
+2, right    ε                                               bits, labels
+==========  ==============================================  ==========================
+
+Each point is measured for both metrics, by a scan and by hashing as in section 3.3: M = 2N^{1/(1+ε)} sorted
+orders of the codes, of which a query reads 2M entries (`core.search.orders.PermutedOrders.published`). The
+distinct rows among them are ranked by the metric, and the k nearest vote (`core.experiment.neighbours`). γ and
+the number of pairs are chosen for each number of labels, on queries that are used for nothing else.
+
+References
+----------
+.. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from closecall.core.errors import InputError
+from closecall.core.experiment.neighbours import Setting, Taught, accuracy
+from closecall.core.experiment.queries import Items
+from closecall.core.experiment.similarity import search_each
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.hashing.pool import hash_rows
+from closecall.core.metric import Metric
+from closecall.core.pool.pool import Pool
+from closecall.core.search.orders import PermutedOrders
+from closecall.core.similar import ExactSearch, HashedSimilarity
+from closecall.core.similar.nearness import nearness_of
+
+BITS = (16, 32, 64, 128, 256)
+LABELS = (2_000, 200, 500, 1_000, 5_000)
+EPSILONS = (1.5, 0.5, 0.75, 1.0, 2.0, 3.0)
+"""Default values of the parameters; ε = 1.5 is the paper's."""
+
+MEGABYTES = 400
+"""Memory that the orders of one structure may take, beside the codes."""
+
+
+@dataclass(frozen=True)
+class MetricSweeps:
+    """Values of each parameter, and those that are kept where another parameter varies.
+
+    Parameters
+    ----------
+    bits : sequence of int
+        Bits per code; the longest codes are kept.
+    labels : sequence of int
+        Numbers of items whose classes the metric is learned from; the first is kept.
+    epsilons : sequence of float
+        Values of ε; the first is kept.
+
+    Raises
+    ------
+    InputError
+        If a parameter has no value, or if ε is not positive.
+    """
+
+    bits: Sequence[int] = BITS
+    labels: Sequence[int] = LABELS
+    epsilons: Sequence[float] = EPSILONS
+
+    def __post_init__(self) -> None:
+        if not (self.bits and self.labels and self.epsilons):
+            raise InputError("a sweep needs at least one number of bits, number of labels and ε, got none")
+        for epsilon in self.epsilons:
+            if not 0 < epsilon < np.inf:
+                raise InputError(f"epsilon must be positive and finite, got {epsilon:g}")
+
+    @property
+    def kept(self) -> tuple[int, int, float]:
+        """The kept number of bits, number of labels, and ε."""
+        return max(self.bits), self.labels[0], self.epsilons[0]
+
+    def searches(self, n_labels: int) -> list[tuple[int, float]]:
+        """Return the bits and ε that are measured with a metric from `n_labels` labels."""
+        n_bits, n_kept, epsilon = self.kept
+        if n_labels != n_kept:
+            return [(n_bits, epsilon)]
+        both = [(n, epsilon) for n in sorted(self.bits)] + [(n_bits, own) for own in sorted(self.epsilons)]
+        return list(dict.fromkeys(both))
+
+    def measured(
+        self,
+        pool: Pool,
+        queries: Items,
+        choosing: Items,
+        *,
+        k: int = 10,
+        settings: Sequence[Setting] | None = None,
+        n_sample: int = 50_000,
+        seed: int = 0,
+    ) -> Iterator[dict[str, Any]]:
+        """Measure all points for one draw of labels and vectors.
+
+        Parameters
+        ----------
+        pool, queries, choosing, k, settings, n_sample, seed
+            See `core.experiment.neighbours.compare_metrics`.
+
+        Yields
+        ------
+        dict
+            For each metric, a scan, and a row for each combination of `searches`: ``metric`` ("original" or
+            "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or "orders"); ``bits``
+            and ``epsilon`` (None for the scan); ``orders`` (the number built); ``accuracy``, ``searched`` and
+            ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``, ``upper`` and ``accuracy_when_chosen``
+            (None for the original metric); ``seed``.
+
+        Raises
+        ------
+        InputError
+            If k is less than 1, or as `core.experiment.neighbours.choose`.
+        """
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k}")
+        _, n_kept, _ = self.kept
+        for n_labels in dict.fromkeys(self.labels):
+            taught = Taught.of(
+                pool, choosing, k=k, n_labels=n_labels, settings=settings, n_sample=n_sample, seed=seed
+            )
+            learned = {"metric": "learned", "labels": n_labels, **taught.told}
+            nothing = {"metric": "original", "labels": None, **dict.fromkeys(taught.told)}
+            metrics = [(nothing, None), (learned, taught.metric)]
+            for about, metric in metrics if n_labels == n_kept else metrics[1:]:
+                for found in _searched(
+                    pool, metric, taught.sample, queries, k, self.searches(n_labels), seed
+                ):
+                    yield {**about, **found, "seed": seed}
+
+
+def _searched(
+    pool: Pool,
+    metric: Metric | None,
+    sample: Items,
+    queries: Items,
+    k: int,
+    searches: Sequence[tuple[int, float]],
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    """Yield the scan by one metric, and the hashed searches."""
+    families = {n: _family(metric, n, seed).fit(sample.X) for n, _ in searches}
+    nearness = nearness_of(pool, next(iter(families.values())))
+    nearest = ExactSearch(nearness).neighbours_of_many(queries.X, k)
+    right = accuracy(pool, nearest, queries.truth)
+    nothing = dict.fromkeys(("bits", "epsilon", "orders"))
+    yield {"search": "scan", **nothing, "accuracy": right, "searched": 1.0, "recall": 1.0}
+    codes = {n: hash_rows(family, pool.blocks(), len(pool), lambda _: None) for n, family in families.items()}
+    for n, epsilon in searches:
+        orders = PermutedOrders.published(codes[n], epsilon, n_bytes=MEGABYTES * 10**6, seed=seed)
+        search = HashedSimilarity(families[n], orders, nearness, n_compared=0, n_candidates=len(pool))
+        found = search_each(search, queries.first(len(queries)), [one.ids for one in nearest])
+        yield {
+            "search": "orders",
+            "bits": n,
+            "epsilon": epsilon,
+            "orders": len(orders.functions_),
+            "accuracy": accuracy(pool, found.neighbours, queries.truth),
+            "searched": found.searched,
+            "recall": found.recall,
+        }
+
+
+def _family(metric: Metric | None, n_functions: int, seed: int) -> SimilarityHasher:
+    if metric is None:
+        return RandomHyperplaneLSH(n_functions=n_functions, random_state=seed)
+    return MetricLSH(metric=metric, n_functions=n_functions, random_state=seed)
