@@ -6,7 +6,8 @@ number of functions. `_FORMS` names the families that need something first:
 - kernelized LSH takes part in the forms of `_KERNELIZED`; rank and scale are chosen on queries that are used
   for nothing else (`core.experiment.kernelized`);
 - metric LSH: under a metric learned from the classes, with the slack γ chosen by cross-validation over them;
-- supervised hashing: with at most as many anchors as kernelized LSH has landmarks;
+- supervised hashing: with at most as many anchors as kernelized LSH has landmarks; the slack γ of a learned
+  kernel is chosen as that of a learned metric;
 - Min-Hash: if rows are sets.
 """
 
@@ -219,6 +220,19 @@ class Draw:
             ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
         )
 
+    @property
+    def n_anchors(self) -> int:
+        """Number of anchors of supervised hashing."""
+        return min(N_ANCHORS, self.n_landmarks)
+
+    @cached_property
+    def kernel_gamma(self) -> float:
+        """γ of a learned kernel, chosen by cross-validation over the known classes."""
+        known = np.flatnonzero(self.truth >= 0)
+        return validated_kernel(
+            self.sample[known], self.truth[known], n_anchors=self.n_anchors, seed=self.seed
+        ).gamma
+
     def lesson(self, name: str) -> Lesson | None:
         """Return what a family learns from in this draw, see `lesson_of`."""
         known = self.truth[self.truth >= 0]
@@ -302,14 +316,64 @@ def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, see
         return ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=seed).fit(X[train], pairs).metric_
 
     def score(metric: Metric, train: Places, test: Places) -> float:
-        judged = test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
+        judged = judged_of(test)
         far = metric.squared_norms(X[train]) - 2 * metric.inner(X[judged], X[train])
-        nearest = np.argsort(far, axis=1, kind="stable")[:, :VOTERS]
-        votes = truth[train][nearest]
-        voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]
-        return float(np.mean(np.array(voted) == truth[judged]))
+        return share_of_right_votes(far, truth[train], truth[judged])
 
     return choose_gamma(truth, learn, score, seed=seed)
+
+
+def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, seed: int) -> Validated:
+    """Choose γ of a learned kernel as `validated_by_votes` does, by the cosine in its feature space.
+
+    Each fold learns from at most as many rows and half as many pairs as `LearnedKernelHash` does by default.
+
+    Parameters
+    ----------
+    X, truth, seed
+        See `validated_by_votes`.
+    n_anchors : int
+        See `LearnedKernelHash`; at most the number of rows in a fold is used.
+    """
+
+    def learn(train: Places, gamma: float) -> LearnedKernelHash:
+        family = LearnedKernelHash(
+            gamma=gamma,
+            n_anchors=min(n_anchors, len(train)),
+            n_pairs=LearnedKernelHash().n_pairs // 2,
+            n_steps=0,  # the kernel is judged, not the bits
+            n_functions=1,
+            random_state=seed,
+        )
+        return family.fit(X[train], truth[train])
+
+    def score(family: LearnedKernelHash, train: Places, test: Places) -> float:
+        judged = judged_of(test)
+        return share_of_right_votes(-family.between(X[judged], X[train]), truth[train], truth[judged])
+
+    return choose_gamma(truth, learn, score, seed=seed)
+
+
+def judged_of(test: Places) -> Places:
+    """Return at most `JUDGED` of the rows left out, evenly spaced."""
+    return test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
+
+
+def share_of_right_votes(
+    far: NDArray[np.floating], classes: NDArray[np.integer], own: NDArray[np.integer]
+) -> float:
+    """Return the share of rows whose class is the most frequent one among their `VOTERS` nearest rows.
+
+    Parameters
+    ----------
+    far : array of shape (n_judged, n_rows)
+        Smaller is nearer.
+    classes, own : array of shape (n_rows,) and (n_judged,), int
+        Classes of the rows that vote, and of those that are judged.
+    """
+    votes = classes[np.argsort(far, axis=1, kind="stable")[:, :VOTERS]]
+    voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]
+    return float(np.mean(np.array(voted) == own))
 
 
 def metric_pairs(n_classes: int) -> int:
@@ -382,12 +446,14 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
         n_classes = len(np.unique(known))
         if n_classes < 2:
             raise InputError(f"{family.name} learns from labels of at least two classes, got {n_classes}")
-        n_anchors = min(N_ANCHORS, draw.n_landmarks)
-        return {
-            "": lambda n: family(
-                n_anchors=n_anchors, n_labels=len(known), n_functions=n, random_state=draw.seed
-            )
+        params: dict[str, Any] = {
+            "n_anchors": draw.n_anchors,
+            "n_labels": len(known),
+            "random_state": draw.seed,
         }
+        if issubclass(family, LearnedKernelHash):
+            params["gamma"] = draw.kernel_gamma
+        return {"": lambda n: family(**params, n_functions=n)}
 
     return forms
 

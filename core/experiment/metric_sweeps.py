@@ -13,7 +13,7 @@ figure      varied                                          kept
 
 Each point is measured for both metrics, by a scan and by hashing as in section 3.3: M = 2N^{1/(1+ε)} sorted
 orders of the codes, of which a query reads 2M entries (`core.search.orders.PermutedOrders.published`). The
-distinct rows among them are ranked by the metric, and the k nearest vote (`core.experiment.neighbours`). γ and
+distinct rows among them are ranked by the metric, and the nearest vote (`core.experiment.neighbours`). γ and
 the number of pairs are chosen for each number of labels, on queries that are used for nothing else.
 
 References

@@ -223,8 +223,8 @@ def measure_family(
         codes = codes_of_pool(list(families.values()), pool)
         for (n, family), of_rows in zip(families.items(), codes, strict=True):
             of_codes = _codes(family, of_rows, pool, truths, own, retrieved)
-            cost = _cost(family, of_rows, pool, truths, seconds[n])
-            for measure, k, value in [*of_codes, *cost]:
+            cost = cost_of(family, of_rows, truths)
+            for measure, k, value in [*of_codes, ("fit seconds", None, seconds[n]), *cost]:
                 values.append(Value(form, n, None, k, measure, value))
         n = longest.n_functions
         for structure in structures:
@@ -283,11 +283,24 @@ def _codes(
             yield measure, place, value
 
 
-def _cost(
-    family: SimilarityHasher, codes: Codes, pool: Pool, truths: Truths, fit_seconds: float
-) -> Iterator[_Number]:
-    """Yield the times of fitting, hashing and a query, and the chosen rank and scale."""
-    yield "fit seconds", None, fit_seconds
+def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[_Number]:
+    """Yield the times of hashing and of a query, and the chosen rank and scale.
+
+    Parameters
+    ----------
+    family : SimilarityHasher
+        Fitted.
+    codes : Codes
+        Its codes of the pool's rows.
+    truths : Truths
+        The queries, and how many of them are timed.
+
+    Yields
+    ------
+    (str, None, float)
+        Name and value, see `Value`.
+    """
+    pool = truths.pool
     rows = pool.rows(np.arange(min(TIMED_ROWS, len(pool))))
     family.hash_points(cut(rows, 0, 1))  # the first call loads compiled code
     yield "hash seconds", None, timed(family.hash_points, rows)[1] / rows.shape[0]

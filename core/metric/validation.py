@@ -21,12 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.metric.metrics import Metric
+
+M = TypeVar("M")
+"""Type of the learned metric or kernel."""
 
 GAMMAS = (1.0, 0.1, 0.01, 0.001)
 """Values of γ to try. The first of equally good ones is chosen."""
@@ -80,8 +83,8 @@ def folds_of(classes: ArrayLike, n_folds: int, seed: int) -> Places:
 
 def choose_gamma(
     classes: ArrayLike,
-    learn: Callable[[Places, float], Metric],
-    score: Callable[[Metric, Places, Places], float],
+    learn: Callable[[Places, float], M],
+    score: Callable[[M, Places, Places], float],
     *,
     gammas: Sequence[float] = GAMMAS,
     n_folds: int = FOLDS,
@@ -94,8 +97,8 @@ def choose_gamma(
     classes : array of shape (n_rows,), int
         Classes of the labeled rows.
     learn : callable
-        Takes indices of labeled rows and γ, and returns the metric learned from these rows. It raises
-        InputError if there is none.
+        Takes indices of labeled rows and γ, and returns the metric or kernel learned from these rows. It
+        raises InputError if there is none.
     score : callable
         Takes a metric, the indices of the rows it was learned from and of those left out, and returns how
         well the metric orders the latter; larger is better.

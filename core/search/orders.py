@@ -71,7 +71,8 @@ def orders_for(n_rows: int, epsilon: float) -> int:
     """
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g}")
-    return ceil(2 * n_rows ** (1 / (1 + epsilon)))
+    n_orders: int = ceil(2 * n_rows ** (1 / (1 + epsilon)))
+    return n_orders
 
 
 class PermutedOrders(SearchStructure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -27,6 +28,15 @@ def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, An
         text = "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in result) + "\n]"
     with disk_trouble(path):
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def write_csv(path: Path, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write a table to `path` as CSV; None and NaN become empty cells."""
+    with disk_trouble(path), path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for line in lines:
+            writer.writerow("" if cell is None or cell != cell else cell for cell in line)
 
 
 def heading(row: dict[str, Any], text: str) -> str:

@@ -88,14 +88,25 @@ if TYPE_CHECKING:
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For sweeps: folder for the figures as SVG and PNG and for their points as CSV (the extra reports).",
+    help="For sweeps, neighbours and precision: folder for the figures as SVG and PNG and for their points "
+    "as CSV (the extra reports).",
 )
 @click.option(
     "--labels",
+    multiple=True,
     type=click.IntRange(2),
-    default=2_000,
-    show_default=True,
-    help="For neighbours and precision: items to learn classes from.",
+    help="For neighbours and precision: items to learn classes from; repeat it with --figures, where the "
+    "first number is kept while other parameters vary.  [default: 2000; with --figures also 200, 500, 1000 "
+    "and 5000 for neighbours, and 1000, 2000, 5000, 10000 and 20000 for precision, up to those of known "
+    "class]",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    multiple=True,
+    type=click.FloatRange(0, min_open=True),
+    help="For neighbours with --figures: ε, by which hashing searches 2M entries of M = 2N^(1/(1+ε)) sorted "
+    "orders; repeat it, the first is kept while other parameters vary.  [default: 1.5, 0.5, 0.75, 1, 2, 3]",
 )
 @click.option(
     "--nearest",
@@ -108,24 +119,23 @@ if TYPE_CHECKING:
     "--searched",
     type=click.FloatRange(0, 1, min_open=True),
     multiple=True,
-    default=(0.02, 0.05),
-    show_default=True,
-    help="For neighbours: shares of the pool that hashing searches.",
+    help="For neighbours without --figures: shares of the pool that hashing searches.  [default: 0.02 and "
+    "0.05]",
 )
 @click.option(
     "--structure",
     "structures",
     type=click.Choice(["table", "tables", "orders", "scan"]),
     multiple=True,
-    default=("tables",),
-    show_default=True,
-    help="For neighbours: structures that hashing searches through; scan compares all codes.",
+    help="For neighbours without --figures: structures that hashing searches through; scan compares all "
+    "codes.  [default: tables]",
 )
 @click.option(
     "--family",
     "families",
     multiple=True,
-    help="For survey and precision: only these hash families; for speed: the family.  [default: all; lsh]",
+    help="For survey and precision: only these hash families; for speed: the family.  [default: all; for "
+    "precision with --figures lsh, klsh, metric-lsh, ksh and ksh-learned; for speed lsh]",
 )
 @click.option(
     "--wanted",
@@ -153,8 +163,9 @@ if TYPE_CHECKING:
     "--bits",
     multiple=True,
     type=click.IntRange(1, 4096),
-    help="Bits per code; for survey, of the longest after 8, 16, 32 and so on; repeat it for precision.  "
-    "[default: 256; 8, 12, 16, 24, 32 and 48 for precision]",
+    help="Bits per code; for survey, of the longest after 8, 16, 32 and so on; repeat it for precision, and "
+    "for neighbours with --figures.  [default: 256; 8, 12, 16, 24, 32 and 48 for precision; 16, 32, 64, 128 "
+    "and 256 for neighbours with --figures]",
 )
 @click.option(
     "--items",
@@ -185,34 +196,54 @@ def bench_similar(
     and the eigenvalues of the kernel by scale: figures 1 to 3 of the same paper, which --figures draws.
 
     neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
-    with a scan of all items and with hashing, which searches a few per cent: figures 1 and 2 of "Fast
-    Similarity Search for Learned Metrics". Texts are compared as sets of words, too, by Min-Hash.
+    with a scan of all items and with hashing, which searches a few per cent. Texts are compared as sets of
+    words, too, by Min-Hash. With --figures, by bits, labels and ε: figures 1 and 2 of "Fast Similarity Search
+    for Learned Metrics". Differences are to the original metric with a scan.
 
     survey: the share of the true neighbours that the codes of each hash family find, by bits and by items
     retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
 
     precision: how many of the retrieved items have the query's class, by hash family and length of code,
-    where few labels are known: as in "Supervised Hashing with Kernels".
+    where few labels are known: as in "Supervised Hashing with Kernels". With --figures, by bits and by
+    labels, and with the times of training and coding: figures 5 and 6 and table 1 of "Supervised Hashing with
+    Learned Metric". Differences are to KSH.
 
     speed: how long finding the nearest ten takes with a scan of the codes, tables, permuted orders and
     semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too.
     """
     from closecall.app.experiments.bench.experiment import run
-    from closecall.app.experiments.bench.similar import FIGURES
+    from closecall.app.experiments.bench.similar import FIGURES, SWEEPS
 
-    names = {name: {field.name for field in fields(figure)} for name, figure in FIGURES.items()}
-    _check_use(context, what, names)
-    figure: Figure = FIGURES[what](**{name: words[name] for name in names[what] & words.keys()})
-    run(figure, [folder], json_file)
+    swept = words["figures"] is not None and what in SWEEPS
+    options = {name: _options(figure) for name, figure in FIGURES.items()}
+    every = {name: own | _options(SWEEPS.get(name, FIGURES[name])) for name, own in options.items()}
+    figure = SWEEPS[what] if swept else FIGURES[what]
+    _check_use(context, what, every, _options(figure))
+    made: Figure = figure(**{name: words[name] for name in _options(figure) & words.keys()})
+    run(made, [folder], json_file)
 
 
-def _check_use(context: click.Context, what: str, names: dict[str, set[str]]) -> None:
-    """Refuse an option that the figure `what` does not take; `names` are the options of each figure."""
+def _options(figure: type[Figure]) -> set[str]:
+    """Return the names of the options that a figure takes."""
+    return {field.name for field in fields(figure)}
+
+
+def _check_use(context: click.Context, what: str, every: dict[str, set[str]], taken: set[str]) -> None:
+    """Refuse an option that the figure `what` does not take.
+
+    `every` are the options of each figure with and without ``--figures``, and `taken` are those that are
+    taken now.
+    """
     from closecall.core.errors import InputError
 
     for option in context.command.params:
-        users = [figure for figure, own in names.items() if option.name in own]
+        users = [figure for figure, own in every.items() if option.name in own]
         given = context.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
-        if given and users and what not in users:
+        if not given or not users:
+            continue
+        if what not in users:
             several = " and ".join(filter(None, [", ".join(users[:-1]), users[-1]]))
             raise InputError(f"{option.opts[0]} is for --what {several}, not for {what}")
+        if option.name not in taken:
+            how = "without" if "figures" in taken else "with"
+            raise InputError(f"{option.opts[0]} is for --what {what} {how} --figures")

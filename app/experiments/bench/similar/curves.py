@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.report import write_csv
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.app.experiments.compare.statistics import mean_and_halfwidth
-from closecall.core.files.durable import disk_trouble
 
 Floats = NDArray[np.float64]
 
@@ -91,10 +90,8 @@ def seen_from(curve: Curve) -> str:
 
 def write_points(curves: Sequence[Curve], path: Path) -> None:
     """Write a row for each point of each curve, as CSV with `COLUMNS`."""
-    with disk_trouble(path), path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for curve in curves:
-            head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
-            for x, mean, low, high in zip(curve.x, *curve.interval, strict=True):
-                writer.writerow([*head, x, mean, *("" if np.isnan(end) else end for end in (low, high))])
+    lines = []
+    for curve in curves:
+        head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
+        lines += [[*head, x, *point] for x, *point in zip(curve.x, *curve.interval, strict=True)]
+    write_csv(path, COLUMNS, lines)

@@ -26,6 +26,8 @@ from closecall.core.pool.pool import Pool
 
 DEFAULT_BITS = 256
 
+DEFAULT_LABELS = 2_000
+
 FITTED_TO = 50_000
 """Maximum number of rows to fit kernelized LSH to, and to choose its rank and scale on."""
 
@@ -61,7 +63,7 @@ class Figure(Experiment[Pool]):
         if len(self.bits) > 1 and not self.several_bits:
             raise InputError(
                 f"one number of bits is measured for {self.name}, got {', '.join(map(str, self.bits))}: "
-                f"several are for --what precision"
+                f"several are for --what precision, and for --what neighbours with --figures"
             )
 
     @property
@@ -85,6 +87,46 @@ class Figure(Experiment[Pool]):
     def about(self, pool: Pool) -> Row:
         """Return the columns that all rows begin with."""
         return {"figure": self.name, **about(pool), "queries": self.queries}
+
+
+def single_labels(given: Sequence[int], name: str) -> int:
+    """Return the number of labels of a measurement that takes one; `DEFAULT_LABELS` if none is given.
+
+    Raises
+    ------
+    InputError
+        If several are given.
+    """
+    if len(given) > 1:
+        raise InputError(
+            f"one number of labels is measured for {name}, got {', '.join(f'{n:,}' for n in given)}: several "
+            "are for --figures"
+        )
+    return given[0] if given else DEFAULT_LABELS
+
+
+def labels_among(given: Sequence[int], usual: Sequence[int], n_known: int) -> tuple[int, ...]:
+    """Return the numbers of labels to measure with: those given, or the usual ones that are possible.
+
+    Parameters
+    ----------
+    given : sequence of int
+        Numbers that the user wants; may be empty.
+    usual : sequence of int
+        Default numbers.
+    n_known : int
+        Number of items of known class; if it is below all default numbers, the only one.
+
+    Raises
+    ------
+    InputError
+        If a given number is greater than `n_known`.
+    """
+    if given and max(given) > n_known:
+        raise InputError(
+            f"{max(given):,} labels are to be learned from, and the classes of {n_known:,} items are known"
+        )
+    return tuple(given or [n for n in usual if n <= n_known] or [n_known])
 
 
 @dataclass(frozen=True)
@@ -197,29 +239,44 @@ class FamilyFigure(Figure):
             If the pool is too small, if it holds out too few items, or if no family applies to it.
         """
         self.check(pool)
-        queries, choosing = held_out_queries(pool, self.queries, self.queries, known=self.known)
-        truths = Truths(pool, queries, self.n_neighbours, 1)
-        n_rows = 0
-        for seed in range(self.draws):
-            draw = Draw.of(
-                pool,
-                choosing.X,
-                kernel=self.kernels[0],
-                n_landmarks=self.landmarks,
-                seed=seed,
-                **self.sampling,
-            )
-            for name in families_named(self.families):
-                lesson = draw.lesson(name)
-                learned = {"learned_from": None if lesson is None else lesson._asdict()}
-                rows = [
-                    {**self.about(pool), **learned, **row} for row in self.measure_family(name, draw, truths)
-                ]
-                n_rows += len(rows)
-                yield rows
+        truths, choosing = self.asked(pool)
+        about, n_rows = self.about(pool), 0
+        for seed, own in enumerate(truths):
+            for draw in self.draws_of(pool, choosing, seed):
+                for name in self.names:
+                    if not self.takes_part(name, draw):
+                        continue
+                    lesson = draw.lesson(name)
+                    learned = {"learned_from": None if lesson is None else lesson._asdict()}
+                    rows = [{**about, **learned, **row} for row in self.measure_family(name, draw, own)]
+                    n_rows += len(rows)
+                    yield rows
             if not n_rows:
                 reasons = "; ".join(self.refused.values())
                 raise InputError(f"no family applies to the pool {pool.path}: {reasons}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the families."""
+        return families_named(self.families)
+
+    def asked(self, pool: Pool) -> tuple[list[Truths], Items]:
+        """Return the queries of each draw, by default the same, and the items to choose parameters by."""
+        queries, choosing = held_out_queries(pool, self.queries, self.queries, known=self.known)
+        return [Truths(pool, queries, self.n_neighbours, 1)] * self.draws, choosing
+
+    def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
+        """Yield the samples and labels that families are fitted to in one draw: by default one."""
+        yield self.draw_of(pool, choosing, seed, **self.sampling)
+
+    def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:
+        """Return one draw; `sampling` are further arguments of `Draw.of`."""
+        words: dict[str, Any] = {"kernel": self.kernels[0], "n_landmarks": self.landmarks, "seed": seed}
+        return Draw.of(pool, choosing.X, **words, **sampling)
+
+    def takes_part(self, name: str, draw: Draw) -> bool:  # noqa: ARG002
+        """Return whether a family is measured in this draw."""
+        return True
 
     @property
     def n_neighbours(self) -> int:
@@ -229,7 +286,7 @@ class FamilyFigure(Figure):
     @property
     @abstractmethod
     def sampling(self) -> dict[str, Any]:
-        """Further arguments of `Draw.of`."""
+        """Further arguments of `draw_of`."""
 
     @abstractmethod
     def check(self, pool: Pool) -> None:

@@ -17,11 +17,15 @@ import numpy as np
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading, show_table, spread
-from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.app.experiments.bench.similar.figure import Figure, single_labels
 from closecall.core.experiment.neighbours import compare_metrics
 from closecall.core.experiment.queries import held_out_queries
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.index import StructureName
+
+SEARCHED = (0.02, 0.05)
+STRUCTURES: tuple[StructureName, ...] = ("tables",)
+"""Default shares and structures."""
 
 SEARCHES = {
     "scan": "linear scan",
@@ -42,20 +46,30 @@ class NeighbourVotes(Figure):
         See `Figure`.
     nearest : int
         Number of neighbours that vote.
-    labels : int
-        Number of items whose classes the metric is learned from.
+    labels : tuple of int
+        Number of items whose classes the metric is learned from; `DEFAULT_LABELS` if empty.
     searched : tuple of float
-        Shares of the pool that hashing searches.
+        Shares of the pool that hashing searches; `SEARCHED` if empty.
     structures : tuple of str
-        Structures that hashing searches through.
+        Structures that hashing searches through; `STRUCTURES` if empty.
     """
 
     name: ClassVar[str] = "neighbours"
 
     nearest: int
-    labels: int
+    labels: tuple[int, ...]
     searched: tuple[float, ...]
     structures: tuple[StructureName, ...]
+
+    def __post_init__(self) -> None:
+        """See `Figure.__post_init__`; also raises InputError if several numbers of labels are given."""
+        super().__post_init__()
+        single_labels(self.labels, self.name)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of items whose classes the metric is learned from."""
+        return single_labels(self.labels, self.name)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each draw, see `core.experiment.neighbours.compare_metrics`.
@@ -66,7 +80,7 @@ class NeighbourVotes(Figure):
             If too few items of known class are held out, or as `compare_metrics`.
         """
         queries, choosing = held_out_queries(pool, self.queries, self.queries, known=True)
-        about = {**self.about(pool), "k": self.nearest, "labels": self.labels, "bits": self.n_bits}
+        about = {**self.about(pool), "k": self.nearest, "labels": self.n_labels, "bits": self.n_bits}
         for seed in range(self.draws):
             start = perf_counter()
             found = compare_metrics(
@@ -74,10 +88,10 @@ class NeighbourVotes(Figure):
                 queries,
                 choosing,
                 k=self.nearest,
-                n_labels=self.labels,
-                shares=self.searched,
+                n_labels=self.n_labels,
+                shares=self.searched or SEARCHED,
                 n_functions=self.n_bits,
-                structures=self.structures,
+                structures=self.structures or STRUCTURES,
                 seed=seed,
             )
             seconds = perf_counter() - start
@@ -116,6 +130,6 @@ class NeighbourVotes(Figure):
             "random vectors. searched: share of the pool whose features were compared. recall: share of the "
             f"{self.nearest} nearest by the same metric that were found. ms: processor time of a query. "
             "bytes: per item, of its features or of codes and structure. The metric is learned from the "
-            f"classes of {self.labels:,} items; γ, the number of pairs and, unless it is a percentile, the "
+            f"classes of {self.n_labels:,} items; γ, the number of pairs and, unless it is a percentile, the "
             "bound of similar pairs are chosen on as many other queries."
         )

@@ -18,16 +18,18 @@ from functools import partial
 from typing import Any, ClassVar
 
 import click
+import numpy as np
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading
-from closecall.app.experiments.bench.similar.figure import FamilyFigure
+from closecall.app.experiments.bench.similar.figure import FamilyFigure, single_labels
 from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, codes_of_pool, forms_of
 from closecall.core.experiment.retrieval import retrieve
-from closecall.core.experiment.similarity import Truths
+from closecall.core.experiment.similarity import Truths, timed
+from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.pool.pool import Pool
 
 BITS = (8, 12, 16, 24, 32, 48)
@@ -46,8 +48,10 @@ class Precision(FamilyFigure):
         Code lengths; `BITS` if empty.
     retrieved : tuple of int
         Numbers of first items to measure precision among.
-    labels, sample : int
-        Number of labeled items, and of all items, to fit families to.
+    labels : tuple of int
+        Number of labeled items to fit families to; `DEFAULT_LABELS` if empty.
+    sample : int
+        Number of all items to fit families to.
     """
 
     name: ClassVar[str] = "precision"
@@ -55,8 +59,22 @@ class Precision(FamilyFigure):
     several_bits: ClassVar[bool] = True
 
     retrieved: tuple[int, ...]
-    labels: int
+    labels: tuple[int, ...]
     sample: int
+
+    several_labels: ClassVar[bool] = False
+    """Whether several numbers of labels can be measured."""
+
+    def __post_init__(self) -> None:
+        """See `FamilyFigure.__post_init__`; also raises InputError if several numbers of labels are given."""
+        super().__post_init__()
+        if not self.several_labels:
+            single_labels(self.labels, self.name)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labeled items, if one is measured."""
+        return single_labels(self.labels, self.name)
 
     @property
     def lengths(self) -> list[int]:
@@ -71,11 +89,11 @@ class Precision(FamilyFigure):
     @property
     def sampling(self) -> dict[str, Any]:
         """See `FamilyFigure.sampling`."""
-        return {"n_sample": self.sample, "n_labels": self.labels}
+        return {"n_sample": self.sample, "n_labels": self.n_labels}
 
     def about(self, pool: Pool) -> Row:
         """See `Figure.about`."""
-        words = {"labels": self.labels, "kernel": self.kernels[0], "landmarks": self.landmarks}
+        words = {"kernel": self.kernels[0], "landmarks": self.landmarks}
         return {**super().about(pool), **words}
 
     def check(self, pool: Pool) -> None:
@@ -89,21 +107,25 @@ class Precision(FamilyFigure):
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
         """Return a row for each form and code length.
 
-        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``precision`` (for each number in
-        `retrieved`, the mean over queries), ``average_precision`` (likewise) and ``seed``.
+        A row has ``family``, ``form``, ``labels``, ``bits``, ``retrieved`` (a list), ``precision`` (for each
+        number in `retrieved`, the mean over queries), ``average_precision`` (likewise), ``choosing_seconds``
+        and ``fit_seconds`` (processor time of choosing the parameters of all forms, and of fitting this one),
+        ``seed`` and `costs`.
         """
         pool, queries = truths.pool, truths.queries
         try:
+            forms, choosing_seconds = timed(forms_of, name, draw)
             fitted = {
-                form: [draw.fitted(make, n) for n in self.lengths]
-                for form, make in forms_of(name, draw).items()
+                form: [timed(draw.fitted, make, n) for n in self.lengths_for(draw)]
+                for form, make in forms.items()
             }
         except InputError as error:
             self.refused[name] = str(error)
             return []
         rows = []
-        for form, hashers in fitted.items():
-            for hasher, codes in zip(hashers, codes_of_pool(hashers, pool), strict=True):
+        for form, both in fitted.items():
+            hashers = [hasher for hasher, _ in both]
+            for (hasher, seconds), codes in zip(both, codes_of_pool(hashers, pool), strict=True):
                 found = retrieve(
                     codes, hasher.hash_queries(queries.X), classes=pool.truth(pool.ids), own=queries.truth
                 )
@@ -111,14 +133,26 @@ class Precision(FamilyFigure):
                     {
                         "family": name,
                         "form": form,
+                        "labels": int(np.count_nonzero(draw.truth >= 0)),
                         "bits": hasher.n_functions,
                         "retrieved": self.places,
                         "precision": found.precision(self.places).mean(axis=0).tolist(),
                         "average_precision": float(found.average_precision().mean()),
+                        "choosing_seconds": choosing_seconds,
+                        "fit_seconds": seconds,
                         "seed": draw.seed,
+                        **self.costs(hasher, codes, draw, truths),
                     }
                 )
         return rows
+
+    def lengths_for(self, draw: Draw) -> list[int]:  # noqa: ARG002
+        """Return the code lengths that are measured in this draw."""
+        return self.lengths
+
+    def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:  # noqa: ARG002
+        """Return further columns about the cost of one family's codes of one length."""
+        return {}
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: a table for each measure, by bits."""
@@ -127,6 +161,10 @@ class Precision(FamilyFigure):
         for number, title in enumerate(titles):
             click.echo(f"\n{title}")
             self.show_lanes(rows, "bits", {str(n): partial(_number, number, n) for n in self.lengths})
+        self.show_refused()
+
+    def show_refused(self) -> None:
+        """Print why families don't apply."""
         for name, why in self.refused.items():
             click.echo(f"\nWithout {lane_label(Lane(name, ''))}: {why}.")
 
@@ -134,7 +172,7 @@ class Precision(FamilyFigure):
         """See `Figure.legend`."""
         return (
             f"In percent, of {self.queries:,} held-out queries; mean and standard deviation over "
-            f"{self.draws} draws of {self.labels:,} labels and of everything else that is random. Families "
+            f"{self.draws} draws of {self.n_labels:,} labels and of everything else that is random. Families "
             f"are fitted to {min(self.sample, rows[0]['items']):,} rows; kernelized ones have "
             f"{self.landmarks:,} landmarks, supervised ones 300 anchors at most. Rank and scale are chosen "
             f"on as many other queries.{self.lessons(rows)}"

@@ -14,25 +14,21 @@ from numpy.typing import NDArray
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table, spread
 from closecall.app.experiments.bench.similar.curves import Curve, curves_of, seen_from, write_points
+from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn
 from closecall.app.experiments.bench.similar.figure import KernelizedFigure
 from closecall.app.experiments.bench.similar.survey import numbers_retrieved
 from closecall.app.experiments.bench.similar.sweep_figures import TITLES, draw_sweeps
 from closecall.app.experiments.compare.similar.figures import SHOWN
 from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.results import Lane
-from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw
 from closecall.core.experiment.kernelized import RANKS, SCALES, Form, retrieve_together
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.sweeps import SAMPLED, sweeps
-from closecall.core.files.durable import disk_trouble
 from closecall.core.hashing.klsh import KernelHasher, NystromLSH
 from closecall.core.mercer.kernel import Transformed, kernel_from
 from closecall.core.pool.pool import Pool
-
-POINTS = "points.csv"
-"""Name of the file of all points, beside the figures."""
 
 _LINES: dict[str, Callable[[Form], str]] = {
     "1": lambda form: f"r = {form.rank}",
@@ -46,7 +42,7 @@ _LINES: dict[str, Callable[[Form], str]] = {
 
 
 @dataclass(frozen=True)
-class Sweeps(KernelizedFigure):
+class Sweeps(Drawn, KernelizedFigure):
     """Recall@R by rank, scale and number of sampled landmarks, and eigenvalues by scale.
 
     Parameters
@@ -56,8 +52,8 @@ class Sweeps(KernelizedFigure):
     ranks, scales, sampled : tuple
         Values of r, s and t. If empty: `core.experiment.kernelized.RANKS` below m, `SCALES` of the same
         module, and `core.experiment.sweeps.SAMPLED` below m.
-    figures : Path or None
-        Folder for the figures and their points.
+    figures
+        See `Drawn`.
     """
 
     name: ClassVar[str] = "sweeps"
@@ -65,7 +61,6 @@ class Sweeps(KernelizedFigure):
     ranks: tuple[int, ...]
     scales: tuple[float, ...]
     sampled: tuple[int, ...]
-    figures: Path | None
 
     def __post_init__(self) -> None:
         """See `Figure.__post_init__`.
@@ -73,8 +68,7 @@ class Sweeps(KernelizedFigure):
         Raises
         ------
         InputError
-            If a kernel, rank, scale or number of sampled landmarks is unknown or out of range, or if figures
-            cannot be drawn.
+            If a kernel, rank, scale or number of sampled landmarks is unknown or out of range, or as `Drawn`.
         """
         super().__post_init__()
         for option, values in (("--rank", self.ranks), ("--sampled", self.sampled)):
@@ -87,8 +81,6 @@ class Sweeps(KernelizedFigure):
         for kernel in self.kernels:
             for scale in self.scales or SCALES:
                 Transformed(kernel_from(kernel), scale)
-        if self.figures is not None:
-            load("matplotlib", "reports")
 
     @property
     def values(self) -> dict[str, list[Any]]:
@@ -108,9 +100,7 @@ class Sweeps(KernelizedFigure):
         InputError
             If the folder cannot be created, or as `KernelizedFigure.measure`.
         """
-        if self.figures is not None:
-            with disk_trouble(self.figures):
-                self.figures.mkdir(parents=True, exist_ok=True)
+        self.create_folder()
         return super().measure(pool)
 
     def measure_draw(
@@ -160,17 +150,14 @@ class Sweeps(KernelizedFigure):
         R = self.share * n
         return sorted({R, *(k for k in numbers_retrieved(1, n) if k <= max(SHOWN * n, 10 * R))})
 
-    def conclude(self, rows: Sequence[Row]) -> None:
-        """See `Experiment.conclude`: print the tables, and write the figures and their points."""
-        super().conclude(rows)
-        if self.figures is not None:
-            curves = curves_of(rows)
-            draw_sweeps(curves, rows[0]["R"], self.figures)
-            write_points(curves, self.figures / POINTS)
-            click.echo(
-                f"\nThe figures and {POINTS} are in {self.figures}. A line is the wider the more draws chose "
-                "its parameter; 95 % intervals are beside the dotted R."
-            )
+    def draw(self, rows: Sequence[Row], folder: Path) -> str:
+        """See `Drawn.draw`."""
+        curves = curves_of(rows)
+        draw_sweeps(curves, rows[0]["R"], folder)
+        write_points(curves, folder / POINTS)
+        return (
+            "A line is the wider the more draws chose its parameter; 95 % intervals are beside the dotted R."
+        )
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: a table for each figure, with a line for each of its lines."""

@@ -31,7 +31,7 @@ def figure(bits: tuple[int, ...] = (8,), **changed) -> Precision:
         "kernels": ("chi2",),
         "landmarks": 60,
         "retrieved": (10, 500),
-        "labels": 100,
+        "labels": (100,),
         "sample": 700,
     }
     return Precision(bits=bits, **{**words, **changed})
@@ -88,7 +88,7 @@ def test_precision_is_counted_by_hand(histograms, asked):
 
 def test_the_legend_says_which_labels_were_used(histograms, capsys):
     """Of each supervised family: all of them, or the pairs that it draws."""
-    asked = figure(families=("lsh", "metric-lsh", "ksh"), labels=60)
+    asked = figure(families=("lsh", "metric-lsh", "ksh"), labels=(60,))
     rows = [row for some in asked.measure(histograms) for row in some]
     asked.conclude(rows)
     told = " ".join(capsys.readouterr().out.split())
