@@ -36,10 +36,10 @@ from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
 from closecall.core.pool.pool import Pool
 
 LINES = {
-    ("original", "scan"): "original metric, scan",
-    ("original", "orders"): "original metric, hashing",
-    ("learned", "scan"): "learned metric, scan",
-    ("learned", "orders"): "learned metric, hashing",
+    ("original", "scan"): "scan by the original metric",
+    ("original", "orders"): "hashing by the original metric",
+    ("learned", "scan"): "scan by the learned metric",
+    ("learned", "orders"): "hashing by the learned metric",
 }
 
 BASELINE = LINES["original", "scan"]
@@ -136,11 +136,11 @@ class NeighbourSweeps(Drawn):
         panels = self.panels(rows)
         draw_panels(panels, self._captions(rows), folder)
         write_points(panels, folder / POINTS)
-        return f"Below the means are the differences to the primary baseline, {BASELINE}."
+        return f"Below the means are the differences to the primary baseline ({BASELINE})."
 
     def _captions(self, rows: Sequence[Row]) -> dict[str, str]:
         data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
-        below = f"Below: differences to the primary baseline, {BASELINE}, with 95 % intervals"
+        below = f"Below: differences to the primary baseline ({BASELINE}), with 95 % intervals"
         return {
             "1": f"accuracy of {self.nearest}-nn, and share searched, by bits; {data}.\n{below}.",
             "2": f"accuracy of {self.nearest}-nn by labels, bits and ε; {data}.\n{below}.",

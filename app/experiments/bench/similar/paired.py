@@ -115,14 +115,23 @@ def gain_in_words(gain: Interval) -> str:
 
 
 def show_panels(panels: Sequence[Panel]) -> None:
-    """Print two tables for each panel: means and deviations in percent, and differences in points."""
+    """Print two tables for each panel: means and deviations in percent, and differences in points.
+
+    Two figures may share a panel, which is printed once.
+    """
+    shown: dict[str, str] = {}
     for panel in panels:
         head = [f"{x:,g}" for x in panel.x]
-        click.echo(f"\nFigure {panel.figure}: {panel.title}, by {panel.across}.\n")
+        what = f"{panel.title}, by {panel.across}"
+        if what in shown:
+            click.echo(f"\nFigure {panel.figure}: {what}: as in figure {shown[what]}.")
+            continue
+        shown[what] = panel.figure
+        click.echo(f"\nFigure {panel.figure}: {what}.\n")
         cells = ([line.name, *map(spread, line.values.T)] for line in panel.lines)
         show_table(["%", *head], cells)
         if panel.others:
-            click.echo(f"\nDifference to {panel.baseline} in the same draw, with its 95 % interval:\n")
+            click.echo(f"\nDifference to {panel.baseline}, in the same draw, with its 95 % interval:\n")
             gains = ([line.name, *map(gain_in_words, panel.gains(line))] for line in panel.others)
             show_table(["points", *head], gains)
 

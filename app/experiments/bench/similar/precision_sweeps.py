@@ -190,14 +190,14 @@ class PrecisionSweeps(Drawn, Precision):
         """See `Drawn.draw`."""
         panels, base = self.panels(rows), lane_label(BASELINE)
         data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
-        below = f"Below: differences to the primary baseline, {base}, with 95 % intervals"
+        below = f"Below: differences to the primary baseline ({base}), with 95 % intervals"
         captions = {
             "5": f"precision by bits; {data}.\n{below}.",
             "6": f"precision by labels; {data}.\n{below}.",
         }
         draw_panels(panels, captions, folder)
         write_points(panels, folder / POINTS)
-        return f"Below the means are the differences to the primary baseline, {base}."
+        return f"Below the means are the differences to the primary baseline ({base})."
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: each panel, and table 1."""
@@ -217,7 +217,7 @@ class PrecisionSweeps(Drawn, Precision):
     def legend(self, rows: Sequence[Row]) -> str:
         """See `Figure.legend`."""
         longest = self.lengths[-1]
-        most = [row for row in rows if row["labels"] == max(row["labels"] for row in rows)]
+        kept = [row for row in rows if row["labels"] == row["kept"]]
         return (
             f"In percent, of {self.queries:,} held-out queries; mean and standard deviation over "
             f"{self.draws} draws of labels, queries and everything else that is random. Families are fitted "
@@ -228,7 +228,7 @@ class PrecisionSweeps(Drawn, Precision):
             "each interval is for one difference by itself. Table 1, in processor time: choosing γ, rank and "
             "scale, and learning the metric, once for all lengths and for all families that share them; "
             f"training codes of {longest} bits; coding an item; a query, hashed and compared with all codes."
-            f"{self.lessons(most)}"
+            f"{self.lessons(kept)}"
         )
 
 

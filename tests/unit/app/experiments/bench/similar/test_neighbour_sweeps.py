@@ -99,7 +99,7 @@ def test_figures_points_and_text_are_written(measured):
     for number in (1, 2):
         text = (folder / f"figure-{number}.svg").read_text("utf-8")
         assert f"Figure {number}: accuracy of 3-nn" in text
-        assert f"primary baseline, {BASELINE}, with 95 % intervals" in text
+        assert f"primary baseline ({BASELINE}), with 95 % intervals" in text
     with (folder / POINTS).open(encoding="utf-8", newline="") as file:
         points = list(csv.DictReader(file))
     scans = {
@@ -115,7 +115,8 @@ def test_figures_points_and_text_are_written(measured):
     assert float(row["gain"]) == pytest.approx(gain)
     assert row["baseline"] == BASELINE
     told = " ".join(output.split())
-    assert f"Difference to {BASELINE} in the same draw, with its 95 % interval:" in told
+    assert f"Difference to {BASELINE}, in the same draw, with its 95 % interval:" in told
+    assert "Figure 2: accuracy, 60 labels, ε = 1.5, by bits: as in figure 1." in told
     assert "Chosen with 40 labels: γ" in told
     assert f"The primary baseline is: {BASELINE}." in told
     assert " open" in told

@@ -153,12 +153,12 @@ def test_figures_points_and_text_are_written(measured):
     for number, what in ((5, "bits"), (6, "labels")):
         text = (folder / f"figure-{number}.svg").read_text("utf-8")
         assert f"Figure {number}: precision by {what}" in text
-        assert "primary baseline, KSH, with 95 % intervals" in text
+        assert "primary baseline (KSH), with 95 % intervals" in text
     with (folder / POINTS).open(encoding="utf-8", newline="") as file:
         points = list(csv.DictReader(file))
     assert {(point["figure"], point["baseline"]) for point in points} == {("5", "KSH"), ("6", "KSH")}
     told = " ".join(output.split())
-    assert "Difference to KSH in the same draw, with its 95 % interval:" in told
+    assert "Difference to KSH, in the same draw, with its 95 % interval:" in told
     assert "Table 1: times with 100 labels and 8 bits." in told
     assert "The primary baseline is KSH." in told
     assert "KSH: all 100" in told
