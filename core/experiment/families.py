@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.experiment.kernelized import RANKS, SCALES, Choice, Form, Trials, choose, codes_of
+from closecall.core.experiment.slack import MAX_PASSES, validated_kernel, validated_metric
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
@@ -43,7 +44,6 @@ from closecall.core.hashing.klsh import KernelHasher, KernelizedLSH
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.mercer.kernel import KERNELS, Kernel
 from closecall.core.metric import ITML, Constraints, Metric
-from closecall.core.metric.validation import Places, Validated, choose_gamma
 from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
@@ -55,12 +55,6 @@ MOST_PAIRS = 2_000
 
 MOST_LABELS = 400
 """Maximum number of sparse rows that form pairs: an implicit metric takes its square of operations a pair."""
-
-MAX_PASSES = 200
-
-JUDGED = 500
-VOTERS = 10
-"""Number of rows that a metric is judged by in cross-validation, and of neighbours that vote for a class."""
 
 N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
@@ -213,9 +207,7 @@ class Draw:
         n_pairs = metric_pairs(len(np.unique(truth[truth >= 0])))
         pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
         known = np.flatnonzero(truth >= 0)
-        gamma = validated_by_votes(
-            self.sample[known], truth[known], n_pairs=n_pairs // 2, seed=self.seed
-        ).gamma
+        gamma = validated_metric(self.sample[known], truth[known], n_pairs=n_pairs // 2, seed=self.seed).gamma
         return (
             ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
         )
@@ -291,89 +283,6 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
     if family is RandomHyperplaneLSH:
         return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
     return _plain(family, draw)
-
-
-def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
-    """Choose γ of a metric by cross-validation over rows of known class.
-
-    The score of a metric is its nearest-neighbour accuracy on at most `JUDGED` rows of the fold left out: the
-    share whose class is the most frequent one among the `VOTERS` nearest training rows.
-
-    Parameters
-    ----------
-    X : array or csr_array of shape (n_rows, n_features)
-        The rows.
-    truth : array of shape (n_rows,), int
-        Their classes.
-    n_pairs : int
-        Number of pairs that each fold learns from.
-    seed : int
-        Seed of folds and pairs.
-    """
-
-    def learn(train: Places, gamma: float) -> Metric:
-        pairs = Constraints.from_labels(X[train], truth[train], n_pairs=n_pairs, random_state=seed)
-        return ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=seed).fit(X[train], pairs).metric_
-
-    def score(metric: Metric, train: Places, test: Places) -> float:
-        judged = judged_of(test)
-        far = metric.squared_norms(X[train]) - 2 * metric.inner(X[judged], X[train])
-        return share_of_right_votes(far, truth[train], truth[judged])
-
-    return choose_gamma(truth, learn, score, seed=seed)
-
-
-def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, seed: int) -> Validated:
-    """Choose γ of a learned kernel as `validated_by_votes` does, by the cosine in its feature space.
-
-    Each fold learns from at most as many rows and half as many pairs as `LearnedKernelHash` does by default.
-
-    Parameters
-    ----------
-    X, truth, seed
-        See `validated_by_votes`.
-    n_anchors : int
-        See `LearnedKernelHash`; at most the number of rows in a fold is used.
-    """
-
-    def learn(train: Places, gamma: float) -> LearnedKernelHash:
-        family = LearnedKernelHash(
-            gamma=gamma,
-            n_anchors=min(n_anchors, len(train)),
-            n_pairs=LearnedKernelHash().n_pairs // 2,
-            n_steps=0,  # the kernel is judged, not the bits
-            n_functions=1,
-            random_state=seed,
-        )
-        return family.fit(X[train], truth[train])
-
-    def score(family: LearnedKernelHash, train: Places, test: Places) -> float:
-        judged = judged_of(test)
-        return share_of_right_votes(-family.between(X[judged], X[train]), truth[train], truth[judged])
-
-    return choose_gamma(truth, learn, score, seed=seed)
-
-
-def judged_of(test: Places) -> Places:
-    """Return at most `JUDGED` of the rows left out, evenly spaced."""
-    return test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
-
-
-def share_of_right_votes(
-    far: NDArray[np.floating], classes: NDArray[np.integer], own: NDArray[np.integer]
-) -> float:
-    """Return the share of rows whose class is the most frequent one among their `VOTERS` nearest rows.
-
-    Parameters
-    ----------
-    far : array of shape (n_judged, n_rows)
-        Smaller is nearer.
-    classes, own : array of shape (n_rows,) and (n_judged,), int
-        Classes of the rows that vote, and of those that are judged.
-    """
-    votes = classes[np.argsort(far, axis=1, kind="stable")[:, :VOTERS]]
-    voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]
-    return float(np.mean(np.array(voted) == own))
 
 
 def metric_pairs(n_classes: int) -> int:

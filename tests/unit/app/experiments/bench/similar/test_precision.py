@@ -10,9 +10,10 @@ import pytest
 from closecall.app.experiments.bench.similar import Precision
 from closecall.app.experiments.compare.similar.names import lessons
 from closecall.core.errors import InputError
-from closecall.core.experiment.families import MAX_PASSES, Draw, forms_of, lesson_of, validated_by_votes
+from closecall.core.experiment.families import Draw, forms_of, lesson_of
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.experiment.similarity import Truths
+from closecall.core.experiment.slack import MAX_PASSES, validated_metric
 from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SupervisedKernelHash
 from closecall.core.metric import ITML, Constraints
 from closecall.core.metric.validation import GAMMAS
@@ -107,7 +108,7 @@ def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(histograms, asked):
     """By cross-validation, whose score is the share of right votes; nothing else is looked at."""
     draw = Draw.of(histograms, asked[1].X, **WORDS)
     known = draw.truth >= 0
-    found = validated_by_votes(draw.sample[known], draw.truth[known], n_pairs=1000, seed=draw.seed)
+    found = validated_metric(draw.sample[known], draw.truth[known], n_pairs=1000, seed=draw.seed)
     assert found.scores.keys() == set(GAMMAS)
     assert all(0 < score <= 1 for score in found.scores.values())
     assert found.gamma == max(found.scores, key=found.scores.get)

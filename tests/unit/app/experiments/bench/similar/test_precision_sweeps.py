@@ -14,14 +14,10 @@ from closecall.app.experiments.bench.similar.drawn import POINTS
 from closecall.app.experiments.bench.similar.precision import Precision
 from closecall.app.experiments.bench.similar.precision_sweeps import PrecisionSweeps
 from closecall.core.experiment import families
-from closecall.core.experiment.families import (
-    Draw,
-    forms_of,
-    share_of_right_votes,
-    validated_kernel,
-)
+from closecall.core.experiment.families import Draw, forms_of
 from closecall.core.experiment.queries import queries_of_draws
 from closecall.core.experiment.similarity import Truths
+from closecall.core.experiment.slack import share_of_right_votes, validated_kernel
 from closecall.core.hashing import FAMILIES
 from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
