@@ -44,6 +44,8 @@ LINES = {
 
 BASELINE = LINES["original", "scan"]
 
+_BELOW = f"Below: differences to the primary baseline ({BASELINE}), with 95 % intervals"
+
 _DASHED = 3.7, 1.6
 
 
@@ -136,14 +138,13 @@ class NeighbourSweeps(Drawn):
         panels = self.panels(rows)
         draw_panels(panels, self._captions(rows), folder)
         write_points(panels, folder / POINTS)
-        return f"Below the means are the differences to the primary baseline ({BASELINE})."
+        return f"{_BELOW}."
 
     def _captions(self, rows: Sequence[Row]) -> dict[str, str]:
         data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
-        below = f"Below: differences to the primary baseline ({BASELINE}), with 95 % intervals"
         return {
-            "1": f"accuracy of {self.nearest}-nn, and share searched, by bits; {data}.\n{below}.",
-            "2": f"accuracy of {self.nearest}-nn by labels, bits and ε; {data}.\n{below}.",
+            "1": f"accuracy of {self.nearest}-nn, and share searched, by bits; {data}.\n{_BELOW}.",
+            "2": f"accuracy of {self.nearest}-nn by labels, bits and ε; {data}.\n{_BELOW}.",
         }
 
     def show_tables(self, rows: Sequence[Row]) -> None:

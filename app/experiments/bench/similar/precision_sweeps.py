@@ -191,13 +191,15 @@ class PrecisionSweeps(Drawn, Precision):
         panels, base = self.panels(rows), lane_label(BASELINE)
         data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
         below = f"Below: differences to the primary baseline ({base}), with 95 % intervals"
+        if not panels[0].others:
+            below = f"The primary baseline ({base}) does not apply"
         captions = {
             "5": f"precision by bits; {data}.\n{below}.",
             "6": f"precision by labels; {data}.\n{below}.",
         }
         draw_panels(panels, captions, folder)
         write_points(panels, folder / POINTS)
-        return f"Below the means are the differences to the primary baseline ({base})."
+        return f"{below}."
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: each panel, and table 1."""

@@ -157,7 +157,9 @@ def test_unlabelled_families_see_no_label(histograms, asked):
         )
         for n in (50, 400)
     )
-    assert few == many
+    changing = {"labels", "choosing_seconds", "fit_seconds"}
+    told = [[{n: row[n] for n in row.keys() - changing} for row in rows] for rows in (few, many)]
+    assert told[0] == told[1]
 
 
 def test_no_more_anchors_than_landmarks(histograms, asked):
