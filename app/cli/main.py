@@ -292,6 +292,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
       vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
       vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
+      points:FILE[,CLASSES]   sets of points (.npz), such as local features, and one class per set
       enlarged:N:SOURCE       images (not of arrays:), N times larger
       edges:SOURCE            images (not of arrays:), by edge histograms instead of GIST
       sets:SOURCE             images (not of arrays:), each image as a set of local features

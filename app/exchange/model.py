@@ -27,7 +27,6 @@ from closecall.app.exchange.offline_project import (
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
-from closecall.core.sources.texts import Texts
 from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
 from closecall.storage.tabular import Column, Row, TableFormat, write_table
 
@@ -164,10 +163,8 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
 
 def _features(pool: Pool) -> str:
     """Describe the pool's features in words."""
-    if isinstance(pool.source, Texts):
-        return "tf-idf over the pool's vocabulary"
     if pool.source.n_features:
-        return "the pool's own embeddings"
+        return pool.source.own_features
     kind = FEATURES[pool.source.extractor]
     return f"{kind} of the 32 × 32 grey image"
 
