@@ -168,7 +168,7 @@ class FamilyFigure(Figure):
     families : tuple of str
         Names in `core.hashing.FAMILIES`; all families if empty.
     kernels : tuple of str
-        The first is the kernel of kernelized families.
+        Names of kernels; kernelized families use only the first.
     landmarks : int
         Number of landmarks of kernelized families, m.
     refused : dict
