@@ -164,7 +164,9 @@ class Transformed(Kernel):
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < np.inf:
-            raise InputError(f"the scale of a transformed kernel must be positive, got {self.scale}")
+            raise InputError(
+                f"the scale of a transformed kernel must be positive and finite, got {self.scale}"
+            )
 
     @property
     def word(self) -> str:
