@@ -170,9 +170,9 @@ class Transformed(Kernel):
 
     @property
     def word(self) -> str:
-        """The word of the untransformed kernel with the scale, such as "chi2:scale=5"."""
+        """The word of the untransformed kernel with the exact scale, such as "chi2:scale=5"."""
         separator = "," if ":" in self.kernel.word else ":"
-        return f"{self.kernel.word}{separator}scale={self.scale:g}"
+        return f"{self.kernel.word}{separator}scale={str(float(self.scale)).removesuffix('.0')}"
 
     @property
     def flat(self) -> Kernel:
