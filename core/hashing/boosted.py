@@ -136,7 +136,7 @@ class BoostedPSH(ByNeighbours):
     def _check(self) -> None:
         super()._check()
         if not 0 < self.alpha < np.inf:
-            raise InputError(f"alpha must be positive, got {self.alpha}")
+            raise InputError(f"alpha must be positive and finite, got {self.alpha}")
         if not 1 <= self.n_thresholds <= _MOST_THRESHOLDS:
             raise InputError(f"n_thresholds must be from 1 to {_MOST_THRESHOLDS}, got {self.n_thresholds}")
 

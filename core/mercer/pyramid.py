@@ -215,7 +215,7 @@ class PyramidMatch:
         if not 1 <= self.n_levels <= 31:
             raise InputError(f"n_levels must be from 1 to 31, got {self.n_levels}")
         if self.side is not None and not 0 < self.side < np.inf:
-            raise InputError(f"side must be positive, got {self.side:g}")
+            raise InputError(f"side must be positive and finite, got {self.side:g}")
         if self.n_shifts < 0:
             raise InputError(f"n_shifts must be at least 0, got {self.n_shifts}")
         if self.random_state < 0:

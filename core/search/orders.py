@@ -58,7 +58,7 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
     if epsilon is not None and not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g}")
     most = MOST_ORDERS if epsilon is None else ceil(2 * n_rows ** (1 / (1 + epsilon)))
-    return max(1, min(most, n_bytes // (8 * n_rows)))
+    return max(1, min(most, n_bytes // (8 * max(n_rows, 1))))
 
 
 class PermutedOrders(SearchStructure):

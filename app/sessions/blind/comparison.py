@@ -94,10 +94,13 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        For a rival, only items that its strategy chose count, not random ones before the first yes and no.
+        For a rival, only items that its strategy chose for a hyperplane count, not those before the first yes
+        and no.
         """
         missing = [
-            LEAST_TURNS - sum(r.why == "strategy" for r in _answered_rounds(side)) for side in self.rivals
+            LEAST_TURNS
+            - sum(r.why == "strategy" and r.hyperplane_digest is not None for r in _answered_rounds(side))
+            for side in self.rivals
         ]
         if self.judge is not None:
             missing.append(LEAST_TURNS - len(_answered_rounds(self.judge)))
