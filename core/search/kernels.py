@@ -394,15 +394,13 @@ def from_tables(
     keys: NDArray[np.uint64],
     flips: NDArray[np.uint64],
     costs: NDArray[np.float32],
-    values: int,
     wanted: int,
     most_probes: int,
 ) -> tuple[NDArray[np.int64], int]:
     """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
     Each table's own bucket comes first, then always the cheapest of all unread buckets. The cost of a bucket
-    is the sum over its flips (the sequence of Lv et al. 2007). Two flips of the same function give another of
-    its values, or its own, so such a bucket has been read before.
+    is the sum over its flipped bits (the sequence of Lv et al. 2007).
 
     Parameters
     ----------
@@ -415,9 +413,7 @@ def from_tables(
     keys : shape (n_tables,)
         The query's keys, in the upper 32 bits too; the lower ones are zero.
     flips, costs : shape (n_tables, n_flips)
-        Bits of each key that may be flipped together, and the cost of each flip, ascending.
-    values : int
-        Number of consecutive flips that belong to the same function.
+        Bits of each key that may be flipped, and the cost of each, ascending.
     wanted, most_probes :
         The search ends when either is reached.
     """
@@ -425,25 +421,12 @@ def from_tables(
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)
     seen = np.zeros((entries.shape[1] >> 6) + 1, dtype=np.uint64)
     n_found, probes = 0, 0
-    # An entry is (cost, table, mask of the flipped bits, index of the last flip, index of the one before).
-    waiting = [(np.float32(-1), 0, np.uint64(0), -1, -1)]
+    # An entry is (cost, table, mask of the flipped bits, index of the last flip).
+    waiting = [(np.float32(-1), 0, np.uint64(0), -1)]
     for table in range(1, entries.shape[0]):
-        heappush(waiting, (np.float32(-1), table, np.uint64(0), -1, -1))
+        heappush(waiting, (np.float32(-1), table, np.uint64(0), -1))
     while len(waiting) > 0 and probes < most_probes and n_found < found.shape[0]:
-        cost, table, mask, last, before = heappop(waiting)
-        is_read = before >= 0 and before // values == last // values
-        if last + 1 < n_flips:
-            following, price = flips[table, last + 1], costs[table, last + 1]
-            if last < 0:
-                heappush(waiting, (price, table, following, 0, -1))
-            else:
-                if not is_read:
-                    heappush(waiting, (cost + price, table, mask ^ following, last + 1, last))
-                own = flips[table, last]
-                instead = cost - costs[table, last] + price
-                heappush(waiting, (instead, table, mask ^ own ^ following, last + 1, before))
-        if is_read:
-            continue
+        cost, table, mask, last = heappop(waiting)
         probes += 1
         key = keys[table] ^ mask
         place = _place(entries[table], starts[table], top, key)
@@ -457,4 +440,13 @@ def from_tables(
                 n_found += 1
                 if n_found == found.shape[0]:
                     break
+        if last + 1 == n_flips:
+            continue
+        following, price = flips[table, last + 1], costs[table, last + 1]
+        if last < 0:
+            heappush(waiting, (price, table, following, 0))
+        else:
+            own = flips[table, last]
+            heappush(waiting, (cost + price, table, mask ^ following, last + 1))
+            heappush(waiting, (cost - costs[table, last] + price, table, mask ^ own ^ following, last + 1))
     return found[:n_found], probes

@@ -312,9 +312,8 @@ class BucketTables(SearchStructure):
             flips = np.tile(one_table, (n_tables, 1))
             costs = np.ones(flips.shape, dtype=np.float32)
         top = (self.starts_.shape[1] - 1).bit_length() - 1
-        values = (1 << self.codes_.bits) - 1
         most = max(LEAST_PROBES, n_tables + 2 * n) if most_probes is None else most_probes
-        return from_tables(self.entries_, self.starts_, top, keys, flips, costs, values, n, most)
+        return from_tables(self.entries_, self.starts_, top, keys, flips, costs, n, most)
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""

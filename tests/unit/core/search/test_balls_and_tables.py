@@ -311,21 +311,6 @@ def test_of_functions_with_several_bits_those_buckets_follow_that_differ_in_few(
     assert set(some.tolist()) == set(np.flatnonzero(changed == 0).tolist())
 
 
-@pytest.mark.parametrize(("bits", "width"), [(1, 6), (2, 3), (3, 2), (8, 2)])
-def test_no_bucket_is_read_twice(bits, width):
-    """If each bucket has one row, each bucket read finds another row, until all are found."""
-    n = 2 ** (bits * width)
-    codes = Codes.from_bits((np.arange(n)[:, None] >> np.arange(bits * width)) & 1 == 1, bits)
-    tables = BucketTables.of_width(codes, width, 1, seed=0)
-    query = a_query(width, bits)
-    found, _ = tables.probed(query, n, most_probes=n)
-    assert sorted(found.tolist()) == list(range(n))
-    for probes in (1, 2, 3, 5, n // 2, n - 1):
-        some, read = tables.probed(query, n, most_probes=probes)
-        assert read == probes
-        assert np.array_equal(some, found[:probes])
-
-
 @pytest.mark.parametrize(("bits", "width"), [(16, 2), (4, 1)])
 def test_where_other_buckets_say_nothing_only_the_own_are_read(bits, width):
     """Of functions with very many values, and of keys that are one function."""
