@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.experiments.bench import serving
 from closecall.app.experiments.bench.team import card as rules
 from closecall.app.experiments.bench.team.card import Card, Queue
 from closecall.app.experiments.bench.team.experiment import BEFORE
 from closecall.app.experiments.bench.team.inside import Look, growth
+from closecall.app.experiments.bench.team.measure import ServedTeam
 from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
 from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.app.projects.config import LABELS_FILE
@@ -343,6 +347,30 @@ def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
     assert found["p95_ms"] == pytest.approx(950)
     assert found["saved_p50_ms"] == pytest.approx(1250)
     assert waits([])["p95_ms"] is None
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_cpu_time_that_the_system_does_not_report_stays_unknown(tmp_path, monkeypatch, end):
+    """It does not become zero when the server ends, and the sum over later starts is unknown, too."""
+    reported = [1.5, None, 2.0]
+    monkeypatch.setattr(serving, "_cpu_seconds", lambda _: reported.pop(0))
+    server, found = serving.Server(tmp_path), []
+    for _ in reported.copy():
+        words = [sys.executable, "-c", "import time; time.sleep(60)"]
+        server._process = subprocess.Popen(words, start_new_session=True)
+        getattr(server, end)()
+        found.append(server.cpu_seconds)
+    assert found == [1.5, None, None]
+
+
+def test_an_unknown_cpu_time_is_called_unknown(capsys):
+    """Not zero, and not left out."""
+    counts = ("annotators", "items", "labels_before", "answers", "lost", "duplicated", "misplaced", "refused")
+    others = ("given_twice", "left", "kills", "seconds", "pace_seconds", "labels_per_second")
+    row = dict.fromkeys((*counts, *others), 0) | {"database": "sqlite", "p95_ms": None}
+    for cpu, said in ((None, "the CPU time of the server is unknown."), (3.2, "each took 3 ms of CPU time")):
+        ServedTeam.show(None, [row | {"cpu_ms_per_answer": cpu}])
+        assert said in capsys.readouterr().out
 
 
 # The command
