@@ -281,11 +281,13 @@ def test_what_is_missing_doubled_or_from_nowhere_is_counted(logged):
     assert (found["lost"], found["duplicated"], found["misplaced"]) == (0, 1, 1)
 
 
-def shown(session: str, created: float, item: int = 0, leased: tuple[int, ...] = ()) -> SelectionRecord:
+def shown(
+    session: str, created: float, item: int = 0, leased: tuple[int, ...] = (), round_number: int = 1
+) -> SelectionRecord:
     return SelectionRecord(
         session_id=session,
         concept_id=1,
-        round=1,
+        round=round_number,
         item=item,
         why="strategy",
         strategy="exhaustive",
@@ -335,6 +337,24 @@ def test_leases_have_returned_where_others_could_choose_the_items_again():
     assert leases_returned([ada, bob], [late], 60) == {"leases_abandoned": 3, "leases_returned": 2}
     early = shown("bob's", 70)
     assert leases_returned([ada, bob], [early], 60) == {"leases_abandoned": 0, "leases_returned": 0}
+
+
+def test_a_lease_has_not_returned_because_a_round_shows_several_items():
+    """Only the first selection of a round records what is leased; the others leave it out."""
+    ada = held(ADA, left=9.0, left_with=frozenset({3, 4, 5}))
+    earlier = [shown("bob's", 80, leased=(3, 4, 5), round_number=1)]
+    batch = [shown("bob's", 90, 6, (3, 4), 2), *(shown("bob's", 90, item, (), 2) for item in (7, 8))]
+    found = leases_returned([ada, held(BOB)], earlier + batch, 60)
+    assert found == {"leases_abandoned": 3, "leases_returned": 1}
+
+
+@pytest.mark.parametrize(("since", "until", "returned"), [(1, 4, 0), (20, 99, 0), (63, 99, 0), (65, 99, 1)])
+def test_a_lease_has_returned_to_those_who_got_the_item_after_it_expired(since, until, returned):
+    """Neither to somebody who had the item before, nor to one who was given it too early."""
+    ada = held(ADA, left=9.0, left_with=frozenset({3}), heard_at=[5.0, 9.0])
+    bob = held(BOB, Held(3, since, until, in_view=False))
+    found = leases_returned([ada, bob], [shown("bob's", 90, leased=(3,))], 60)
+    assert found == {"leases_abandoned": 1, "leases_returned": returned}
 
 
 def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
