@@ -227,7 +227,7 @@ class Schema:
         """Yield this schema: one transaction creates it, so it needs no temporary name."""
         yield self
 
-    def check_owner(self) -> None:
+    def check_owner(self, busy_timeout: float = 0.0) -> None:
         """Do nothing: reading changes nothing here, so no check is needed beforehand."""
 
     def check_writable(self) -> None:

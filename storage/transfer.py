@@ -61,7 +61,7 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
 @contextmanager
 def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
     """Open a connection in a transaction that ends with the context."""
-    engine = place.engine(read_only=read_only, busy_timeout=5.0)
+    engine = place.engine(read_only=read_only, busy_timeout=sqlite.BUSY_SECONDS)
     try:
         with engine.connect() as connection:
             if not read_only:
