@@ -107,7 +107,7 @@ def demo(
     allow_hosts: tuple[str, ...],
     headless: bool,
 ) -> None:
-    """Label up to a million handwritten digits, drawn on demand without any download."""
+    """Label handwritten digits, drawn on demand without any download."""
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
     from closecall.app.runtime.kernels import prepared_in_background

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -181,6 +182,14 @@ def test_the_demo_does_not_shrink(tmp_path):
         workspace.demo(200)
         with pytest.raises(InputError, match="more than"):
             workspace.demo(100)
+
+
+def test_the_demo_s_help_names_the_sizes_that_it_takes():
+    """The option's limits, and no other limit in words."""
+    said = " ".join(run("demo", "--help").output.split())
+    assert "100<=x<=100000000" in said
+    assert not re.search("up to|at most|million", said)
+    assert "100000001" in run("demo", "--items", 100_000_001).stderr
 
 
 def test_export_gives_each_label_once(project_folder):
