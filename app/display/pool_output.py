@@ -17,13 +17,19 @@ PROBLEMS_SHOWN = 10
 
 
 def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
-    """Build or resume the pool `out`, with a progress bar; Ctrl+C and SIGTERM stop it cleanly."""
+    """Build or resume the pool `out`, with a progress bar.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl+C or SIGTERM stopped it. The items built so far are kept.
+    """
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     expected = estimate(source)
     if quiet:
-        build(source, out, threads=threads, stop=stop)
+        _require_complete(build(source, out, threads=threads, stop=stop))
         return
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     if source.classes:
@@ -35,12 +41,16 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
             bar.update(max(0, progress.done - bar.pos), rate)
 
         pool = build(source, out, threads=threads, stop=stop, progress=show)
-    if not pool.complete:
-        click.echo(f"Stopped at {counted(len(pool), 'item')}; the same command continues from there.")
     problems = pool.problems()
     click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:
         click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
+    _require_complete(pool)
+
+
+def _require_complete(pool: Pool) -> None:
+    if not pool.complete:
+        raise KeyboardInterrupt
 
 
 def show_pool(path: Path, *, check: bool) -> None:

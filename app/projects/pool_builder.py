@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from closecall.app.runtime import child
+from closecall.app.runtime.interruption import EXIT_STOPPED
 from closecall.core.pool.build import Progress, read_progress
 
 LOG_FILE = "build.log"
@@ -72,7 +73,7 @@ class Builder:
 
     def problem(self) -> str | None:
         """Return in one sentence why the child process that this object started failed, or None."""
-        if self._process is None or self._process.poll() in (None, 0, -15):
+        if self._process is None or self._process.poll() in (None, 0, -15, EXIT_STOPPED):
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
         reason = lines[-1].removeprefix("Error: ") if lines else "without a message"

@@ -88,6 +88,4 @@ def _pool_named(named: Path | None, out: Path) -> Pool:
     folder = (out / "pool").resolve()
     if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):
         show_build(source_from(DIGITS), folder, threads=None, quiet=False)
-        if not Pool.open(folder).complete:
-            raise KeyboardInterrupt
     return Pool.open(folder)
