@@ -280,8 +280,11 @@ def pool() -> None:
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--wait", is_flag=True, help="Wait while another process builds the pool.")
 @if_stopped(RESUMES)
-def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
+def build_pool(
+    source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool, wait: bool
+) -> None:
     """Build a pool from SOURCE, or continue one that was interrupted.
 
     \b
@@ -303,7 +306,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
 
-    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet)
+    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet, wait=wait)
 
 
 @pool.command("info")

@@ -16,8 +16,10 @@ from closecall.core.sources.base import Source
 PROBLEMS_SHOWN = 10
 
 
-def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
-    """Build or resume the pool `out`, with a progress bar.
+def show_build(
+    source: Source, out: Path, *, threads: int | None, quiet: bool = False, wait: bool = False
+) -> None:
+    """Build or resume the pool `out`, with a progress bar; see `build`.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
         signal.signal(name, lambda *_: stop.set())
     expected = estimate(source)
     if quiet:
-        _require_complete(build(source, out, threads=threads, stop=stop))
+        _require_complete(build(source, out, threads=threads, stop=stop, wait=wait))
         return
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     if source.classes:
@@ -40,7 +42,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
             rate = f"{progress.per_second:,.0f} items/s" if progress.per_second else ""
             bar.update(max(0, progress.done - bar.pos), rate)
 
-        pool = build(source, out, threads=threads, stop=stop, progress=show)
+        pool = build(source, out, threads=threads, stop=stop, wait=wait, progress=show)
     problems = pool.problems()
     click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:

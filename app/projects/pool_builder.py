@@ -19,7 +19,8 @@ class Builder:
     """The build of one pool.
 
     The build can be resumed. Its process may be older than this object or outlive it, so the progress is read
-    from the pool's folder. A child started while another process builds the pool has no effect.
+    from the pool's folder. A child started while another process builds the pool waits for it, and then
+    builds what is missing.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class Builder:
 
     def start(self) -> None:
         """Start a child process that begins the build, or resumes it."""
-        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet"]
+        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet", "--wait"]
         if not self._use_classes:
             words.append("--no-classes")
         log = self._pool.parent / LOG_FILE
