@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -78,6 +78,27 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
         return _restore_file(file, place.path, overwrite=overwrite)
     _check_sound(file, file)
     return transfer.to_schema(LabelFile(file), _checked_version(file), place, overwrite=overwrite)
+
+
+def removal(where: str) -> Callable[[], None]:
+    """Return a function that removes the labels that are restored to a server's address after this call.
+
+    There must be no labels yet. The function leaves the labels if the server can't be reached.
+
+    Raises
+    ------
+    StorageError
+        `invalid` (the address), `unreachable`.
+    """
+    place = place_of(where)
+    assert not isinstance(place, LabelFile)
+    is_container_ours = not place.has_container()
+
+    def remove() -> None:
+        with suppress(StorageError):
+            transfer.remove(place, container=is_container_ours)
+
+    return remove
 
 
 def _restore_file(file: Path, path: Path, *, overwrite: bool) -> LabelFile | Server | None:

@@ -78,6 +78,12 @@ class Place(Protocol):
 class Server(Place, Protocol):
     """Operations to transfer labels to a server and back."""
 
+    def has_container(self) -> bool:
+        """Return whether the container of the tables exists, with or without tables."""
+
+    def remove(self, connection: Connection, *, container: bool) -> None:
+        """Remove the tables and what belongs to them in the transaction; with `container`, that too."""
+
     def take_alone(self, connection: Connection) -> None:
         """Get exclusive access until the transaction ends; raise an error if another program has it open."""
 

@@ -58,6 +58,19 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
     return aside
 
 
+def remove(place: Server, *, container: bool) -> None:
+    """Remove the labels at `place`, and the container of their tables, too, if `container`.
+
+    Raises
+    ------
+    StorageError
+        `locked` if another program has them open; the server's errors.
+    """
+    with _connected(place, read_only=False) as target:
+        place.take_alone(target)
+        place.remove(target, container=container)
+
+
 @contextmanager
 def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
     """Open a connection in a transaction that ends with the context."""
