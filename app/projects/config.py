@@ -226,7 +226,7 @@ def _check_kinds(read: ProjectFile) -> None:
         "format": int,
     }.items():
         value = getattr(read, name)
-        if type(value) is not kind or (kind is str and "\0" in value):
+        if type(value) is not kind or (isinstance(value, str) and "\0" in value):
             raise ValueError(f"{name} must be {_KINDS[kind]}, got {value!r:.80}")
 
 
