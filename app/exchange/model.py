@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from closecall.app.display.phrases import counted
 from closecall.app.engine.training import accuracy, known_labels, train_concept
 from closecall.app.exchange.offline_project import (
+    folder_written_whole,
     names_of,
     one_concept,
     open_labels,
@@ -117,19 +117,12 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
     pool = open_pool(project)
     with open_labels(project) as database:
         model = train_model(database, pool, one_concept(database, concept))
-    half = out.with_name(out.name + ".tmp")
-    half.mkdir()
-    try:
+    with folder_written_whole(out) as half:
         plane = model.hyperplane
         np.savez(half / WEIGHTS, coef=plane.normal, intercept=np.float64(plane.bias))
         manifest = json.dumps(manifest_of(model, pool), indent=2, ensure_ascii=False)
         (half / MANIFEST).write_text(manifest + "\n", "utf-8")
         _save_estimator(model, half / ESTIMATOR)
-        if out.exists():
-            out.rmdir()
-        half.replace(out)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
     labels = counted(model.yes + model.no, "label")
     click.echo(f"The classifier of {model.concept.name!r}, trained on {labels}, is in {out}.")
     click.echo(f"Note: {PICKLE}.")

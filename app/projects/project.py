@@ -92,13 +92,13 @@ class Project:
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)
             self.background.submit(self._load_training)
+            self.leases = Leases(self.file.lease_seconds)
+            self._take_up_leases()
+            self._names = NameSearch()
+            self._pictures: Pictures | None = None
+            self._live_concepts: dict[int, LiveConcept] = {}
+            self._lock = threading.RLock()
             self._opened = opened.pop_all()
-        self.leases = Leases(self.file.lease_seconds)
-        self._take_up_leases()
-        self._names = NameSearch()
-        self._pictures: Pictures | None = None
-        self._live_concepts: dict[int, LiveConcept] = {}
-        self._lock = threading.RLock()
 
     def _load_training(self) -> None:
         """Load the kernels of training once they are compiled, so that the first answer need not wait."""

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -261,13 +261,30 @@ def test_opening_a_locked_database_says_so(path: Path) -> None:
     """Now, not at the first answer; also where the lock keeps even readers out."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with refused("locked", str(path)):
+        with refused("locked", str(path), "waited 0.1 s"):
             Database.open(path, busy_timeout=0.1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        with refused("locked", str(path)):
+        with refused("locked", str(path), "waited 0.1 s"):
             Database.open(path, busy_timeout=0.1)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_no_connection_waits_longer_than_the_busy_timeout(
+    path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """Neither the check whose database it is, nor rolling back what a killed program began."""
+    connect, timeouts = sqlite3.connect, set()
+
+    def noted(*words: Any, timeout: float, **more: Any) -> sqlite3.Connection:
+        timeouts.add(timeout)
+        return connect(*words, timeout=timeout, **more)
+
+    path.with_name(f"{path.name}-journal").touch()
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    Database.open(path, read_only=read_only, busy_timeout=0.25).close()
+    assert timeouts == {0.25}
 
 
 def test_a_writer_of_the_same_process_is_waited_for(labels: Path | str) -> None:
