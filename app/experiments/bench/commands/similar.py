@@ -88,7 +88,8 @@ if TYPE_CHECKING:
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For sweeps: folder for the figures as SVG and PNG and for their points as CSV (the extra reports).",
+    help="For sweeps and speed: folder for the figures as SVG and PNG and for their points as CSV (the extra "
+    "reports).",
 )
 @click.option(
     "--labels",
@@ -170,6 +171,14 @@ if TYPE_CHECKING:
     help="For speed: an index of faiss to time beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra "
     "peers).",
 )
+@click.option(
+    "--radius",
+    "radii",
+    multiple=True,
+    type=click.IntRange(0, 32),
+    help="For speed: radii of Hamming balls to time, in bits; repeat it.  [default: 0, 1, 2, 3 and 4 with "
+    "--figures, else none]",
+)
 @json_option
 @click.pass_context
 def bench_similar(
@@ -195,7 +204,9 @@ def bench_similar(
     where few labels are known: as in "Supervised Hashing with Kernels".
 
     speed: how long finding the nearest ten takes with a scan of the codes, tables, permuted orders and
-    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too.
+    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too. With
+    --radius, also the time and the items of Hamming balls of fixed radius. --figures draws figures 2 and 4 of
+    the survey.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.similar import FIGURES
