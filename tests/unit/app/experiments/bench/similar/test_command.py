@@ -265,7 +265,7 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
         (("--what", "precision", "--queries", 5, "--labels", 5_000), "5,000 labels are to be learned from"),
         (("--what", "precision", "--queries", 10_000), "20,000 held-out items of known class are needed"),
         (("--bits", 8, "--bits", 16), "one number of bits is measured for kernels, got 8, 16"),
-        (("--wanted", 9), "--wanted is for --what survey, not for kernels"),
+        (("--wanted", 9), "--wanted is for --what survey and rectangles, not for kernels"),
         (
             ("--what", "speed", "--kernel", "chi2"),
             "--kernel is for --what kernels, sweeps, survey and precision",

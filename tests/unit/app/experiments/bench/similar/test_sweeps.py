@@ -242,7 +242,7 @@ def test_one_draw_has_no_interval(measured, tmp_path):
         (("--bits", 8, "--bits", 16), "one number of bits is measured for sweeps, got 8, 16"),
         (("--figures", __file__), "is a file"),
         (("--what", "kernels", "--rank", 8), "--rank is for --what sweeps, not for kernels"),
-        (("--what", "survey", "--figures", "x"), "--figures is for --what sweeps and speed, not for survey"),
+        (("--what", "survey", "--figures", "x"), "--figures is for --what sweeps, speed and rectangles, not"),
     ],
 )
 def test_bad_values_are_refused_before_the_pool_is_opened(words, message, tmp_path):
