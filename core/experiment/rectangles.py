@@ -91,19 +91,21 @@ class Box:
         """
         if not (isfinite(aspect) and aspect >= 1):
             raise InputError(f"the aspect of a rectangle must be a finite number of at least 1, got {aspect}")
-        return cls(f"rectangle {aspect:g}:1", (sqrt(aspect), 1 / sqrt(aspect)))
+        return cls(f"rectangle {aspect:.12g}:1", (sqrt(aspect), 1 / sqrt(aspect)))
 
     def uniform(self, n: int, rng: np.random.Generator) -> Floats32:
         """Return `n` random points, of shape (n, n_dimensions)."""
         return np.asarray(rng.random((n, len(self.lengths))) * np.array(self.lengths), dtype=np.float32)
 
-    def grid(self, steps: int) -> Floats32:
-        """Return the centres of square cells in a rectangle, of shape (n_high, n_wide, 2).
+    def grid(self, n: int) -> Floats32:
+        """Return the centres of about `n` nearly square cells of a rectangle, of shape (n_high, n_wide, 2).
 
-        The shorter edge has `steps` cells. The first row of cells is the lowest.
+        The first row of cells is the lowest.
         """
-        cell = min(self.lengths) / steps
-        x, y = ((np.arange(round(length / cell)) + 0.5) * cell for length in self.lengths)
+        a, b = self.lengths
+        cell = sqrt(a * b / n)
+        wide, high = (max(1, round(length / cell)) for length in self.lengths)
+        x, y = (np.arange(wide) + 0.5) * a / wide, (np.arange(high) + 0.5) * b / high
         return np.stack(np.meshgrid(x, y), axis=-1).astype(np.float32)
 
 

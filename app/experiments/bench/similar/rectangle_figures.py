@@ -46,8 +46,8 @@ QUERY = (0.42, 0.6)
 """Place of the query in figure 14, as shares of the edges."""
 
 _PRODUCT = "#d1242f"
-_STEPS = 240
-"""Cells along the shorter edge."""
+_CELLS = 120_000
+"""Approximate number of cells in a picture of the rectangle."""
 
 _WIDTH = 10.0
 """Width of a figure in inches."""
@@ -104,7 +104,7 @@ def _draw_eigenfunctions(box: Box) -> Figure:
     """Draw figure 12: eigenfunctions by ascending eigenvalue, and the same thresholded at zero."""
     from matplotlib.figure import Figure
 
-    found, grid = eigenfunctions(box, N_FUNCTIONS), box.grid(_STEPS)
+    found, grid = eigenfunctions(box, N_FUNCTIONS), box.grid(_CELLS)
     n_columns = 3 if box.lengths[0] > box.lengths[1] else 4
     n_rows = -(-len(found) // n_columns)
     each = (_WIDTH - 0.4) / 2 / n_columns * box.lengths[1] / box.lengths[0]
@@ -167,7 +167,7 @@ def _draw_balls(box: Box, k: int) -> Figure:
 
     points = box.uniform(N_POINTS, np.random.default_rng([0, len(box.lengths)]))
     query = (np.array(QUERY) * box.lengths).astype(np.float32)
-    grid = box.grid(_STEPS)
+    grid = box.grid(_CELLS)
     each = (_WIDTH - 1.6) / len(BITS) * box.lengths[1] / box.lengths[0]
     picture = Figure(figsize=(_WIDTH, 0.8 + len(METHODS) * (each + 0.1)), layout="constrained")
     panels = picture.subplots(len(METHODS), len(BITS), squeeze=False)

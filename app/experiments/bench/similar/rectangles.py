@@ -83,7 +83,8 @@ class Rectangles(Experiment[Box]):
                 f"--wanted must be at most {N_POINTS // 2:,} for rectangles, half of the points, got "
                 f"{self.wanted:,}"
             )
-        self.rectangles  # noqa: B018
+        for aspect in self.aspects:
+            Box.of_aspect(aspect)
         check_drawing(self.figures)
 
     @property

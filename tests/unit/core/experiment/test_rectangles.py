@@ -38,7 +38,7 @@ def test_a_rectangle_has_its_aspect_and_area_1():
 
 def test_a_grid_has_the_centres_of_square_cells():
     """Computed by hand for a rectangle of 4 to 2 cells."""
-    grid = Box("2 to 1", (2.0, 1.0)).grid(2)
+    grid = Box("2 to 1", (2.0, 1.0)).grid(8)
     assert grid.shape == (2, 4, 2)
     assert grid[..., 0].tolist() == [[0.25, 0.75, 1.25, 1.75]] * 2
     assert grid[..., 1].tolist() == [[0.25] * 4, [0.75] * 4]
@@ -47,7 +47,7 @@ def test_a_grid_has_the_centres_of_square_cells():
 def test_eigenfunctions_are_those_of_the_laplacian_on_a_grid():
     """With reflecting edges: the smallest eigenvalues within 2 %, and the functions up to rounding."""
     steps = 40
-    grid = BOX.grid(steps)
+    grid = BOX.grid(2 * steps**2)
     high, wide = grid.shape[:2]
 
     def second_differences(n):
@@ -72,7 +72,7 @@ def test_eigenfunctions_are_those_of_the_laplacian_on_a_grid():
 
 def test_spectral_hashing_takes_those_that_are_no_products():
     """In the same order, of a grid that fills the rectangle, up to sign."""
-    grid = Box("long", (3.0, 1.0)).grid(60)
+    grid = Box("long", (3.0, 1.0)).grid(3 * 60**2)
     family = SpectralHash(n_functions=6).fit(grid.reshape(-1, 2))
     edges = Box("centres", tuple(np.ptp(grid.reshape(-1, 2), axis=0).tolist()))
     single = [one for one in eigenfunctions(edges, 20) if not one.is_product][:6]

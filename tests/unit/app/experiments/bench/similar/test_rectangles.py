@@ -29,7 +29,7 @@ def _few_points(monkeypatch):
     """Points and methods that take a moment; figure 14 is coarse."""
     for module in (rectangles, rectangle_figures):
         monkeypatch.setattr(module, "N_POINTS", N_POINTS)
-    monkeypatch.setattr(rectangle_figures, "_STEPS", 20)
+    monkeypatch.setattr(rectangle_figures, "_CELLS", 1200)
     monkeypatch.delitem(METHODS, "rbm")
 
 
@@ -139,7 +139,7 @@ def test_balls_are_drawn_as_brute_force_has_them(measured):
     box = Box.of_aspect(3)
     points = box.uniform(N_POINTS, np.random.default_rng([0, 2]))
     query = (np.array(QUERY) * box.lengths).astype(np.float32)
-    grid = box.grid(20)
+    grid = box.grid(1200)
     for place, axes in enumerate(panels):
         family, n_bits = list(METHODS)[place // len(BITS)], BITS[place % len(BITS)]
         coder = METHODS[family](points, n_bits, K, 0)
