@@ -16,6 +16,9 @@ first 50 of 5,000 points have 36 % of the 50 true neighbours in one draw; withou
 
 **RBM.** One layer of 256 units below the code has 45 % in the same setting, and two layers of 64 have 20 %.
 
+**On spectral bits.** Boosting and RBMs can also hash the output of spectral hashing, ±1 for each of as many
+bits as they give. Their neighbours are those of the points.
+
 **Eigenfunctions** of a rectangle with edges a and b are cos(kπx/a)·cos(mπy/b), with eigenvalues that increase
 with ω² = (kπ/a)² + (mπ/b)². Spectral hashing takes only those with k = 0 or m = 0.
 
@@ -44,6 +47,10 @@ from closecall.core.hashing import (
     SimilarityHasher,
     SpectralHash,
 )
+from closecall.core.hashing.boosted import Stumps, boosted
+from closecall.core.hashing.deep import by_distance
+from closecall.core.hashing.nca import activations
+from closecall.core.hashing.pairs import Pairs
 from closecall.core.linear.hyperplane import euclidean
 
 Floats32 = NDArray[np.float32]
@@ -54,6 +61,22 @@ Coder = Callable[[Floats32], Codes]
 
 Learn = Callable[[Floats32, int, int, int], Coder]
 """A method: fits to points; further arguments are the number of bits, k, and the seed."""
+
+
+class Method(NamedTuple):
+    """Name of a method.
+
+    Parameters
+    ----------
+    family : str
+        Name of its hash family.
+    form : str
+        `ON_SPECTRAL` if the family hashes the bits of spectral hashing, else "".
+    """
+
+    family: str
+    form: str = ""
+
 
 N_POINTS = 5_000
 """Number of points in a box."""
@@ -228,10 +251,36 @@ def _spectral(X: Floats32, n_bits: int, k: int, seed: int) -> Coder:  # noqa: AR
     return _fitted(SpectralHash(n_functions=n_bits, random_state=seed), X)
 
 
-METHODS: Mapping[str, Learn] = {
-    RandomHyperplaneLSH.name: _lsh,
-    BoostedPSH.name: _boosting,
-    DeepCodes.name: _rbm,
-    SpectralHash.name: _spectral,
+def _boosting_on_spectral(X: Floats32, n_bits: int, k: int, seed: int) -> Coder:
+    spectral = _spectral(X, n_bits, k, seed)
+    family = BoostedPSH()
+    pairs = Pairs.by_distance(X, family.n_pairs, k, np.random.default_rng(seed))
+    stumps, _ = boosted(Stumps.of(_signs(spectral, X), pairs, 1), n_bits, family.alpha)
+    chosen = [stump.feature for stump in stumps]
+    return lambda P: Codes.from_bits(spectral(P).unpacked()[:, chosen] == 1)
+
+
+def _rbm_on_spectral(X: Floats32, n_bits: int, k: int, seed: int) -> Coder:
+    spectral = _spectral(X, n_bits, k, seed)
+    network = DeepCodes(layers=(UNITS,), n_functions=n_bits)
+    every, rng = np.arange(len(X)), np.random.default_rng(seed)
+    layers, _ = network.trained(_signs(spectral, X), every, by_distance(X, k), rng)
+    return lambda P: Codes.from_bits(activations(_signs(spectral, P), layers)[-1] >= 0.5)
+
+
+def _signs(coder: Coder, P: Floats32) -> Floats32:
+    """Return the bits of points as ±1, of shape (n, n_bits)."""
+    return np.asarray(2 * coder(P).unpacked().astype(np.float32) - 1)
+
+
+ON_SPECTRAL = "on spectral bits"
+
+METHODS: Mapping[Method, Learn] = {
+    Method(RandomHyperplaneLSH.name): _lsh,
+    Method(BoostedPSH.name): _boosting,
+    Method(DeepCodes.name): _rbm,
+    Method(SpectralHash.name): _spectral,
+    Method(BoostedPSH.name, ON_SPECTRAL): _boosting_on_spectral,
+    Method(DeepCodes.name, ON_SPECTRAL): _rbm_on_spectral,
 }
-"""Methods by the names of their families, in the order of figure 14."""
+"""All methods; those of figure 14, in its order, are the ones without a form."""

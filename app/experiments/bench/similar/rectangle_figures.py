@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.similar.curves import Floats
 from closecall.app.experiments.bench.similar.lines import Line, draw_panel, write_lines
 from closecall.app.experiments.compare.drawing import INK, LINE, SECOND, list_lines, title, write_figures
 from closecall.app.experiments.compare.similar.looks import look_of
+from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.experiment.rectangles import (
     METHODS,
     N_POINTS,
     Box,
     Eigenfunction,
+    Method,
     distances,
     eigenfunctions,
 )
@@ -53,20 +55,33 @@ _WIDTH = 10.0
 """Width of a figure in inches."""
 
 
+def label_of(method: Method) -> str:
+    """Return the display name of a method."""
+    return lane_label(Lane(*method))
+
+
+def shares_of(rows: Sequence[Row], box: str, method: Method, bits: int, column: str) -> Floats:
+    """Return a column's values of all draws, of shape (n_draws,); NaN instead of None."""
+    key = (box, *method, bits)
+    own = [row for row in rows if (row["data"], row["family"], row["form"], row["bits"]) == key]
+    return np.array([row[column] for row in own], dtype=np.float64)
+
+
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Return the lines of figure 13, in percent; NaN if no point is within the Hamming distance."""
     bits = sorted({row["bits"] for row in rows})
-    lines = []
-    for column, among in MEASURES.items():
-        for box in dict.fromkeys(row["data"] for row in rows):
-            for family in METHODS:
-                own = [row for row in rows if (row["data"], row["family"]) == (box, family)]
-                values = np.array(
-                    [[row[column] for row in own if row["bits"] == n] for n in bits], np.float64
-                )
-                panel = f"{box}, {among.format(k=own[0]['neighbours'])}"
-                lines.append(Line(FIGURE, panel, FAMILY_LABELS[family], bits, 100 * values.T))
-    return lines
+    return [
+        Line(
+            FIGURE,
+            f"{box}, {among.format(k=rows[0]['neighbours'])}",
+            label_of(method),
+            list(bits),
+            100 * np.array([shares_of(rows, box, method, n, column) for n in bits]).T,
+        )
+        for column, among in MEASURES.items()
+        for box in dict.fromkeys(row["data"] for row in rows)
+        for method in METHODS
+    ]
 
 
 def draw_rectangles(lines: Sequence[Line], rectangles: Sequence[Box], k: int, out: Path) -> dict[str, Path]:
@@ -141,7 +156,7 @@ def _draw_precision(lines: Sequence[Line]) -> Figure:
 
     titles = list(dict.fromkeys(line.panel for line in lines))
     n_columns = len(titles) // len(MEASURES)
-    strokes = {FAMILY_LABELS[family]: look_of(Lane(family, "")).stroke for family in METHODS}
+    strokes = {label_of(method): look_of(Lane(*method)).stroke for method in METHODS}
     picture = Figure(figsize=(1.4 + 2.4 * n_columns, 5.6), layout="constrained")
     panels = picture.subplots(len(MEASURES), n_columns, sharex=True, sharey="row", squeeze=False)
     for axes, panel in zip(panels.ravel(), titles, strict=True):
@@ -169,13 +184,14 @@ def _draw_balls(box: Box, k: int) -> Figure:
     query = (np.array(QUERY) * box.lengths).astype(np.float32)
     grid = box.grid(_CELLS)
     each = (_WIDTH - 1.6) / len(BITS) * box.lengths[1] / box.lengths[0]
-    picture = Figure(figsize=(_WIDTH, 0.8 + len(METHODS) * (each + 0.1)), layout="constrained")
-    panels = picture.subplots(len(METHODS), len(BITS), squeeze=False)
+    methods = [method for method in METHODS if not method.form]
+    picture = Figure(figsize=(_WIDTH, 0.8 + len(methods) * (each + 0.1)), layout="constrained")
+    panels = picture.subplots(len(methods), len(BITS), squeeze=False)
     colours = ListedColormap([*BALLS.values(), "#f4f4f2"])
     extent = (0, box.lengths[0], 0, box.lengths[1])
-    for row, (family, learn) in zip(panels, METHODS.items(), strict=True):
+    for row, method in zip(panels, methods, strict=True):
         for axes, n_bits in zip(row, BITS, strict=True):
-            coder = learn(points, n_bits, k, 0)
+            coder = METHODS[method](points, n_bits, k, 0)
             far = distances(coder, query, grid.reshape(-1, 2)).reshape(grid.shape[:2])
             _bare(axes)
             beyond = len(BALLS)
@@ -191,7 +207,7 @@ def _draw_balls(box: Box, k: int) -> Figure:
                 interpolation="nearest",
             )
             axes.plot(*query, marker="o", markersize=7, color="#ffd21f", markeredgecolor=INK)
-        row[0].set_ylabel(FAMILY_LABELS[family], fontsize=10, color=INK)
+        row[0].set_ylabel(label_of(method), fontsize=10, color=INK)
     for axes, n_bits in zip(panels[0], BITS, strict=True):
         title(axes, f"{n_bits} bits")
     _head(picture, f"Figure 14: Hamming distance from the yellow point, in a {box.name}")

@@ -16,11 +16,16 @@ import click
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.report import heading, show_table, with_interval
 from closecall.app.experiments.bench.similar.lines import POINTS, check_drawing, create
-from closecall.app.experiments.bench.similar.rectangle_figures import FIGURE, draw_rectangles, lines_of
+from closecall.app.experiments.bench.similar.rectangle_figures import (
+    FIGURE,
+    draw_rectangles,
+    label_of,
+    lines_of,
+    shares_of,
+)
 from closecall.core.errors import InputError
 from closecall.core.experiment.rectangles import (
     METHODS,
@@ -28,6 +33,7 @@ from closecall.core.experiment.rectangles import (
     TEN_DIMENSIONS,
     WITHIN,
     Box,
+    Method,
     score,
     true_neighbours,
 )
@@ -106,9 +112,10 @@ class Rectangles(Experiment[Box]):
         """Yield the rows of each draw, one for each method and code length.
 
         A row has ``figure``, ``paper_figure``, ``data`` (the name of the box), ``edges``, ``items``, ``dim``,
-        ``queries``, ``neighbours`` (the number of true ones), ``family``, ``bits``, ``draw``, ``within``
-        (precision within a Hamming distance below 2, None if no point is), ``retrieved`` (the mean number of
-        points within it) and ``first`` (the share of the true neighbours among as many first points).
+        ``queries``, ``neighbours`` (the number of true ones), ``family``, ``form``, ``bits``, ``draw``,
+        ``within`` (the share of true neighbours among the points at Hamming distances below 2, None if there
+        is none), ``retrieved`` (the mean number of these points) and ``first`` (the share of true neighbours
+        among as many first points).
 
         Raises
         ------
@@ -130,26 +137,26 @@ class Rectangles(Experiment[Box]):
                     "dim": len(box.lengths),
                     "queries": self.queries,
                     "neighbours": self.wanted,
-                    "family": family,
+                    **method._asdict(),
                     "bits": bits,
                     "draw": seed,
                     **score(learn(points, bits, self.wanted, seed), points, queries, neighbours)._asdict(),
                 }
-                for family, learn in METHODS.items()
+                for method, learn in METHODS.items()
                 for bits in self.lengths
             ]
 
     def conclude(self, rows: Sequence[Row]) -> None:
         """See `Experiment.conclude`: print the tables, and write the figures and their points."""
         for box in self.boxes:
-            own = [row for row in rows if row["data"] == box.name]
-            click.echo(heading(own[0], "how well Hamming distances follow distances."))
+            first = next(row for row in rows if row["data"] == box.name)
+            click.echo(heading(first, "how well Hamming distances follow distances."))
             for column, title in (
                 ("within", f"true neighbours among the points at Hamming distances below {WITHIN + 1}"),
                 ("first", f"true neighbours among the first {self.wanted:,} points"),
                 ("retrieved", f"number of points at Hamming distances below {WITHIN + 1}"),
             ):
-                lines = [[FAMILY_LABELS[family], *self._cells(own, family, column)] for family in METHODS]
+                lines = [[label_of(method), *self._cells(rows, box, method, column)] for method in METHODS]
                 click.echo(f"\n{title}\n")
                 show_table(["bits", *(f"{n:,}" for n in self.lengths)], lines)
         click.echo(
@@ -162,11 +169,11 @@ class Rectangles(Experiment[Box]):
                 draw_rectangles(lines_of(rows), self.rectangles, self.wanted, self.figures)
             click.echo(f"\nThe figures and {POINTS} are in {self.figures}.")
 
-    def _cells(self, rows: Sequence[Row], family: str, column: str) -> list[str]:
+    def _cells(self, rows: Sequence[Row], box: Box, method: Method, column: str) -> list[str]:
         """Return a cell for each code length."""
         cells = []
         for bits in self.lengths:
-            values = [row[column] for row in rows if (row["family"], row["bits"]) == (family, bits)]
-            known = np.array([value for value in values if value is not None])
+            values = shares_of(rows, box.name, method, bits, column)
+            known = values[~np.isnan(values)]
             cells.append(with_interval(known if column == "retrieved" else 100 * known))
         return cells

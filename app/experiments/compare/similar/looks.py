@@ -64,6 +64,7 @@ _DASHES: dict[str, Dash] = {
     "weighted": _SOLID,
     "by distance": _SOLID,
     "by class": _DASHED,
+    "on spectral bits": _DOTTED,
 }
 
 

@@ -9,14 +9,17 @@ from scipy import stats
 from closecall.core.errors import InputError
 from closecall.core.experiment.rectangles import (
     METHODS,
+    ON_SPECTRAL,
     TEN_DIMENSIONS,
     Box,
+    Method,
     distances,
     eigenfunctions,
     score,
     true_neighbours,
 )
 from closecall.core.hashing import Codes, SpectralHash
+from closecall.core.hashing.pairs import Pairs
 
 BOX = Box.of_aspect(2)
 
@@ -113,14 +116,14 @@ def test_scores_are_those_of_brute_force():
     assert one.within is None  # of 40 random bits, nobody's differ in one only
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_gives_as_many_bits_and_repeats_itself(name):
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_method_gives_as_many_bits_and_repeats_itself(method):
     """The same seed gives the same codes; near points differ in fewer bits than others."""
     points = BOX.uniform(400, np.random.default_rng(1))
-    coder = METHODS[name](points, 12, 10, 5)
+    coder = METHODS[method](points, 12, 10, 5)
     codes = coder(points)
     assert codes.n_functions == 12
-    assert np.array_equal(codes.packed, METHODS[name](points, 12, 10, 5)(points).packed)
+    assert np.array_equal(codes.packed, METHODS[method](points, 12, 10, 5)(points).packed)
     near = true_neighbours(points, points, 11)[:, 1:]
     bits = codes.unpacked()
     apart = (bits[:, None] != bits[near]).mean()
@@ -130,7 +133,7 @@ def test_a_method_gives_as_many_bits_and_repeats_itself(name):
 def test_lines_of_lsh_cut_the_rectangle_anywhere():
     """Two points differ in θ/π of 4,000 bits, θ their angle with the third coordinate."""
     points = BOX.uniform(500, np.random.default_rng(2))
-    coder = METHODS["lsh"](points, 4000, 50, 0)
+    coder = METHODS[Method("lsh")](points, 4000, 50, 0)
     bits = coder(points).unpacked()
     mean = points.mean(axis=0, dtype=np.float64)
     height = np.sqrt(((points - mean) ** 2).sum(axis=1).mean())
@@ -142,3 +145,28 @@ def test_lines_of_lsh_cut_the_rectangle_anywhere():
         assert low <= (bits[i] != bits[i + 20]).sum() <= high
     share = bits.mean(axis=0)
     assert share.min() < 0.02  # unlike lines through the mean, some cut off hardly anything
+
+
+def test_boosting_on_spectral_bits_chooses_among_them():
+    """The first of them is the stump that brute force finds best; each of its bits is one of theirs."""
+    points = BOX.uniform(400, np.random.default_rng(4))
+    spectral = METHODS[Method("spectral")](points, 8, 20, 0)(points).unpacked()
+    chosen = METHODS[Method("boosted", ON_SPECTRAL)](points, 8, 20, 0)(points).unpacked()
+    for own in chosen.T:
+        assert (own[:, None] == spectral).all(axis=0).any()
+    pairs = Pairs.by_distance(points, 20_000, 20, np.random.default_rng(0))
+    agree = (spectral[pairs.rows[:, 0]] == spectral[pairs.rows[:, 1]]).astype(np.float64)
+    z = np.where(pairs.near, 1.0, -1.0)
+    errors = [((z - z.mean() - 0.2 * (a - a.mean())) ** 2).sum() for a in agree.T]
+    assert np.array_equal(chosen[:, 0], spectral[:, np.argmin(errors)])
+
+
+def test_an_rbm_on_spectral_bits_is_a_function_of_them():
+    """Points with equal spectral bits have equal codes."""
+    points = BOX.uniform(400, np.random.default_rng(4))
+    spectral = METHODS[Method("spectral")](points, 6, 20, 0)(points).unpacked()
+    codes = METHODS[Method("rbm", ON_SPECTRAL)](points, 6, 20, 0)(points).unpacked()
+    _, cells = np.unique(spectral, axis=0, return_inverse=True)
+    for cell in range(cells.max() + 1):
+        assert len(np.unique(codes[cells == cell], axis=0)) == 1
+    assert len(np.unique(codes, axis=0)) > 6

@@ -15,7 +15,7 @@ from closecall.app.cli.main import main
 from closecall.app.experiments.bench.similar import rectangle_figures, rectangles
 from closecall.app.experiments.bench.similar.lines import POINTS
 from closecall.app.experiments.bench.similar.rectangle_figures import BALLS, BITS, QUERY, lines_of
-from closecall.core.experiment.rectangles import METHODS, TEN_DIMENSIONS, Box
+from closecall.core.experiment.rectangles import METHODS, ON_SPECTRAL, TEN_DIMENSIONS, Box, Method
 
 N_POINTS, K = 300, 10
 
@@ -30,7 +30,8 @@ def _few_points(monkeypatch):
     for module in (rectangles, rectangle_figures):
         monkeypatch.setattr(module, "N_POINTS", N_POINTS)
     monkeypatch.setattr(rectangle_figures, "_CELLS", 1200)
-    monkeypatch.delitem(METHODS, "rbm")
+    for form in ("", ON_SPECTRAL):
+        monkeypatch.delitem(METHODS, Method("rbm", form))
 
 
 @pytest.fixture
@@ -50,11 +51,11 @@ def test_each_method_gets_a_row_for_each_box_draw_and_length(measured):
     """By brute force: the same points and functions give the same shares."""
     _, rows, _ = measured
     names = ("rectangle 1:1", "rectangle 3:1", "box of ten dimensions")
-    assert [(row["data"], row["draw"], row["family"], row["bits"]) for row in rows] == [
-        (name, draw, family, bits)
+    assert [(row["data"], row["draw"], row["family"], row["form"], row["bits"]) for row in rows] == [
+        (name, draw, *method, bits)
         for name in names
         for draw in (0, 1)
-        for family in ("lsh", "boosted", "spectral")
+        for method in (("lsh", ""), ("boosted", ""), ("spectral", ""), ("boosted", ON_SPECTRAL))
         for bits in (6, 40)
     ]
     boxes = dict(zip(names, (Box.of_aspect(1), Box.of_aspect(3), TEN_DIMENSIONS), strict=True))
@@ -63,7 +64,7 @@ def test_each_method_gets_a_row_for_each_box_draw_and_length(measured):
         assert (row["items"], row["dim"], tuple(row["edges"])) == (N_POINTS, len(box.lengths), box.lengths)
         rng = np.random.default_rng([row["draw"], len(box.lengths)])
         points, queries = box.uniform(N_POINTS, rng), box.uniform(25, rng)
-        coder = METHODS[row["family"]](points, row["bits"], K, row["draw"])
+        coder = METHODS[Method(row["family"], row["form"])](points, row["bits"], K, row["draw"])
         far = (coder(points).unpacked() != coder(queries).unpacked()[:, None]).sum(axis=2)
         true = np.linalg.norm(points.astype(np.float64) - queries[:, None], axis=2)
         wanted = true <= np.sort(true, axis=1)[:, [K - 1]]
@@ -89,7 +90,11 @@ def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
         strict=True,
     ):
         label = {"lsh": "LSH", "spectral": "Spectral", "boosted": "Boosting"}[family]
-        own = [row for row in rows if (row["data"], row["family"], row["bits"]) == (name, family, bits)]
+        own = [
+            row
+            for row in rows
+            if (row["data"], row["family"], row["form"], row["bits"]) == (name, family, "", bits)
+        ]
         values = 100 * np.array([row["first"] for row in own])
         half = stats.t.ppf(0.975, 1) * stats.sem(values)
         table = text.split(f"among the first {K} points")[1]
@@ -100,7 +105,7 @@ def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
         np.testing.assert_allclose(curve.values[:, curve.x.index(bits)], values)
     with (tmp_path / "figures" / POINTS).open(encoding="utf-8", newline="") as file:
         points = list(csv.DictReader(file))
-    assert len(points) == 3 * 2 * 3 * 2
+    assert len(points) == 3 * 2 * 4 * 2
     empty = [row for row in rows if row["within"] is None]
     assert empty  # by 40 bits in ten dimensions
     panels = pictures["figure-13"]().axes
@@ -110,7 +115,9 @@ def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
     for axes, panel in zip(panels, dict.fromkeys(line.panel for line in lines), strict=True):
         own = [line for line in lines if line.panel == panel]
         drawn = [line for line in axes.get_lines() if line.get_label()[0] != "_"]
-        assert [line.get_label() for line in drawn] == ["LSH", "Boosting", "Spectral"]
+        assert [line.get_label() for line in drawn] == [
+            *("LSH", "Boosting", "Spectral", "Boosting, on spectral bits")
+        ]
         for one, line in zip(drawn, own, strict=True):
             np.testing.assert_array_equal(one.get_ydata(), line.values.mean(axis=0))
 
@@ -136,13 +143,15 @@ def test_balls_are_drawn_as_brute_force_has_them(measured):
     """For each method and length: colours by Hamming distance, and borders where codes change."""
     _, _, pictures = measured
     panels = pictures["figure-14"]().axes
+    assert len(panels) == 3 * len(BITS)  # those that hash the points
     box = Box.of_aspect(3)
     points = box.uniform(N_POINTS, np.random.default_rng([0, 2]))
     query = (np.array(QUERY) * box.lengths).astype(np.float32)
     grid = box.grid(1200)
     for place, axes in enumerate(panels):
-        family, n_bits = list(METHODS)[place // len(BITS)], BITS[place % len(BITS)]
-        coder = METHODS[family](points, n_bits, K, 0)
+        method = list(METHODS)[place // len(BITS)]
+        n_bits = BITS[place % len(BITS)]
+        coder = METHODS[method](points, n_bits, K, 0)
         bits = coder(grid.reshape(-1, 2)).unpacked().reshape(20, 60, n_bits)
         far, borders = (image.get_array() for image in axes.get_images())
         own = coder(query[None]).unpacked()[0]
