@@ -48,8 +48,8 @@ QUERY = (0.42, 0.6)
 """Place of the query in figure 14, as shares of the edges."""
 
 _PRODUCT = "#d1242f"
-_CELLS = 120_000
-"""Approximate number of cells in a picture of the rectangle."""
+_CELLS = 45_000
+"""Approximate number of cells in a picture of the rectangle, fewer than pixels, so that no border is lost."""
 
 _WIDTH = 10.0
 """Width of a figure in inches."""
@@ -157,7 +157,7 @@ def _draw_precision(lines: Sequence[Line]) -> Figure:
     titles = list(dict.fromkeys(line.panel for line in lines))
     n_columns = len(titles) // len(MEASURES)
     strokes = {label_of(method): look_of(Lane(*method)).stroke for method in METHODS}
-    picture = Figure(figsize=(1.4 + 2.4 * n_columns, 5.6), layout="constrained")
+    picture = Figure(figsize=(3.6 + 2.4 * n_columns, 5.6), layout="constrained")
     panels = picture.subplots(len(MEASURES), n_columns, sharex=True, sharey="row", squeeze=False)
     for axes, panel in zip(panels.ravel(), titles, strict=True):
         own = [line for line in lines if line.panel == panel]
