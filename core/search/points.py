@@ -30,8 +30,8 @@ def built_for_points(
 
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
     Bucket tables follow the (r, ε) rule if `radius` and `epsilon` are given. Orders follow Charikar's rule if
-    `epsilon` is given. Both rules hold as far as `n_bytes` permits. Everything else is built by
-    `SearchStructure.build`, which describes the other parameters.
+    `epsilon` is given. Both rules hold as far as `n_bytes` permits. A Hamming ball has the `radius`, in bits,
+    if it is given. Everything else is built by `SearchStructure.build`, which describes the other parameters.
 
     Raises
     ------
@@ -42,6 +42,8 @@ def built_for_points(
         return BucketTables.of_radius(codes, radius, epsilon, n_bytes=n_bytes, seed=seed)
     if name == PermutedOrders.name and epsilon is not None:
         return PermutedOrders.of_orders(codes, order_rule(len(codes), n_bytes, epsilon), seed)
+    if name == HammingBall.name:
+        return HammingBall.of_radius(codes, radius)
     if name == HashTable.name:
         width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)
         return HashTable.of_functions(codes, key_functions(codes, width, seed))

@@ -64,8 +64,7 @@ class Curve:
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
         """Mean over draws, and the ends of its 95 % interval, which are NaN if there is only one draw."""
-        mean, half = mean_and_halfwidth(self.values, np.zeros(len(self.values)))
-        return mean, mean - half, mean + half
+        return mean_and_ends(self.values)
 
 
 def curves_of(rows: Sequence[Row]) -> list[Curve]:
@@ -91,10 +90,29 @@ def seen_from(curve: Curve) -> str:
 
 def write_points(curves: Sequence[Curve], path: Path) -> None:
     """Write a row for each point of each curve, as CSV with `COLUMNS`."""
+    rows = []
+    for curve in curves:
+        head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
+        rows += [(*head, *point) for point in zip(curve.x, *curve.interval, strict=True)]
+    write_rows(COLUMNS, rows, path)
+
+
+def mean_and_ends(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of values of shape (n_draws, n_x) over draws, and the ends of its 95 % interval.
+
+    The ends are NaN if there is only one draw.
+    """
+    mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
+    return mean, mean - half, mean + half
+
+
+def write_rows(columns: Sequence[str], rows: Sequence[Sequence[str | float]], path: Path) -> None:
+    """Write rows as CSV; a number that is NaN becomes an empty cell."""
     with disk_trouble(path), path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for curve in curves:
-            head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
-            for x, mean, low, high in zip(curve.x, *curve.interval, strict=True):
-                writer.writerow([*head, x, mean, *("" if np.isnan(end) else end for end in (low, high))])
+        writer.writerow(columns)
+        writer.writerows([_cell(value) for value in row] for row in rows)
+
+
+def _cell(value: str | float) -> str | float:
+    return "" if isinstance(value, float) and np.isnan(value) else value

@@ -15,24 +15,20 @@ from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table, spread
 from closecall.app.experiments.bench.similar.curves import Curve, curves_of, seen_from, write_points
 from closecall.app.experiments.bench.similar.figure import KernelizedFigure
+from closecall.app.experiments.bench.similar.lines import POINTS, check_drawing, create
 from closecall.app.experiments.bench.similar.survey import numbers_retrieved
 from closecall.app.experiments.bench.similar.sweep_figures import TITLES, draw_sweeps
 from closecall.app.experiments.compare.similar.figures import SHOWN
 from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.results import Lane
-from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw
 from closecall.core.experiment.kernelized import RANKS, SCALES, Form, retrieve_together
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.sweeps import SAMPLED, sweeps
-from closecall.core.files.durable import disk_trouble
 from closecall.core.hashing.klsh import KernelHasher, NystromLSH
 from closecall.core.mercer.kernel import Transformed, kernel_from
 from closecall.core.pool.pool import Pool
-
-POINTS = "points.csv"
-"""Name of the file of all points, beside the figures."""
 
 _LINES: dict[str, Callable[[Form], str]] = {
     "1": lambda form: f"r = {form.rank}",
@@ -87,8 +83,7 @@ class Sweeps(KernelizedFigure):
         for kernel in self.kernels:
             for scale in self.scales or SCALES:
                 Transformed(kernel_from(kernel), scale)
-        if self.figures is not None:
-            load("matplotlib", "reports")
+        check_drawing(self.figures)
 
     @property
     def values(self) -> dict[str, list[Any]]:
@@ -108,9 +103,7 @@ class Sweeps(KernelizedFigure):
         InputError
             If the folder cannot be created, or as `KernelizedFigure.measure`.
         """
-        if self.figures is not None:
-            with disk_trouble(self.figures):
-                self.figures.mkdir(parents=True, exist_ok=True)
+        create(self.figures)
         return super().measure(pool)
 
     def measure_draw(

@@ -14,7 +14,7 @@ from scipy import stats
 from closecall.app.cli.main import main
 from closecall.app.experiments.bench.similar import sweep_figures
 from closecall.app.experiments.bench.similar.curves import COLUMNS, curves_of
-from closecall.app.experiments.bench.similar.sweeps import POINTS
+from closecall.app.experiments.bench.similar.lines import POINTS
 from closecall.core.experiment.families import Draw
 from closecall.core.experiment.kernelized import Form, nearest, recall_of_nearest
 from closecall.core.experiment.queries import held_out_queries
@@ -242,7 +242,7 @@ def test_one_draw_has_no_interval(measured, tmp_path):
         (("--bits", 8, "--bits", 16), "one number of bits is measured for sweeps, got 8, 16"),
         (("--figures", __file__), "is a file"),
         (("--what", "kernels", "--rank", 8), "--rank is for --what sweeps, not for kernels"),
-        (("--what", "survey", "--figures", "x"), "--figures is for --what sweeps, not for survey"),
+        (("--what", "survey", "--figures", "x"), "--figures is for --what sweeps, speed and rectangles, not"),
     ],
 )
 def test_bad_values_are_refused_before_the_pool_is_opened(words, message, tmp_path):
