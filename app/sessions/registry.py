@@ -58,7 +58,7 @@ class OpenProject(Project):
         """
         with self._lock:
             opened = self._sessions.get(session_id)
-            if opened is not None:
+            if opened is not None and concept_id in (None, opened.concept.record.id):
                 return opened
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
