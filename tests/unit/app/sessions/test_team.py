@@ -145,6 +145,20 @@ def test_decisions_are_asked_one_by_one_and_train(project):
     assert verified(project)["problems"] == []
 
 
+def test_each_owner_has_the_strip_of_their_own_decisions(project):
+    """However many others have decided since."""
+    disagree(project, 17)  # each owner has two items in view or ahead
+    decided: dict[str, list[int]] = {"cleo": [], "dora": []}
+    views = {name: project.decisions(project.session(annotator=name)) for name in decided}
+    for name, number in (("cleo", 2), ("dora", 13)):
+        for _ in range(number):
+            card = take(project, views[name], [], Person(name, is_owner=True))
+            decided[name].append(card["item"]["id"])
+            submit(views[name], [answer(card, "no", session=views[name].id)], Person(name, is_owner=True))
+    strips = {name: [entry["item"] for entry in card_of(view)["strip"]] for name, view in views.items()}
+    assert strips == {"cleo": decided["cleo"], "dora": decided["dora"][-12:]}
+
+
 def test_decisions_are_read_like_other_answers(project):
     """A browser's clock may measure fractions of a millisecond; what is no id is refused in one sentence."""
     disagree(project, 1)
