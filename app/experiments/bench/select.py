@@ -40,7 +40,7 @@ HEAD = (
     "scored",
     "rank",
     "found",
-    "|wᵀx|",
+    "|wᵀx + b|",
     "same time",
     "ratio",
 )
@@ -79,7 +79,7 @@ class Selection(Experiment[Pool]):
     figure : Path or None
         File for the plot of time against rank.
     boxes : Path or None
-        File for box plots of time and |wᵀx|.
+        File for box plots of time and |wᵀx + b|.
     """
 
     corpus: Path | None
