@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import CursorResult, Row, func, insert, select, update
 
 from closecall.storage import rows
-from closecall.storage.archive import archive
+from closecall.storage.archive import archive, replace
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.models import (
@@ -54,7 +54,7 @@ class Concepts:
         archived: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept; in the same transaction, archive it if `archived`, and the concept `instead_of`.
+        """Add a concept; in the same transaction, archive it if `archived`, and let it replace `instead_of`.
 
         Raises
         ------
@@ -75,8 +75,10 @@ class Concepts:
             if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
                 raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
             made = connection.execute(insert(Concept).values(**values, created=self._clock()))
-            for gone in ([_key(made)] if archived else []) + ([instead_of] if instead_of is not None else []):
-                archive(connection, gone, self._clock())
+            if archived:
+                archive(connection, _key(made), self._clock())
+            if instead_of is not None:
+                replace(connection, instead_of, _key(made), self._clock())
         return self.get(_key(made))
 
     def all(self) -> list[ConceptRecord]:
