@@ -58,6 +58,8 @@ class LabelLog:
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
         self.database = database
+        self.appended = 0
+        """Number of times that answers were appended here or may have been; new ones come with a change."""
         self._clock = clock
 
     # Sessions
@@ -313,8 +315,11 @@ class LabelLog:
         if not answers and not shown:
             return AppendResult((), (), ())
         began = time.perf_counter()
-        with self.database.write() as connection:
-            result = append(connection, answers, self._clock(), shown)
+        try:
+            with self.database.write() as connection:
+                result = append(connection, answers, self._clock(), shown)
+        finally:
+            self.appended += 1
         if _events.isEnabledFor(logging.INFO):
             _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))
         return result
