@@ -498,7 +498,7 @@ export interface Lane {
   in_use: boolean;
 }
 
-/** AUROC, |wᵀx + b|, milliseconds and items scored in one lane's round; null if the lane has dropped out. */
+/** AUROC, |wᵀx|, milliseconds and items scored in one lane's round; null if the lane has dropped out. */
 export type LaneTurn = [number, number | null, number, number] | null;
 
 export interface RaceData {

@@ -132,7 +132,7 @@ def _numbers(card: dict[str, Any]) -> str:
     if notes["retrain_ms"] is not None:
         parts.append(f"retrain {notes['retrain_ms']:.1f} ms")
     if notes["margin"] is not None:
-        parts.append(f"|wᵀx + b| {notes['margin']:.7f}")
+        parts.append(f"|wᵀx| {notes['margin']:.7f}")
     counts = notes["counts"]
     parts.append(f"{counts['no']} no, {counts['yes']} yes, {counts['left']:,} left")
     return " · ".join(parts).replace("|", "\\|")

@@ -325,6 +325,6 @@ def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
     for record, margin in zip(replay.records, margins, strict=True):
         if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
             findings.problems.append(
-                f"Round {record.round}: |wᵀx + b| is {margin:.9g}, the log has {record.margin}"
+                f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}"
             )
     return margins

@@ -74,7 +74,7 @@ function comparison({ problem, rank, items, margin, best, selection_ms: own, ful
   const beside = rank === 0 ? "the best there is" : `the best is ${near(best)}`;
   return [
     element("span", {}, element("strong", {}, `Rank ${whole(rank)}`), `: ${nearer} `),
-    element("span", {}, `|wᵀx + b| is ${near(margin)}, ${beside}. `),
+    element("span", {}, `|wᵀx| is ${near(margin)}, ${beside}. `),
     element("span", {}, `${ms(own)}, the scan ${ms(scan)}: ${ratio(scan / own)}.`),
   ];
 }

@@ -18,7 +18,7 @@ import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
  * @property {(notes: RoundNotes) => boolean} [absent]
  */
 
-const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x + b|"];
+const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
 
 // In a fixed order: cost of the selection, distance, items scored, cost of the training, accuracy.
 /** @type {Row[]} */
@@ -34,7 +34,7 @@ const ROWS = [
   },
   {
     name: "margin",
-    label: "|wᵀx + b|",
+    label: "|wᵀx|",
     parts: MARGIN_NAME,
     unit: "",
     write: fixed(7),

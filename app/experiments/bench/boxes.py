@@ -1,4 +1,4 @@
-"""Box plots of selection times and of |wᵀx + b|, as in figures 4b and 4a of the H-Hash paper."""
+"""Box plots of selection times and of |wᵀx|, as in figures 4b and 4a of the H-Hash paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING = 0.5
 
 
 def draw_boxes(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw times and |wᵀx + b| in the rows of `app.experiments.bench.select`, with panels below each other.
+    """Draw the times and |wᵀx| in the rows of `app.experiments.bench.select`, with panels below each other.
 
     Parameters
     ----------

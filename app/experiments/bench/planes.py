@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
-"""Number of evenly spaced items whose wᵀx + b the table is computed from."""
+"""Number of evenly spaced items whose wᵀx the table is computed from."""
 
 
 def make_corpus(
@@ -70,11 +70,11 @@ def make_corpus(
 
 
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
-    """Print the number of hyperplanes of each setting, with means of their labels and of wᵀx + b."""
+    """Print the number of hyperplanes of each setting, with means of their labels and of wᵀx."""
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)
     width = max(len(setting) for setting in corpus.settings)
-    click.echo(f"{'':{width}}  planes  labels    yes       wᵀx + b")
+    click.echo(f"{'':{width}}  planes  labels    yes           wᵀx")
     for setting in corpus.settings:
         planes = corpus.of(setting)
         scores = [plane.hyperplane.scores(X) for plane in planes]
@@ -85,5 +85,5 @@ def show_corpus(corpus: Corpus, pool: Pool) -> None:
         click.echo(f"{setting:{width}}  {len(planes):6,}  {labels:6.0f}  {100 * yes:3.0f} %  {place:>12}")
     click.echo(
         "Means over the hyperplanes. yes: the share of labels whose true class is the positive one. "
-        "wᵀx + b: mean and standard deviation over the pool."
+        "wᵀx, with the bias: mean and standard deviation over the pool."
     )

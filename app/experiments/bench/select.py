@@ -40,7 +40,7 @@ HEAD = (
     "scored",
     "rank",
     "found",
-    "|wᵀx + b|",
+    "|wᵀx|",
     "same time",
     "ratio",
 )
@@ -79,7 +79,7 @@ class Selection(Experiment[Pool]):
     figure : Path or None
         File for the plot of time against rank.
     boxes : Path or None
-        File for box plots of time and |wᵀx + b|.
+        File for box plots of time and |wᵀx|.
     """
 
     corpus: Path | None

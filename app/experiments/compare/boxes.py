@@ -1,4 +1,4 @@
-"""Rows of strategies in a figure, and box plots of their selection times and of |wᵀx + b|."""
+"""Rows of strategies in a figure, and box plots of their selection times and of |wᵀx|."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ AROUND = 1.1
 
 
 class Cost(NamedTuple):
-    """Box plots of a strategy's selection times in ms, and of |wᵀx + b| of the items that it selected."""
+    """Box plots of a strategy's selection times in ms, and of |wᵀx| of the items that it selected."""
 
     ms: Box
     margin: Box
 
 
 def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
-    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy, the first on top."""
+    """Draw box plots of selection times and of |wᵀx|, one row per strategy, the first on top."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     times, margins = picture.subplots(1, 2, sharey=True)
@@ -48,7 +48,7 @@ def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
     if scan:
         times.axvline(scan.ms.median, color=INK, linewidth=1, linestyle=":", zorder=1)
     title(times, "Selection time, ms")
-    title(margins, "|wᵀx + b| of what was selected")
+    title(margins, "|wᵀx| of what was selected")
     for axes in (times, margins):
         plain(axes, "x")
         axes.margins(x=0.08)

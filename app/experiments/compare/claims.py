@@ -131,7 +131,7 @@ class Measures:
         return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
 
     def log_margin(self, name: str) -> Floats:
-        """Return the natural logarithm of the median |wᵀx + b| of the selected items; shape (n_units,)."""
+        """Return the natural logarithm of the median |wᵀx| of the selected items; shape (n_units,)."""
         medians = np.median(self.results.of(self.results.margin, name), axis=1)
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
@@ -323,7 +323,7 @@ def _trade_off(measures: Measures, h_hash: str, eh_hash: str) -> Claim:
         f"{eh} finds nearer items than {h}, and takes longer.",
         "Medians of each race.",
         (
-            Statement(f"|wᵀx + b| of {h} is {times(nearer)} that of {eh}", nearer, 1.0),
+            Statement(f"|wᵀx| of {h} is {times(nearer)} that of {eh}", nearer, 1.0),
             Statement(f"{eh} takes {times(slower)} as long as {h}", slower, 1.0),
         ),
     )
@@ -367,13 +367,11 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
         whose = f"a subsample of {sizes[rival]:,}, which takes {figure(ratio.mean)} times as long"
         statements += [
             Statement(f"{lane_label(name)} against {whose}: {points(more)}", more, 0.0),
-            Statement(
-                f"|wᵀx + b| of that subsample is {times(nearer)} that of {lane_label(name)}", nearer, 1.0
-            ),
+            Statement(f"|wᵀx| of that subsample is {times(nearer)} that of {lane_label(name)}", nearer, 1.0),
         ]
     return Claim(
         f"{called} beats a random subsample given the same time.",
-        "Improvement in AUROC over all rounds, and |wᵀx + b|, against the smallest "
+        "Improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
         "subsample that takes no less time; where all take less, against the largest.",
         tuple(statements),
     )

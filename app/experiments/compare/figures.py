@@ -127,7 +127,7 @@ def _random(measures: Measures) -> str | None:
 
 
 def _times(measures: Measures) -> Figure:
-    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy."""
+    """Draw box plots of selection times and of |wᵀx|, one row per strategy."""
     from matplotlib.figure import Figure
 
     results = measures.results

@@ -36,9 +36,9 @@ CAPTIONS = {
     "and runs (figures 1a and 2a of the paper). The table above and the next figure show the intervals.",
     "above-random": "How much more each strategy gains than random labels, the mean over all rounds, race by "
     "race; bars are 95\N{NO-BREAK SPACE}% intervals.",
-    "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx + b| of what was "
-    "selected (figures 1b, 1c, 2b, 2c and 4): quartiles, median, and whiskers from the 5th to the 95th "
-    "percentile of all rounds and races.",
+    "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx| of what was selected "
+    "(figures 1b, 1c, 2b, 2c and 4): quartiles, median, and whiskers from the 5th to the 95th percentile of "
+    "all rounds and races.",
     "spent": "Improvement in AUROC with the time spent on selection and labeling (figure 3b).",
 }
 

@@ -51,7 +51,7 @@ class RaceResults:
     auroc : array of shape (n_strategies, n_units, iterations + 1)
         AUROC on the held-out items, from round 0 on.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
-        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no, and `margin` is |wᵀx + b|.
+        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no, and `margin` is |wᵀx|.
     item : array of shape (n_strategies, n_units, iterations), int64
         The selected item, −1 if there was none.
     """

@@ -46,10 +46,6 @@ FORMER = (
     "A pool that is there",
     "Start afresh",
     "} hyperplanes trained again",
-    "|wᵀx|",
-    "<sup>T</sup>x|",
-    "<sup>T</sup>x<",
-    '"x|"',
 )
 """Wordings that readers stumbled on, or pieces of them."""
 

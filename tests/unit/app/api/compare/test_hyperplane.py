@@ -54,7 +54,7 @@ def by_hand(pool, plane):
 
 
 def test_the_rows_say_what_sorting_all_items_gives(session, compared):
-    """Rank, |wᵀx + b| and pick of every strategy, in a fixed order; the full scan's pick is the nearest."""
+    """Rank, |wᵀx| and the pick of every strategy, in the fixed order; the full scan's pick is the nearest."""
     label(session, 12)
     pool = session.project.pool
     page = settled(HyperplaneComparison(session))
