@@ -1,4 +1,4 @@
-"""Export a concept's classifier as weights, as an estimator, and as predictions for every item."""
+"""Export a concept's classifier as weights, as an estimator, and as predictions for the pool."""
 
 from __future__ import annotations
 
@@ -176,9 +176,7 @@ def _save_estimator(model: Model, path: Path) -> None:
 
 
 def predict(project: Path, concept: str | None, out: Path | None, form: TableFormat) -> None:
-    """Write the score and the predicted label of every item of the pool, block by block.
-
-    Held-out items are not included.
+    """Write the score and the predicted label of every item that is not held out, block by block.
 
     Raises
     ------

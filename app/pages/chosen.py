@@ -76,7 +76,8 @@ def chosen_session(project: OpenProject) -> LabelingSession:
         wanted = after
     elif before is not None:
         del state["opened", project.key]
-    session = project.session_of(person, wanted, concept)
+    known = project.known_session(wanted, person) if wanted else None
+    session = known or project.session_of(person, wanted, concept)
     if wanted is not None and session.id != wanted:
         state["opened", project.key] = (wanted, session.id)
     sessions[project.key, session.concept.record.id] = session.id

@@ -168,8 +168,8 @@ class Project:
         return self.indexes.costs(strategy_names())
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the project's active concepts, oldest first; on request with archived ones."""
-        return self.concept_store.all() if archived else self.archive.offered()
+        """Return the project's active concepts, on request with archived ones; see `Archive.offered`."""
+        return self.archive.offered(archived=archived)
 
     def add_concept(
         self,

@@ -4,8 +4,9 @@ Each strategy has a *side*: an unlisted copy of the question with an ordinary la
 trains only its own side, and is logged like any other. The order of the turns is drawn at random, one turn
 per side in each block. An item that several sides choose is shown once; its answer counts for each.
 
-If the truth of held-out items is unknown, a third side, the judge, draws items at random between the turns.
-Answers about these train neither strategy, and the strategies are compared on them; see `app.api.verdict`.
+If too few items of known truth are held out, a third side, the judge, draws items at random between the
+turns. Answers about these train neither strategy, and the strategies are compared on them; see
+`app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
 """Minimum number of answers to its own choices that each side needs before the result can be shown."""
+
+LEAST_OF_EACH = 5
+"""Minimum number of positive items, and of negative ones, that the strategies are compared on."""
 
 _RECENT = 200
 """Number of each side's last answers that can still be undone or corrected."""

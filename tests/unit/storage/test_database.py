@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, inspect, text
 
-from closecall.storage import Database, StorageError, migrate, restore
+from closecall.storage import Concepts, Database, LabelLog, StorageError, migrate, restore
 from closecall.storage.models import Base
 from closecall.storage.place import place_of
 from tests.folders import ROOT
@@ -636,6 +637,21 @@ def test_hashing_strategies_of_before_have_the_names_of_their_weighted_forms(
         ]
         with pytest.raises(StorageError, match="append-only"), database.write() as connection:
             connection.execute(text("UPDATE selections SET strategy = 'other'"))
+
+
+def test_a_concept_gets_the_audit_share_of_its_newest_session_that_had_one(
+    where: Path | str, tmp_path: Path
+) -> None:
+    """In earlier versions each session had its own."""
+    with schema_was("0007", tmp_path), Database.open(where, create=True) as database:
+        for name, shares in {"seven": (0.3, 0.1, None), "eight": (0.3, 0.0), "nine": (None,)}.items():
+            concept, log = make_concept(database, name), LabelLog(database, clock=count(1).__next__)
+            for share in shares:
+                parameters = {} if share is None else {"audit_share": share}
+                log.start_session(concept.id, "Ada", "random", parameters=parameters)
+    with Database.open(where, copies_in=tmp_path) as database:
+        concepts = Concepts(database)
+        assert [concepts.audit_share(concept.id) for concept in concepts.all()] == [0.1, 0, 0]
 
 
 @pytest.fixture

@@ -212,6 +212,11 @@ def test_the_exported_model_is_the_one_that_labels(project_folder, tmp_path):
     assert svm.predict(rows).tolist() == np.where(plane.scores(rows) > 0, "yes", "no").tolist()
 
 
+def test_predict_says_that_held_out_items_are_left_out():
+    """As `test_predictions_are_of_every_item` finds."""
+    assert "every item of PROJECT that is not held out" in " ".join(run("predict", "--help").output.split())
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_predictions_are_of_every_item(project_folder, tmp_path, form):
     """In the order of the pool, with the sign of the score, and the label where there is one."""

@@ -344,6 +344,18 @@ def test_another_source_is_refused(tmp_path: Path, which: str) -> None:
     assert contents(tmp_path / "p") == before
 
 
+def test_an_item_whose_class_has_changed_is_named(tmp_path: Path) -> None:
+    """Even if its features are the same."""
+
+    class Relabeled(FakeSource):
+        def truth(self, items: np.ndarray) -> np.ndarray:
+            return np.where(items == 7, 1 - super().truth(items), super().truth(items))
+
+    build(FakeSource(30, separation=0), tmp_path / "p")
+    with pytest.raises(InputError, match="item 7 has changed, item 7"):
+        build(Relabeled(40, separation=0), tmp_path / "p")
+
+
 def test_an_item_that_became_unreadable_is_named(tmp_path: Path) -> None:
     """A source that lost a file does not continue the pool."""
     build(FakeSource(30, None), tmp_path / "p")
