@@ -12,7 +12,7 @@ from closecall.app.components import SIMILAR, answers_of
 from closecall.app.indexes.costs import brief_of
 from closecall.app.indexes.recipe import EXACT
 from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
-from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.chosen import WAITING, opened, person_at, pick_concept, put_into_address
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.similar_settings import more
 from closecall.core.errors import InputError
@@ -29,7 +29,7 @@ def main() -> None:
     if (found := opened()) is None:
         return
     project, session = found
-    similar = project.similar_to(session)
+    similar = st.session_state[WAITING] = project.similar_to(session)
     begin(similar)
     with st.container(key="searching", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
