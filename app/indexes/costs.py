@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 from closecall.app.display.phrases import bytes_in_words, duration
 from closecall.app.indexes.recipe import Recipe
+from closecall.core.errors import InputError
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
     DeepCodes,
     LearnedKernelHash,
     MinHash,
+    RandomHyperplaneLSH,
     ShiftInvariantHash,
+    SimilarityHasher,
     SpectralHash,
 )
 from closecall.core.hashing.base import bytes_a_row
@@ -66,14 +69,30 @@ class Cost:
         return f"Memory: codes {bytes_in_words(self.codes)}{beside}.{work}"
 
 
-def cost_of(recipe: Recipe, n_rows: int) -> Cost:
-    """Return the cost of a recipe on a pool of `n_rows`."""
+def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None) -> Cost:
+    """Return the cost of a recipe on a pool of `n_rows`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The settings.
+    n_rows : int
+        Number of rows in the pool.
+    family : SimilarityHasher or None
+        A family whose `agreement_within` is that of the recipe's family. It is only needed for the radius of
+        shift-invariant codes, whose γ depends on the rows.
+
+    Raises
+    ------
+    InputError
+        As `guarantee_of`.
+    """
     codes = bytes_a_row(recipe.value("functions"), recipe.value("bits")) * n_rows
     beside = 0
     if recipe.structure in (HashTable.name, HammingBall.name):
         beside = codes + _BYTES_A_NUMBER * n_rows  # codes again, in the order of the table
     elif recipe.structure == BucketTables.name:
-        beside = _n_tables(recipe, n_rows) * _BYTES_A_TABLE * n_rows
+        beside = _n_tables(recipe, n_rows, family) * _BYTES_A_TABLE * n_rows
     elif recipe.structure == PermutedOrders.name:
         n_bytes = recipe.value("memory") * n_rows
         beside = order_rule(n_rows, n_bytes, recipe.epsilon) * _BYTES_AN_ORDER * n_rows
@@ -112,17 +131,39 @@ def brief_of(recipe: Recipe, n_rows: int) -> str:
     return work.replace(" along principal directions", "")
 
 
-def guarantee_of(recipe: Recipe, n_rows: int) -> str | None:
-    """Return in a sentence what bucket tables for a radius guarantee; None without a radius."""
-    if (rule := _rule(recipe, n_rows)) is None:
+def guarantee_of(
+    recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None, *, under_metric: bool = False
+) -> str | None:
+    """Return in a sentence what bucket tables for a radius guarantee; None without a radius.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The settings.
+    n_rows : int
+        Number of rows in the pool.
+    family : SimilarityHasher or None
+        See `cost_of`.
+    under_metric : bool
+        Whether the recipe is for codes under a learned metric.
+
+    Raises
+    ------
+    InputError
+        If functions agree as often beyond (1 + ε) times the radius as within it.
+    """
+    if (rule := _rule(recipe, n_rows, family)) is None:
         return None
-    n_tables = _n_tables(recipe, n_rows)
-    independent = max(1, min(n_tables, recipe.value("functions") // rule.width))
-    built = rule.of_tables(rule.width, independent)
-    seen = "" if recipe.own_form.params else ", as seen from the mean,"
+    n_tables = _n_tables(recipe, n_rows, family)
+    width = min(rule.width, recipe.value("functions"))
+    independent = max(1, min(n_tables, recipe.value("functions") // width))
+    built = rule.of_tables(width, independent)
+    probability = f"a probability of at least {100 * built.success:.0f} %"
+    if recipe.family == ShiftInvariantHash.name and not hasattr(family, "gamma_"):
+        probability = f"a probability of at least about {100 * built.success:.0f} %"
     sentence = (
-        f"{n_tables} tables of {rule.width} functions: an item within {recipe.radius:g}°{seen} shares a "
-        f"bucket with a probability of at least {100 * built.success:.0f} %."
+        f"{n_tables} tables of {width} functions: an item {_within(recipe, under_metric)} shares a "
+        f"bucket with {probability}."
     )
     if independent < rule.n_tables:
         sentence += (
@@ -132,14 +173,31 @@ def guarantee_of(recipe: Recipe, n_rows: int) -> str | None:
     return sentence
 
 
-def _rule(recipe: Recipe, n_rows: int) -> Guarantee | None:
-    radius = recipe.radius_in_radians
-    if radius is None:
+def _within(recipe: Recipe, under_metric: bool) -> str:
+    """Return which items are within the radius, in words."""
+    assert recipe.radius is not None
+    if recipe.radius_of == "overlap":
+        return f"with an overlap of at least {100 - recipe.radius:g} %"
+    has_centre = recipe.family == RandomHyperplaneLSH.name and not recipe.own_form.params
+    seen = ", as seen from the mean," if has_centre else ""
+    return f"within {recipe.radius:g}°{' under the metric' if under_metric else ''}{seen}"
+
+
+def _rule(recipe: Recipe, n_rows: int, family: SimilarityHasher | None) -> Guarantee | None:
+    if recipe.reaches is None:
         return None
-    return Guarantee.for_angles(n_rows, radius, recipe.value("epsilon")).of_width(PREFIX_BITS)
+    if family is None or family.radius_of is None:
+        family = FAMILIES[recipe.family](**({"bits": recipe.value("bits")} if recipe.applies("bits") else {}))
+    near, far = map(family.agreement_within, recipe.reaches)
+    if not far < near:
+        raise InputError(
+            f"at a radius of {recipe.radius:g}°, {recipe.family} codes can't tell nearer items from farther "
+            f"ones: enter a smaller radius"
+        )
+    return Guarantee.by_rule(n_rows, near, far).of_width(PREFIX_BITS // recipe.value("bits"))
 
 
-def _n_tables(recipe: Recipe, n_rows: int) -> int:
-    rule = _rule(recipe, n_rows)
+def _n_tables(recipe: Recipe, n_rows: int, family: SimilarityHasher | None) -> int:
+    rule = _rule(recipe, n_rows, family)
     most = MOST_TABLES if rule is None else rule.n_tables
     return min(most, max(1, int(recipe.value("memory")) // _BYTES_A_TABLE))

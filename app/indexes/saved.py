@@ -202,7 +202,7 @@ class Kept:
 
     def _structure(self, wanted: Wanted, over: Coded) -> SearchStructure:
         started = time.perf_counter()
-        name, how = wanted.recipe.structure, building(wanted.recipe, len(over.codes))
+        name, how = wanted.recipe.structure, building(wanted.recipe, len(over.codes), over.hasher)
         place = f"{wanted.word}/{wanted.recipe.structure_word}"
         folder, kind = self._folder / place, SIMILARITY_STRUCTURES[name]
         if over.is_kept and folder.is_dir():

@@ -22,6 +22,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+import numpy as np
+
 from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.indexes.codes import taught_by
 from closecall.app.indexes.metric import LearnedMetric, Learning
@@ -30,7 +32,9 @@ from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outg
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers
-from closecall.core.hashing import FAMILIES
+from closecall.core.hashing import FAMILIES, ShiftInvariantHash, SimilarityHasher
+from closecall.core.hashing.fourier import bandwidth
+from closecall.core.hashing.pool import fit_rows
 from closecall.core.numerics.interruption import interruptible
 from closecall.core.numerics.rows import Rows
 from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
@@ -38,7 +42,6 @@ from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilarityS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from closecall.app.engine.concept import LiveConcept
@@ -71,6 +74,9 @@ def label_of(recipe: Recipe) -> str:
 
 KEPT_SEARCHES = 6
 """Number of searches over the same codes that are kept in memory."""
+
+GAMMA_QUERIES = 100
+"""Number of rows by which the width of shift-invariant kernels is estimated; fitting takes 1,000."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -191,6 +197,7 @@ class Similar:
         self._exact: ExactSearch | None = None
         self._plain: dict[tuple[Recipe, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, dict[Recipe, _Index]] = WeakKeyDictionary()
+        self._gamma: tuple[int, float] | None = None
         self._lock = threading.Lock()
         self._troubles = Troubles()
         self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
@@ -274,6 +281,26 @@ class Similar:
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
+
+    def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
+        """Return a family whose agreement within a radius is about that of the recipe's; None if not needed.
+
+        It is the fitted one if that is in memory. Only the width of shift-invariant kernels depends on the
+        rows; without the fitted family, it is estimated from few of them (`GAMMA_QUERIES`), once per pool.
+        """
+        pool = self._pool()
+        if recipe.family != ShiftInvariantHash.name or recipe.radius is None or pool is None:
+            return None
+        with self._lock:
+            index = self._plain.get((recipe.codes, None))
+            if index is not None and index.coded is not None:
+                return index.coded.hasher
+            known = self._gamma
+        if known is None or known[0] != len(fit_rows(len(pool))):
+            rows = pool.rows(fit_rows(len(pool)))
+            known = rows.shape[0], bandwidth(rows, np.random.default_rng(0), GAMMA_QUERIES)
+            self._gamma = known
+        return ShiftInvariantHash(gamma=known[1])
 
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]

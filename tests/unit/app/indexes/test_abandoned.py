@@ -138,7 +138,7 @@ def shown(similar: SimilarSession) -> list[int]:
 
 
 def test_changed_settings_end_a_build(similar, project, endless):
-    """Others are built at once. Nothing of the first is left, and it is no failure; asked again, it is whole."""
+    """Others are built at once. Nothing of the first is left, and no failure; asked again, it is whole."""
     start(similar, endless)
     similar.set_recipe(OTHER)
     assert shown(similar) == by_itself(project, OTHER)
