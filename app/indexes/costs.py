@@ -1,14 +1,15 @@
 """The cost of a recipe before anything is built: memory, what must be computed, and what tables guarantee.
 
-Memory follows from the numbers of rows, functions, tables and orders. The time is given only for codes that
-were built already, because it depends on the machine and on the rows.
+Memory follows from the numbers of rows, functions, tables and orders. `app.indexes.build_time` estimates the
+time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from closecall.app.display.phrases import bytes_in_words, duration
+from closecall.app.display.phrases import about, bytes_in_words, duration
+from closecall.app.indexes.build_time import MEASURABLE, BuildTime
 from closecall.app.indexes.recipe import Recipe
 from closecall.core.errors import InputError
 from closecall.core.hashing import (
@@ -28,6 +29,9 @@ from closecall.core.search import BucketTables, HammingBall, HashTable, Permuted
 from closecall.core.search.orders import PREFIX_BITS, order_rule
 from closecall.core.search.tables import MOST_TABLES, Guarantee
 
+LONG_SECONDS = 5.0
+"""Estimated time in seconds from which a list of families gives it."""
+
 _BYTES_A_TABLE = 12
 _BYTES_AN_ORDER = 8
 _BYTES_A_NUMBER = 4
@@ -45,27 +49,38 @@ class Cost:
         Name of the structure.
     work : str
         What must be computed for the codes, in words.
+    n_tables : int
+        Number of bucket tables or permuted orders; 1 for other structures.
     """
 
     codes: int
     structure: int
     name: str
     work: str
+    n_tables: int = 1
 
-    def sentence(self, *, is_built: bool = False, seconds: float | None = None) -> str:
+    def sentence(
+        self, *, is_built: bool = False, seconds: float | None = None, time: BuildTime | None = None
+    ) -> str:
         """Return the cost in words, for the page.
 
         Parameters
         ----------
         is_built : bool
-            Whether the codes are built or being built; then the work is left out.
+            Whether the codes are built or being built; then their work is left out.
         seconds : float or None
             The time that built codes took, if known.
+        time : BuildTime or None
+            The estimated time, if known.
         """
         beside = f", {self.name} {bytes_in_words(self.structure)}" if self.structure else ""
-        work = f" To compute: {self.work}."
-        if is_built:
+        if not is_built:
+            takes = "" if time is None else f", {about(time.codes + time.structure)}"
+            work = f" To compute: {self.work}{takes}."
+        else:
             work = f" The codes took {duration(seconds)}." if seconds is not None else ""
+            if time is not None and time.structure >= MEASURABLE:
+                work += f" Building the {self.name} takes {about(time.structure)}."
         return f"Memory: codes {bytes_in_words(self.codes)}{beside}.{work}"
 
 
@@ -88,15 +103,17 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
         As `guarantee_of`.
     """
     codes = bytes_a_row(recipe.value("functions"), recipe.value("bits")) * n_rows
-    beside = 0
+    beside, n_tables = 0, 1
     if recipe.structure in (HashTable.name, HammingBall.name):
         beside = codes + _BYTES_A_NUMBER * n_rows  # codes again, in the order of the table
     elif recipe.structure == BucketTables.name:
-        beside = _n_tables(recipe, n_rows, family) * _BYTES_A_TABLE * n_rows
+        n_tables = _n_tables(recipe, n_rows, family)
+        beside = n_tables * _BYTES_A_TABLE * n_rows
     elif recipe.structure == PermutedOrders.name:
         n_bytes = recipe.value("memory") * n_rows
-        beside = order_rule(n_rows, n_bytes, recipe.epsilon) * _BYTES_AN_ORDER * n_rows
-    return Cost(codes, beside, recipe.structure, work_of(recipe, n_rows))
+        n_tables = order_rule(n_rows, n_bytes, recipe.epsilon)
+        beside = n_tables * _BYTES_AN_ORDER * n_rows
+    return Cost(codes, beside, recipe.structure, work_of(recipe, n_rows), n_tables)
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
@@ -121,8 +138,15 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
     }.get(recipe.family, f"{n} inner products per item")
 
 
-def brief_of(recipe: Recipe, n_rows: int) -> str:
-    """Return a short form of `work_of`, for a list of families."""
+def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
+    """Return a short form of `work_of`, for a list of families, with the time if it is long."""
+    takes = ""
+    if time is not None and (seconds := time.codes + time.structure) >= LONG_SECONDS:
+        takes = f", {about(seconds)}"
+    return _brief(recipe, n_rows) + takes
+
+
+def _brief(recipe: Recipe, n_rows: int) -> str:
     if FAMILIES[recipe.family].needs_labels:
         return "learned from your answers"
     if recipe.family == DeepCodes.name:

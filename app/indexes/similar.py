@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -25,13 +25,17 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.codes import taught_by
+from closecall.app.indexes.build_time import BuildTime, Paces, Shape, build_time
+from closecall.app.indexes.choosing import chosen_by_data
+from closecall.app.indexes.codes import MOST_TAUGHT, taught_by
+from closecall.app.indexes.costs import cost_of
 from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.recipe import EXACT, OFFERED, Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers
+from closecall.core.errors import InputError
 from closecall.core.hashing import FAMILIES, ShiftInvariantHash, SimilarityHasher
 from closecall.core.hashing.fourier import bandwidth
 from closecall.core.hashing.pool import fit_rows
@@ -198,6 +202,9 @@ class Similar:
         self._plain: dict[tuple[Recipe, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, dict[Recipe, _Index]] = WeakKeyDictionary()
         self._gamma: tuple[int, float] | None = None
+        self._shape: Shape | None = None
+        self._paces = Paces()
+        self._chosen: dict[tuple[Recipe, int], Recipe] = {}
         self._lock = threading.Lock()
         self._troubles = Troubles()
         self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
@@ -302,6 +309,51 @@ class Similar:
             self._gamma = known
         return ShiftInvariantHash(gamma=known[1])
 
+    def build_time(
+        self, recipe: Recipe, concept: LiveConcept, metric: LearnedMetric | None = None
+    ) -> BuildTime | None:
+        """Estimate the time that a recipe takes, under a metric if one is given.
+
+        None if there is no pool yet, kernels are still being compiled, or the recipe can't be built.
+        """
+        pool = self._pool()
+        if pool is None or not kernels.is_ready("everything"):
+            return None
+        try:
+            n_tables = cost_of(recipe, len(pool), self.agreeing(recipe)).n_tables
+        except InputError:
+            return None
+        n_labels = len(concept.standing().labels) if metric is None and recipe.learns else 0
+        if self._shape is None or self._shape.n_rows != len(pool):
+            self._shape = Shape.of(pool)
+        shape = replace(self._shape, n_labels=min(n_labels, MOST_TAUGHT))
+        return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
+
+    def chosen(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with the rank and scale that suit the pool, chosen once for each sample size.
+
+        Raises
+        ------
+        InputError
+            If there is no pool yet, or as `app.indexes.choosing.chosen_by_data`.
+        """
+        pool = self._pool()
+        if pool is None:
+            raise InputError("there are no items yet to choose a rank by")
+        key = recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))
+        if key not in self._chosen:
+            kernels.wait_for("everything")
+            self._chosen[key] = chosen_by_data(recipe, pool)
+        found = self._chosen[key]
+        own = {name: getattr(found, name) for name in ("rank", "scale")}
+        return recipe.having(**own)
+
+    def _learn_pace(self, recipe: Recipe, coded: Coded) -> None:
+        """Compare the time that codes took with its estimate."""
+        n_labels = 0 if coded.labels is None else min(len(coded.labels), MOST_TAUGHT)
+        shape = Shape.of(coded.pool, n_labels)
+        self._paces.learn(recipe, build_time(recipe.codes, shape).codes, coded.seconds)
+
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
     ) -> Checked:
@@ -346,6 +398,8 @@ class Similar:
         try:
             with interruptible(partial(go_on, recipe.codes)):
                 coded = self._saves.coded(wanted, index.coded, advanced)
+            if time.perf_counter() - started >= coded.seconds:  # made just now, not loaded or extended
+                self._learn_pace(recipe, coded)
             go_on(recipe)
             with interruptible(partial(go_on, recipe)):
                 methods[recipe] = Method(*self._saves.search(wanted, coded), recipe=recipe)

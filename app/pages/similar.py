@@ -84,12 +84,16 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
     """Show the picker of the hash family, with the work that each needs."""
-    recipe, n_rows = similar.recipe, 0 if project.pool is None else len(project.pool)
-    costs = {
-        name: f"{label}: {brief_of(recipe if name == recipe.family else recipe.of(name), max(n_rows, 1))}"
-        for name, label in project.similar.codes.items()
-    }
-    _pick("Codes", "codes", costs, recipe.family, similar.set_codes, 320)
+    n_rows = 0 if project.pool is None else len(project.pool)
+
+    def cost(name: str) -> str:
+        recipe = similar.recipe if name == similar.recipe.family else similar.recipe.of(name)
+        is_built = project.similar.seconds(recipe, similar.session.concept) is not None
+        time = None if is_built else project.similar.build_time(recipe, similar.session.concept)
+        return brief_of(recipe, max(n_rows, 1), time)
+
+    costs = {name: f"{label}: {cost(name)}" for name, label in project.similar.codes.items()}
+    _pick("Codes", "codes", costs, similar.recipe.family, similar.set_codes, 320)
 
 
 def _pick(

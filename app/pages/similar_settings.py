@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
 from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE, Recipe
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
+from closecall.app.runtime import kernels
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ GAMMA = "gamma"
 FROM_ITEMS = "RBF, width from the items"
 
 KERNELS = {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
+
+TROUBLE = "more-trouble"
+"""Session-state key: why rank and scale could not be chosen."""
 
 OPTIONAL = ("radius", "epsilon")
 """Numbers that may be left empty."""
@@ -221,6 +226,8 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
     else:
         st.caption(literal(said))
     usual = Recipe(recipe.structure, recipe.family)
+    if recipe.applies("rank"):
+        _offer_choice(project, draft)
     with st.container(horizontal=True):
         st.button(
             "Apply",
@@ -237,15 +244,37 @@ def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows:
     seconds = project.similar.seconds(recipe, concept)
     family = project.similar.agreeing(recipe)
     is_built = seconds is not None or recipe.codes == similar.recipe.codes
+    time = project.similar.build_time(recipe, concept)
     said = [
-        cost_of(recipe, n_rows, family).sentence(is_built=is_built, seconds=seconds),
+        cost_of(recipe, n_rows, family).sentence(is_built=is_built, seconds=seconds, time=time),
         guarantee_of(recipe, n_rows, family),
     ]
-    if project.pool is not None and similar.learning.newest(project.pool) is not None:
+    metric = similar.learning.newest(project.pool) if project.pool is not None else None
+    if metric is not None:
         under = recipe.under_metric
         is_built = under.codes == similar.recipe.under_metric.codes
-        said += [
-            f"Under the learned metric: {cost_of(under, n_rows).sentence(is_built=is_built)}",
-            guarantee_of(under, n_rows, under_metric=True),
-        ]
+        time = project.similar.build_time(under, concept, metric)
+        cost = cost_of(under, n_rows).sentence(is_built=is_built, time=time)
+        said += [f"Under the learned metric: {cost}", guarantee_of(under, n_rows, under_metric=True)]
     return " ".join(filter(None, said))
+
+
+def _offer_choice(project: OpenProject, draft: Draft) -> None:
+    """Show the button that chooses rank and scale by the data, and what it costs."""
+    what = "rank and scale" if draft.recipe.applies("scale") else "rank"
+
+    def choose() -> None:
+        try:
+            draft.put(project.similar.chosen(draft.recipe))
+        except InputError as error:
+            state[TROUBLE] = str(error)
+
+    st.button(
+        f"Choose {what} by the data",
+        icon=":material/auto_fix_high:",
+        disabled=not kernels.is_ready("everything"),
+        on_click=choose,
+        help=f"Tries {n_trials(draft.recipe)} of them on up to {ROWS:,} items. Takes a few seconds",
+    )
+    if (problem := state.pop(TROUBLE, None)) is not None:
+        st.error(literal(problem[:1].upper() + problem[1:]))
