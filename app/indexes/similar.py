@@ -398,7 +398,7 @@ class Similar:
         try:
             with interruptible(partial(go_on, recipe.codes)):
                 coded = self._saves.coded(wanted, index.coded, advanced)
-            if time.perf_counter() - started >= coded.seconds:  # made just now, not loaded or extended
+            if coded.is_new and coded is not index.coded:
                 self._learn_pace(recipe, coded)
             go_on(recipe)
             with interruptible(partial(go_on, recipe)):

@@ -119,6 +119,8 @@ def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]
     names = [name for name in names if all(one.applies(name) for one in shown)]
+    if len({one.radius_of for one in shown}) > 1 and "radius" in names:
+        names.remove("radius")  # an overlap is no angle under the metric
     if "kernel" in names and (recipe.kernel or "").startswith("rbf"):
         names.insert(names.index("kernel") + 1, GAMMA)
     return names
