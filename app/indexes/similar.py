@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -25,10 +25,9 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.build_time import BuildTime, Paces, Shape, build_time
-from closecall.app.indexes.choosing import chosen_by_data
-from closecall.app.indexes.codes import MOST_TAUGHT, taught_by
-from closecall.app.indexes.costs import cost_of
+from closecall.app.indexes.build_time import BuildTime
+from closecall.app.indexes.codes import taught_by
+from closecall.app.indexes.estimates import Estimates
 from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.recipe import EXACT, OFFERED, Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
@@ -36,9 +35,7 @@ from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers
 from closecall.core.errors import InputError
-from closecall.core.hashing import FAMILIES, ShiftInvariantHash, SimilarityHasher
-from closecall.core.hashing.fourier import bandwidth
-from closecall.core.hashing.pool import fit_rows
+from closecall.core.hashing import FAMILIES, SimilarityHasher
 from closecall.core.numerics.interruption import interruptible
 from closecall.core.numerics.rows import Rows
 from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
@@ -78,9 +75,6 @@ def label_of(recipe: Recipe) -> str:
 
 KEPT_SEARCHES = 6
 """Number of searches over the same codes that are kept in memory."""
-
-GAMMA_QUERIES = 100
-"""Number of rows by which the width of shift-invariant kernels is estimated; fitting takes 1,000."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -195,16 +189,14 @@ class Similar:
     def __init__(
         self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
     ) -> None:
+        self.estimates = Estimates(pool)
+        """Times and good settings of indexes that are not built yet."""
         self._saves = Kept(folder, labels)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactSearch | None = None
         self._plain: dict[tuple[Recipe, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, dict[Recipe, _Index]] = WeakKeyDictionary()
-        self._gamma: tuple[int, float] | None = None
-        self._shape: Shape | None = None
-        self._paces = Paces()
-        self._chosen: dict[tuple[Recipe, int], Recipe] = {}
         self._lock = threading.Lock()
         self._troubles = Troubles()
         self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
@@ -290,69 +282,23 @@ class Similar:
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return a family whose agreement within a radius is about that of the recipe's; None if not needed.
-
-        It is the fitted one if that is in memory. Only the width of shift-invariant kernels depends on the
-        rows; without the fitted family, it is estimated from few of them (`GAMMA_QUERIES`), once per pool.
-        """
-        pool = self._pool()
-        if recipe.family != ShiftInvariantHash.name or recipe.radius is None or pool is None:
-            return None
+        """Return the fitted family of a recipe if it is in memory, else `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:
                 return index.coded.hasher
-            known = self._gamma
-        if known is None or known[0] != len(fit_rows(len(pool))):
-            rows = pool.rows(fit_rows(len(pool)))
-            known = rows.shape[0], bandwidth(rows, np.random.default_rng(0), GAMMA_QUERIES)
-            self._gamma = known
-        return ShiftInvariantHash(gamma=known[1])
+        return self.estimates.family(recipe)
 
     def build_time(
         self, recipe: Recipe, concept: LiveConcept, metric: LearnedMetric | None = None
     ) -> BuildTime | None:
-        """Estimate the time that a recipe takes, under a metric if one is given.
-
-        None if there is no pool yet, kernels are still being compiled, or the recipe can't be built.
-        """
-        pool = self._pool()
-        if pool is None or not kernels.is_ready("everything"):
-            return None
+        """Return `Estimates.build_time` of a recipe, for codes under a metric if one is given."""
+        n_labels = len(concept.standing().labels) if metric is None and recipe.learns else 0
         try:
-            n_tables = cost_of(recipe, len(pool), self.agreeing(recipe)).n_tables
+            family = self.agreeing(recipe)
         except InputError:
             return None
-        n_labels = len(concept.standing().labels) if metric is None and recipe.learns else 0
-        if self._shape is None or self._shape.n_rows != len(pool):
-            self._shape = Shape.of(pool)
-        shape = replace(self._shape, n_labels=min(n_labels, MOST_TAUGHT))
-        return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
-
-    def chosen(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with the rank and scale that suit the pool, chosen once for each sample size.
-
-        Raises
-        ------
-        InputError
-            If there is no pool yet, or as `app.indexes.choosing.chosen_by_data`.
-        """
-        pool = self._pool()
-        if pool is None:
-            raise InputError("there are no items yet to choose a rank by")
-        key = recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))
-        if key not in self._chosen:
-            kernels.wait_for("everything")
-            self._chosen[key] = chosen_by_data(recipe, pool)
-        found = self._chosen[key]
-        own = {name: getattr(found, name) for name in ("rank", "scale")}
-        return recipe.having(**own)
-
-    def _learn_pace(self, recipe: Recipe, coded: Coded) -> None:
-        """Compare the time that codes took with its estimate."""
-        n_labels = 0 if coded.labels is None else min(len(coded.labels), MOST_TAUGHT)
-        shape = Shape.of(coded.pool, n_labels)
-        self._paces.learn(recipe, build_time(recipe.codes, shape).codes, coded.seconds)
+        return self.estimates.build_time(recipe, n_labels, family)
 
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
@@ -399,7 +345,7 @@ class Similar:
             with interruptible(partial(go_on, recipe.codes)):
                 coded = self._saves.coded(wanted, index.coded, advanced)
             if coded.is_new and coded is not index.coded:
-                self._learn_pace(recipe, coded)
+                self.estimates.learn(recipe, coded)
             go_on(recipe)
             with interruptible(partial(go_on, recipe)):
                 methods[recipe] = Method(*self._saves.search(wanted, coded), recipe=recipe)

@@ -267,7 +267,7 @@ def _offer_choice(project: OpenProject, draft: Draft) -> None:
 
     def choose() -> None:
         try:
-            draft.put(project.similar.chosen(draft.recipe))
+            draft.put(project.similar.estimates.chosen(draft.recipe))
         except InputError as error:
             state[TROUBLE] = str(error)
 

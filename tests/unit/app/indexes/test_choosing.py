@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from closecall.app.indexes import choosing
-from closecall.app.indexes import similar as module
+from closecall.app.indexes import estimates as module
 from closecall.app.indexes.choosing import chosen_by_data, n_trials
 from closecall.app.indexes.recipe import Recipe
 from closecall.core.errors import InputError
@@ -91,11 +91,11 @@ def test_a_project_chooses_once(tmp_path, monkeypatch):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         recipe = Recipe("scan", "klsh", form="low rank", landmarks=60, functions=32)
-        found = project.similar.chosen(recipe)
-        other = project.similar.chosen(recipe.having(rank=7).by("orders"))
+        found = project.similar.estimates.chosen(recipe)
+        other = project.similar.estimates.chosen(recipe.having(rank=7).by("orders"))
         assert len(calls) == 1
         assert other == found.by("orders")
-        assert project.similar.chosen(recipe.having(landmarks=80)).landmarks == 80
+        assert project.similar.estimates.chosen(recipe.having(landmarks=80)).landmarks == 80
         assert len(calls) == 2
         view = project.similar_to(project.session())
         view.go_to(str(int(project.pool.ids[0])))
