@@ -2,10 +2,10 @@
 
 The work of each family is counted in operations of a few kinds, such as products of matrices or values of the
 χ² kernel. The machine's speed at each kind is measured once per process, on a small sample (`Speeds`); the
-measurements take about 0.1 s together. Estimates are therefore cheap, and apply to this machine. They are
-rough: rows may be read from a slow disk, training may converge early, and other programs may be busy. Once
-codes that took `MEASURABLE` seconds or more are built, later estimates for their family are corrected by what
-these took (`Paces`).
+measurements take about 0.1 s together. Other programs that are running now take a share of the processor
+(`crowding`). Estimates are therefore cheap, and apply to this machine. They are rough: rows may be read from
+a slow disk, and training may converge early. Once codes that took `MEASURABLE` seconds or more are built,
+later estimates for their family are corrected by what these took (`Paces`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ from closecall.core.search import BucketTables, HammingBall, HashTable, Permuted
 MEASURABLE = 1.0
 """Least time in seconds that tells how fast a family is: a shorter one is mostly overhead."""
 
+_CODING = 2.0
+"""Time of coding a row without a kernel, as a multiple of its operations: rows are also read and regrouped."""
+
 _EIGEN = 25
 """Operations of an eigendecomposition, per n³ and in terms of float32 products."""
 
-_PASSES = 60
+_PASSES = 30
 """Passes over the pairs in which a kernel is usually learned; at most 200 are made."""
 
 _SINGULAR = 6
@@ -185,8 +188,22 @@ class BuildTime:
     structure: float
 
 
-def build_time(recipe: Recipe, shape: Shape, n_tables: int = 1, speeds: Speeds = SPEEDS) -> BuildTime:
-    """Estimate the time that a recipe takes.
+def crowding() -> float:
+    """Return by how much the programs that ran in the last minute slow down work on all cores."""
+    if not hasattr(os, "getloadavg"):  # Windows
+        return 1.0
+    return 1 + float(os.getloadavg()[0]) / (os.cpu_count() or 1)
+
+
+def build_time(
+    recipe: Recipe,
+    shape: Shape,
+    n_tables: int = 1,
+    *,
+    crowded: float | None = None,
+    speeds: Speeds = SPEEDS,
+) -> BuildTime:
+    """Estimate the time that a recipe takes: coding on all cores, everything else on one.
 
     Parameters
     ----------
@@ -196,13 +213,16 @@ def build_time(recipe: Recipe, shape: Shape, n_tables: int = 1, speeds: Speeds =
         The pool, and the number of labels.
     n_tables : int
         Number of bucket tables or permuted orders.
+    crowded : float or None
+        Factor of `crowding`; None for that of now.
     speeds : Speeds
         The speeds of the machine.
     """
     work = _Work(recipe, shape, speeds)
-    cores = os.cpu_count() or 1
-    coding = work.of_a_row() * shape.n_rows / cores
-    return BuildTime(work.of_fitting() / cores + coding, work.of_structure(n_tables))
+    more = 1.0 if recipe.applies("landmarks") else _CODING
+    coding = more * work.of_a_row() * shape.n_rows / (os.cpu_count() or 1)
+    slower = crowding() if crowded is None else crowded
+    return BuildTime(slower * (work.of_fitting() + coding), slower * work.of_structure(n_tables))
 
 
 class Paces:
@@ -265,7 +285,7 @@ class _Work:
             case BoostedPSH.name:
                 pairs = BoostedPSH().n_pairs
                 near = 0.0 if self._recipe.learns else self._taking("products", 2 * d * n * min(n, pairs / 2))
-                return near + self._taking("counting", 2 * pairs * d * k)
+                return near + self._taking("counting", 3 * pairs * d * k)
             case DeepCodes.name:
                 return self._of_network(labels if self._recipe.learns else n)
             case SupervisedKernelHash.name | LearnedKernelHash.name:
@@ -307,7 +327,7 @@ class _Work:
         assert isinstance(family, SupervisedKernelHash)
         seconds = n * self._kernel(m) + self._taking("products", 4 * labels * m * m + _EIGEN * m**3)
         # Products of a matrix with a vector read each entry once, so they run at the speed of the memory.
-        seconds += self._taking("counting", k * family.n_steps * labels * (m + k) / 4)
+        seconds += self._taking("counting", k * family.n_steps * labels * (m + k) / 2)
         if isinstance(family, LearnedKernelHash):
             c = min(family.n_constrained, labels)
             seconds += self._taking("counting", _PASSES * min(family.n_pairs, labels**2) * c * c / 4)

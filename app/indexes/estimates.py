@@ -91,10 +91,10 @@ class Estimates:
         shape = replace(self._shape, n_labels=min(n_labels, MOST_TAUGHT))
         return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
 
-    def learn(self, recipe: Recipe, coded: Coded) -> None:
-        """Correct later estimates by the time that codes took."""
+    def learn(self, recipe: Recipe, coded: Coded, crowded: float) -> None:
+        """Correct later estimates by the time that codes took, begun when `crowding` was `crowded`."""
         n_labels = 0 if coded.labels is None else min(len(coded.labels), MOST_TAUGHT)
-        estimated = build_time(recipe.codes, Shape.of(coded.pool, n_labels))
+        estimated = build_time(recipe.codes, Shape.of(coded.pool, n_labels), crowded=crowded)
         self._paces.learn(recipe, estimated.codes, coded.seconds)
 
     def chosen(self, recipe: Recipe) -> Recipe:

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.build_time import BuildTime
+from closecall.app.indexes.build_time import BuildTime, crowding
 from closecall.app.indexes.codes import taught_by
 from closecall.app.indexes.estimates import Estimates
 from closecall.app.indexes.metric import LearnedMetric, Learning
@@ -340,12 +340,12 @@ class Similar:
         go_on(recipe)
         kernels.wait_for("everything")
         go_on(recipe)
-        started = time.perf_counter()
+        started, crowded = time.perf_counter(), crowding()
         try:
             with interruptible(partial(go_on, recipe.codes)):
                 coded = self._saves.coded(wanted, index.coded, advanced)
             if coded.is_new and coded is not index.coded:
-                self.estimates.learn(recipe, coded)
+                self.estimates.learn(recipe, coded, crowded)
             go_on(recipe)
             with interruptible(partial(go_on, recipe)):
                 methods[recipe] = Method(*self._saves.search(wanted, coded), recipe=recipe)
