@@ -140,10 +140,11 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
     """Return a short form of `work_of`, for a list of families, with the time if it is long."""
-    takes = ""
-    if time is not None and (seconds := time.codes + time.structure) >= LONG_SECONDS:
-        takes = f", {about(seconds)}"
-    return _brief(recipe, n_rows) + takes
+    work = _brief(recipe, n_rows)
+    if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
+        return work
+    shorter = work.removeprefix("learned ").replace(" your ", " ").removesuffix(" per item")
+    return f"{shorter}, {about(seconds)}"
 
 
 def _brief(recipe: Recipe, n_rows: int) -> str:

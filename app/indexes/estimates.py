@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from closecall.app.indexes.build_time import BuildTime, Paces, Shape, build_time
-from closecall.app.indexes.choosing import chosen_by_data
+from closecall.app.indexes.build_time import BuildTime, Paces, Shape, build_time, trial_time
+from closecall.app.indexes.choosing import MOST_LANDMARKS, QUERIES, ROWS, chosen_by_data, n_trials
 from closecall.app.indexes.codes import MOST_TAUGHT
 from closecall.app.indexes.costs import cost_of
 from closecall.app.runtime import kernels
@@ -97,6 +97,15 @@ class Estimates:
         estimated = build_time(recipe.codes, Shape.of(coded.pool, n_labels), crowded=crowded)
         self._paces.learn(recipe, estimated.codes, coded.seconds)
 
+    def choice_time(self, recipe: Recipe) -> float | None:
+        """Estimate the seconds that `chosen` takes; None if it was chosen already, or as in `build_time`."""
+        pool = self._pool()
+        if pool is None or self._key(recipe, pool) in self._chosen or not kernels.is_ready("everything"):
+            return None
+        shape = Shape(min(len(pool), ROWS + QUERIES), pool.n_features)
+        tried = recipe.having(landmarks=min(recipe.value("landmarks"), MOST_LANDMARKS))
+        return trial_time(tried, shape, n_trials(recipe))
+
     def chosen(self, recipe: Recipe) -> Recipe:
         """Return the recipe with the rank and scale that suit the pool; see `app.indexes.choosing`.
 
@@ -108,9 +117,13 @@ class Estimates:
         pool = self._pool()
         if pool is None:
             raise InputError("there are no items yet to choose a rank by")
-        key = recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))
+        key = self._key(recipe, pool)
         if key not in self._chosen:
             kernels.wait_for("everything")
             self._chosen[key] = chosen_by_data(recipe, pool)
         found = self._chosen[key]
         return recipe.having(rank=found.rank, scale=found.scale)
+
+    def _key(self, recipe: Recipe, pool: Pool) -> tuple[Recipe, int]:
+        """Return what the choice depends on."""
+        return recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from closecall.app.display.phrases import about
 from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
 from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE, Recipe
@@ -271,12 +272,14 @@ def _offer_choice(project: OpenProject, draft: Draft) -> None:
         except InputError as error:
             state[TROUBLE] = str(error)
 
+    seconds = project.similar.estimates.choice_time(draft.recipe)
+    takes = f". Takes {about(seconds)}" if seconds is not None else ""
     st.button(
         f"Choose {what} by the data",
         icon=":material/auto_fix_high:",
         disabled=not kernels.is_ready("everything"),
         on_click=choose,
-        help=f"Tries {n_trials(draft.recipe)} of them on up to {ROWS:,} items. Takes a few seconds",
+        help=f"Tries {n_trials(draft.recipe)} values on up to {ROWS:,} items{takes}",
     )
     if (problem := state.pop(TROUBLE, None)) is not None:
         st.error(literal(problem[:1].upper() + problem[1:]))

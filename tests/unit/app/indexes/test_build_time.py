@@ -10,7 +10,7 @@ import pytest
 
 from closecall.app.indexes import build_time as module
 from closecall.app.indexes import similar, strategies
-from closecall.app.indexes.build_time import BuildTime, Paces, Shape, Speeds, build_time
+from closecall.app.indexes.build_time import BuildTime, Paces, Shape, Speeds, build_time, trial_time
 from closecall.app.indexes.costs import brief_of, cost_of
 from closecall.app.indexes.recipe import OFFERED, Recipe
 from closecall.app.runtime import kernels
@@ -62,6 +62,13 @@ def estimated(recipe: Recipe, shape: Shape, n_tables: int = 1) -> BuildTime:
 def test_the_operations_are_counted(recipe, shape, seconds):
     """By the speeds of one thread; coding without a kernel takes twice its operations, on four cores."""
     assert estimated(recipe, shape).codes == pytest.approx(seconds, rel=0.02)
+
+
+def test_trials_share_the_kernel():
+    """Each has a spectrum and codes of its own: 4,500 rows, 300 landmarks, 256 functions."""
+    a_trial = (25 * 300**3 + 2 * 4_500 * 300 * 256) / 1e10 + 300 * 300 * 384 / 2e9
+    seconds = trial_time(Recipe("scan", "klsh"), Shape(4_500, 384), 14, speeds=Fixed())
+    assert seconds == pytest.approx(4_500 * 300 * 384 / 2e9 + 14 * a_trial)
 
 
 def test_other_programs_make_it_slower(monkeypatch):
@@ -142,9 +149,8 @@ def test_the_time_is_said_with_about():
         "Memory: codes 32 MB, tables 120 MB. Building the tables takes about 3 s."
     )
     assert cost.sentence(is_built=True, time=BuildTime(11.0, 0.2)) == "Memory: codes 32 MB, tables 120 MB."
-    assert brief_of(Recipe("scan", "ksh"), 10**6, BuildTime(300.0, 0.0)) == (
-        "learned from your answers, about 5 min"
-    )
+    assert brief_of(Recipe("scan", "ksh"), 10**6, BuildTime(300.0, 0.0)) == "from answers, about 5 min"
+    assert brief_of(Recipe("scan"), 10**6, BuildTime(12.0, 1.0)) == "256 inner products, about 10 s"
     assert brief_of(Recipe("scan"), 10**6, BuildTime(0.2, 0.0)) == "256 inner products per item"
 
 

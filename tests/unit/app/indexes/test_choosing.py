@@ -91,7 +91,9 @@ def test_a_project_chooses_once(tmp_path, monkeypatch):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         recipe = Recipe("scan", "klsh", form="low rank", landmarks=60, functions=32)
+        assert project.similar.estimates.choice_time(recipe) > 0
         found = project.similar.estimates.chosen(recipe)
+        assert project.similar.estimates.choice_time(recipe.by("orders")) is None  # nothing is left to do
         other = project.similar.estimates.chosen(recipe.having(rank=7).by("orders"))
         assert len(calls) == 1
         assert other == found.by("orders")
