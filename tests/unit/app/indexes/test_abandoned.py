@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array, random_array
 
 import closecall.core.hashing.pool
 from closecall.app.api.cards import card_of
@@ -344,3 +345,23 @@ def test_learning_a_family_can_be_interrupted(project, family):
         FAMILIES[family](n_functions=1, **params).fit(X, y)
     go_on()  # without a check, nothing happens
     assert len(calls) == 4
+
+
+def test_a_decomposition_of_sparse_rows_can_be_interrupted():
+    """It may take minutes, and takes place in ARPACK."""
+
+    class Enough(BaseException):
+        pass
+
+    X = csr_array(random_array((1_200, 300), density=0.05, rng=np.random.default_rng(0), dtype=np.float32))
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise Enough
+
+    with pytest.raises(Enough), interruptible(check):
+        FAMILIES["spectral"](n_functions=16).fit(X)
+    assert len(calls) == 3
+    assert FAMILIES["spectral"](n_functions=16).fit(X).hash_points(X).packed.shape == (1_200, 8)

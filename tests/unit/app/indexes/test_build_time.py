@@ -55,9 +55,12 @@ def estimated(recipe: Recipe, shape: Shape, n_tables: int = 1) -> BuildTime:
             PHOTOGRAPHS,
             1e6 * (300 * 384 / 2e9 + 2 * 300 * 256 / 1e10) / 4 + 300 * 300 * 384 / 2e9 + 25 * 300**3 / 1e10,
         ),
-        (Recipe("scan", "min-hash", bits=1), TEXTS, 2 * (80 * 256 * 2e4 / 3e8) / 4),
+        # Each of the 100,000 words is new once in every block of 2,048 texts.
+        (Recipe("scan", "min-hash"), TEXTS, 2 * ((80 + 100_000 / 2_048) * 256 * 2e4 / 3e8) / 4),
+        # The decomposition of 16,384 sparse rows into 64 directions takes nearly all of the time.
+        (Recipe("scan", "spectral", functions=64), TEXTS, 160 * 16_384 * 64**2 / 3e8),
     ],
-    ids=["lsh", "lsh of texts", "klsh", "min-hash"],
+    ids=["lsh", "lsh of texts", "klsh", "min-hash", "spectral of texts"],
 )
 def test_the_operations_are_counted(recipe, shape, seconds):
     """By the speeds of one thread; coding without a kernel takes twice its operations, on four cores."""
