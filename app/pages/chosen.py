@@ -21,15 +21,28 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 
+WAITING = "waiting"
+"""Session-state key: this tab's last view Find similar."""
+
+
 def opened() -> tuple[OpenProject, LabelingSession] | None:
     """Return the project and session of the address, or None after showing what is wrong."""
     try:
         project = chosen_project()
+        _leave_others(project)
         return project, chosen_session(project)
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
         st.page_link("start.py", label="Back to the projects")
         return None
+
+
+def _leave_others(project: OpenProject) -> None:
+    """Leave this tab's view Find similar of another project, whose index nobody may wait for any more."""
+    before = state.get(WAITING)
+    if before is not None and before.session.project is not project:
+        before.leave()
+        del state[WAITING]
 
 
 def chosen_project() -> OpenProject:

@@ -54,6 +54,7 @@ from closecall.core.errors import InputError
 from closecall.core.hashing.by_neighbours import ByNeighbours
 from closecall.core.hashing.pairs import Neighbours, Pairs
 from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
@@ -229,6 +230,7 @@ def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64
     margins = np.zeros(len(z))
     found, losses = [], [1.0]
     for _ in range(n):
+        go_on()
         # Subtracting the minimum makes the largest weight 1, so that the weights cannot all underflow.
         weights = np.exp(margins.min() - margins)
         stump = stumps.best(weights / weights.sum(), alpha)

@@ -70,6 +70,7 @@ from closecall.core.hashing.descent import descended
 from closecall.core.hashing.similarity import Floats32, Floats64
 from closecall.core.linear.hyperplane import settled_signs
 from closecall.core.mercer.kernel import Cosine, Kernel, kernel_from, rbf
+from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-7
@@ -278,6 +279,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     pulls = R.under(F)
     found, sizes = np.empty((K.shape[1], n_functions)), [R.size]
     for function in range(n_functions):
+        go_on()
         first = W @ leading(pulls)
         last = descended(smoothed(K, R), first, steps=n_steps, least_gain=_LEAST_GAIN)
         # `max` returns the first of equal ones, so the spectral start wins a tie.

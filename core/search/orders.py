@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
+from closecall.core.numerics.interruption import go_on
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from closecall.core.search.kernels import from_orders, keys_of_hands, keys_of_rows
 from closecall.core.search.ranking import Measure, closest, comparison
@@ -131,6 +132,7 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
     rows = np.arange(len(codes), dtype=np.uint64)
     shift = _shift(functions, codes.bits)
     for order, hand in zip(orders, functions, strict=True):
+        go_on()
         np.bitwise_or(keys_of_rows(codes.packed, hand, codes.bits) << shift, rows, out=order)
         order.sort()
     return orders

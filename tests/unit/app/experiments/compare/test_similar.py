@@ -172,6 +172,10 @@ def test_figures_and_report_are_there(finished):
         assert label in page
     assert re.search("for [0-9]+\N{NO-BREAK SPACE}% of the queries", page)
     assert not re.search("[0-9] %", page)
+    rows = table(finished).to_pylist()
+    gammas = {f"{row['value']:g}" for row in rows if row["measure"] == "gamma"}
+    assert {row["family"] for row in rows if row["measure"] == "gamma"} == {"metric-lsh"}
+    assert f"<small>γ {' and '.join(sorted(gammas, key=float))}</small>" in page
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
