@@ -33,9 +33,9 @@ def built_for_points(
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
     Bucket tables follow the (r, ε) rule if `radius`, an angle between random hyperplanes' points, and
     `epsilon` are given, or for other families `near` and `far`, the probabilities of
-    `core.search.tables.Guarantee`. Orders follow Charikar's rule if `epsilon` is given. Both rules hold as far
-    as `n_bytes` permits. A Hamming ball has the `radius`, in bits, if it is given. Everything else is built by
-    `SearchStructure.build`, which describes the other parameters.
+    `core.search.tables.Guarantee`. Orders follow Charikar's rule if `epsilon` is given. Both rules hold as
+    far as `n_bytes` permits. A Hamming ball has the `radius`, in bits, if it is given. Everything else is
+    built by `SearchStructure.build`, which describes the other parameters.
 
     Raises
     ------
