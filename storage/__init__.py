@@ -1,6 +1,6 @@
 from closecall.storage.archive import Archive
 from closecall.storage.concepts import Concepts
-from closecall.storage.copies import backup, restore
+from closecall.storage.copies import backup, removal, restore
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.exports import export
@@ -41,5 +41,6 @@ __all__ = [
     "backup",
     "export",
     "new_id",
+    "removal",
     "restore",
 ]

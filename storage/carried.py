@@ -45,7 +45,7 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
     Raises
     ------
     StorageError
-        `corrupt` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
+        `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
@@ -58,7 +58,8 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
                     is_made = True
                 feature_digest = digest_of(upload.feature)
                 row = (upload.digest, upload.image, upload.feature, feature_digest)
-                _checked(file, *row)
+                if fault := _fault_of(*row):
+                    raise StorageError(f"the upload {upload.digest} can't be backed up: {fault}", "invalid")
                 connection.execute(f"INSERT INTO {_TABLE} VALUES (?, ?, ?, ?)", row)
             connection.execute("COMMIT")
     except sqlite.BROKEN as error:
@@ -88,11 +89,14 @@ def read(file: Path) -> Iterator[Upload]:
                 return
             before = ""
             for row in connection.execute(f"SELECT {', '.join(columns)} FROM {_TABLE} ORDER BY digest"):
-                upload = _checked(file, *row)
-                if upload.digest <= before:  # the pages of a damaged file may form a cycle
-                    raise _damaged(file, upload.digest, "it comes twice")
-                before = upload.digest
-                yield upload
+                digest, image, feature, feature_digest = row
+                fault = _fault_of(digest, image, feature, feature_digest)
+                if fault is None and digest <= before:  # the pages of a damaged file may form a cycle
+                    fault = "it comes twice"
+                if fault is not None:
+                    raise StorageError(f"{file} carries a damaged upload, {digest}: {fault}", "corrupt")
+                before = digest
+                yield Upload(digest, image, feature)
     except sqlite.BROKEN as error:
         raise sqlite.explain(error, file) from error
 
@@ -116,16 +120,13 @@ def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
     return bool(found)
 
 
-def _checked(file: Path, digest: Any, image: Any, feature: Any, feature_digest: Any) -> Upload:
+def _fault_of(digest: Any, image: Any, feature: Any, feature_digest: Any) -> str | None:
+    """Return what is wrong with an upload, or None."""
     if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
-        raise StorageError(f"{file} carries an upload without a digest of 32 hexadecimal digits", "corrupt")
+        return "its digest must be 32 hexadecimal digits"
     for what, content, wanted in (("image", image, digest), ("features", feature, feature_digest)):
         if not isinstance(content, bytes) or len(content) > MAX_BYTES:
-            raise _damaged(file, digest, f"its {what} must be at most {MAX_BYTES:,} bytes")
+            return f"its {what} must be at most {MAX_BYTES:,} bytes"
         if digest_of(content) != wanted:
-            raise _damaged(file, digest, f"the digest of its {what} is another")
-    return Upload(digest, image, feature)
-
-
-def _damaged(file: Path, digest: str, reason: str) -> StorageError:
-    return StorageError(f"{file} carries a damaged upload, {digest}: {reason}", "corrupt")
+            return f"the digest of its {what} is another"
+    return None

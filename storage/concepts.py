@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sqlalchemy import CursorResult, Row, func, insert, select, update
+from sqlalchemy import CursorResult, Row, delete, func, insert, select, update
 
 from closecall.storage import rows
-from closecall.storage.archive import archive
+from closecall.storage.archive import archive, replace
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.models import (
@@ -19,6 +19,7 @@ from closecall.storage.models import (
     MAX_GUIDELINE,
     MAX_NAME,
     MAX_QUESTION,
+    AuditShare,
     Concept,
     Example,
 )
@@ -54,7 +55,7 @@ class Concepts:
         archived: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept; in the same transaction, archive it if `archived`, and the concept `instead_of`.
+        """Add a concept; in the same transaction, archive it if `archived`, and let it replace `instead_of`.
 
         Raises
         ------
@@ -75,8 +76,10 @@ class Concepts:
             if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
                 raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
             made = connection.execute(insert(Concept).values(**values, created=self._clock()))
-            for gone in ([_key(made)] if archived else []) + ([instead_of] if instead_of is not None else []):
-                archive(connection, gone, self._clock())
+            if archived:
+                archive(connection, _key(made), self._clock())
+            if instead_of is not None:
+                replace(connection, instead_of, _key(made), self._clock())
         return self.get(_key(made))
 
     def all(self) -> list[ConceptRecord]:
@@ -126,6 +129,25 @@ class Concepts:
             if values:
                 connection.execute(update(Concept).where(Concept.id == concept_id).values(**values))
         return self.get(concept_id)
+
+    def audit_share(self, concept_id: int) -> float:
+        """Return the share of the concept's rounds that draw an item for its audit, 0 … 1."""
+        with self.database.read() as connection:
+            found = connection.scalar(select(AuditShare.share).where(AuditShare.concept_id == concept_id))
+        return found or 0.0
+
+    def set_audit_share(self, concept_id: int, share: float) -> None:
+        """Set the share of the concept's rounds that draw an item for its audit.
+
+        Raises
+        ------
+        StorageError
+            `invalid`, if the share is not in 0 … 1 or there is no such concept.
+        """
+        of_concept = AuditShare.concept_id == concept_id
+        with self.database.write() as connection:
+            connection.execute(delete(AuditShare).where(of_concept))
+            connection.execute(insert(AuditShare).values(concept_id=concept_id, share=share))
 
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None

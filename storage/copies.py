@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -80,6 +80,27 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
     return transfer.to_schema(LabelFile(file), _checked_version(file), place, overwrite=overwrite)
 
 
+def removal(where: str) -> Callable[[], None]:
+    """Return a function that removes the labels that are restored to a server's address after this call.
+
+    There must be no labels yet. The function leaves the labels if the server can't be reached.
+
+    Raises
+    ------
+    StorageError
+        `invalid` (the address), `unreachable`.
+    """
+    place = place_of(where)
+    assert not isinstance(place, LabelFile)
+    is_container_ours = not place.has_container()
+
+    def remove() -> None:
+        with suppress(StorageError):
+            transfer.remove(place, container=is_container_ours)
+
+    return remove
+
+
 def _restore_file(file: Path, path: Path, *, overwrite: bool) -> LabelFile | Server | None:
     if not path.parent.is_dir():
         raise StorageError(f"the folder {path.parent} does not exist", "missing")
@@ -90,8 +111,8 @@ def _restore_file(file: Path, path: Path, *, overwrite: bool) -> LabelFile | Ser
         _check_sound(partial, file)
         _checked_version(partial, file)
         carried.remove(partial)
-        aside = _set_aside(path)
-        files.publish(partial, path, overwrite=False)
+        with _set_aside(path) as aside:
+            files.publish(partial, path, overwrite=False)
     finally:
         for left in (partial, *sqlite.companions(partial)):
             left.unlink(missing_ok=True)
@@ -139,17 +160,33 @@ def _checked_version(copy: Path, source: Path | None = None) -> str:
     return version
 
 
-def _set_aside(path: Path) -> Path | None:
-    """Rename an old database and its journal, which would otherwise be replayed into the new one."""
+@contextmanager
+def _set_aside(path: Path) -> Iterator[Path | None]:
+    """Rename an old database and its journal, which would otherwise be replayed into the new one.
+
+    If the block fails, they get their names back, unless another program has created a file at `path`.
+    """
     if path.exists():
         _close_journal(path)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.name}.replaced-{moment}")
     # The database goes first: after an interruption here it is missing, but never opened without its journal.
-    moved = [old for old in (path, *sqlite.companions(path)) if old.exists()]
-    for old in moved:
-        old.rename(aside.with_name(aside.name + old.name.removeprefix(path.name)))
-    return aside if path in moved else None
+    names = [
+        (old, aside.with_name(aside.name + old.name.removeprefix(path.name)))
+        for old in (path, *sqlite.companions(path))
+        if old.exists()
+    ]
+    with files.explained(path):
+        try:
+            for old, new in names:
+                old.rename(new)
+            yield aside if aside.exists() else None
+        except BaseException:
+            if not path.exists():
+                for old, new in reversed(names):
+                    if new.exists():
+                        new.rename(old)
+            raise
 
 
 def _close_journal(path: Path) -> None:

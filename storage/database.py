@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
-from closecall.storage import copies, migrate
+from closecall.storage import copies, migrate, sqlite
 from closecall.storage.errors import Kind, StorageError
 from closecall.storage.place import LabelFile, Server, Where, place_of
 
@@ -56,7 +56,7 @@ class Database:
         alone: bool = False,
         backup_before_migration: bool = True,
         copies_in: Path | None = None,
-        busy_timeout: float = 5.0,
+        busy_timeout: float = sqlite.BUSY_SECONDS,
     ) -> Database:
         """Open the database at `where`; unless `read_only`, migrate an older one to the newest tables.
 
@@ -90,7 +90,7 @@ class Database:
             if not create or read_only:
                 raise place.unopenable()
             cls._create(place, busy_timeout)
-        place.check_owner()
+        place.check_owner(busy_timeout)
         # Even opening for writing changes a file, so check first whose it is.
         database = cls(place, read_only=True, busy_timeout=busy_timeout)
         with _closing_on_error(database):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from closecall.storage.errors import StorageError
+from closecall.storage.errors import Kind, StorageError
 
 
 def partial_name(file: Path) -> Path:
@@ -38,19 +41,45 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        `exists`, unless `overwrite`.
+        `exists`, unless `overwrite`; `full`, `read-only` or `other`. Without `overwrite`, it leaves no file.
     """
-    _sync_file(partial)
-    if overwrite:
-        partial.replace(file)
-    else:
+    with explained(file):
+        _sync_file(partial)
+        if overwrite:
+            partial.replace(file)
+            _sync_folder(file.parent)
+            return
         try:
             file.hardlink_to(partial)  # unlike a rename, a link fails if a file of this name has appeared
         except OSError as error:
             if file.exists():
                 raise _exists(file) from error
             partial.replace(file)  # a file system without hard links
-    _sync_folder(file.parent)
+        try:
+            _sync_folder(file.parent)
+        except OSError:
+            file.unlink()
+            raise
+
+
+@contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a StorageError that says that `file` can't be written."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be written: {error.strerror or error}", _KINDS.get(error.errno or 0, "other")
+        ) from error
+
+
+_KINDS: dict[int, Kind] = {
+    errno.ENOSPC: "full",
+    errno.EDQUOT: "full",
+    errno.EROFS: "read-only",
+    errno.EACCES: "read-only",
+    errno.EPERM: "read-only",
+}
 
 
 def _sync_file(file: Path) -> None:

@@ -1,9 +1,9 @@
 """The meaning of a log: a pure fold over answers, the same for the live service and for a replay.
 
 An annotator's answer about an item is the last one that was not undone. An item's status combines its
-annotators' answers: the majority of yes and no, `tied` if they are equal in number, and without any of them
-`unsure` or `skip`. The last adjudication that was not undone takes precedence. Only yes and no train, never a
-tie or an audit's answer.
+annotators' answers: the majority of yes and no, or `tied` if there are equally many of both. If nobody said
+yes or no, the status is `unsure` if somebody said so, else `skip`. The last adjudication that was not undone
+takes precedence. Only yes and no train, never a tie or an audit's answer.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
 from sqlalchemy import insert, select
@@ -26,7 +27,7 @@ from closecall.storage.fold import status_of
 from closecall.storage.label_studio import concept_of, read_tasks
 from closecall.storage.models import MAX_NAME, Session
 from closecall.storage.records import AnswerRecord, Purpose, SessionRecord
-from closecall.storage.tabular import Line, TableFormat, batched, read_table, shown
+from closecall.storage.tabular import Line, TableFormat, batched, file_trouble, read_table, shown
 
 ImportFormat = Literal["csv", "jsonl", "parquet", "label-studio"]
 
@@ -124,14 +125,13 @@ def digest_of(path: Path) -> str:
     Raises
     ------
     StorageError
-        `missing`, or `invalid` for anything but a file.
+        `missing`, `invalid` for anything but a file, or `other` if it can't be read.
     """
-    if not path.exists():
-        raise StorageError(f"There is no file {path}", "missing")
-    if not path.is_file():
-        raise StorageError(f"{path} is not a file", "invalid")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    with file_trouble(path):
+        if not S_ISREG(path.stat().st_mode):
+            raise StorageError(f"{path} is not a file", "invalid")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002

@@ -121,12 +121,12 @@ def _result(vote: Vote) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the tasks of a file one by one, each with its place in words.
+    """Yield the tasks of a file one by one, each with a phrase that says where it is, such as "task 3".
 
     Raises
     ------
     StorageError
-        `invalid`; the message names the file and the task.
+        `invalid`, if something in the file is not a task; the message names the file and the task.
     """
     for number, task in enumerate(_elements(path), start=1):
         place = f"task {number:,}"

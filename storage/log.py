@@ -25,6 +25,7 @@ from closecall.storage.records import (
     Counts,
     Labels,
     LogRow,
+    Purpose,
     SelectionRecord,
     SessionRecord,
     new_id,
@@ -57,6 +58,8 @@ class LabelLog:
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
         self.database = database
+        self.appended = 0
+        """Number of times that answers were appended here or may have been; new ones come with a change."""
         self._clock = clock
 
     # Sessions
@@ -312,8 +315,11 @@ class LabelLog:
         if not answers and not shown:
             return AppendResult((), (), ())
         began = time.perf_counter()
-        with self.database.write() as connection:
-            result = append(connection, answers, self._clock(), shown)
+        try:
+            with self.database.write() as connection:
+                result = append(connection, answers, self._clock(), shown)
+        finally:
+            self.appended += 1
         if _events.isEnabledFor(logging.INFO):
             _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))
         return result
@@ -363,7 +369,13 @@ class LabelLog:
         return Counts(**number, labels=sum(labels for *_, labels in found))
 
     def recent_answers(
-        self, concept_id: int, n: int, *, session_id: str | None = None, annotator: str | None = None
+        self,
+        concept_id: int,
+        n: int,
+        *,
+        session_id: str | None = None,
+        annotator: str | None = None,
+        purpose: Purpose | None = None,
     ) -> list[AnswerRecord]:
         """Return up to n current answers, newest first, one per item and annotator.
 
@@ -376,11 +388,13 @@ class LabelLog:
             query = query.where(Answer.session_id == session_id, Answer.concept_id + 0 == concept_id)
         if annotator is not None:
             query = query.where(Answer.annotator == annotator)
+        if purpose is not None:
+            query = query.where(Answer.purpose == purpose)
         current: dict[tuple[int, str], AnswerRecord] = {}
         shown: dict[tuple[int, str], AnswerRecord] = {}
         before: int | None = None
         while len(shown) < n:
-            page = self._all((query if before is None else query.where(Answer.seq < before)).limit(4 * n))
+            page = self._all((query if before is None else query.where(Answer.seq < before)).limit(n))
             for *values, correction_of_undone in page:
                 answer = rows.answer(values)
                 place = (answer.item, answer.annotator)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 from closecall.storage.errors import StorageError
 
 # The newest migration's number. Numbers only grow: a higher one comes from a newer program.
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0008"
 SCRIPTS = Path(__file__).parent / "migrations"
 
 # Alembic keeps the migration that is running in module globals.

@@ -77,6 +77,16 @@ class Concept(Base):
     created: Mapped[int] = mapped_column(BigInteger)
 
 
+class AuditShare(Base):
+    """The share of a concept's rounds that draw an item for its audit; 0 if there is no row."""
+
+    __tablename__ = "audit_shares"
+    __table_args__ = (CheckConstraint("share BETWEEN 0 AND 1", name="share"),)
+
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"), primary_key=True)
+    share: Mapped[float] = mapped_column(Float)
+
+
 class Example(Base):
     """An image given as an example, or (with `withdraws`) the withdrawal of an earlier one."""
 

@@ -56,7 +56,7 @@ class Place(Protocol):
     def being_made(self) -> AbstractContextManager[LabelFile | Server]:
         """Yield the place to create the database in, so that it appears complete or not at all."""
 
-    def check_owner(self) -> None:
+    def check_owner(self, busy_timeout: float = sqlite.BUSY_SECONDS) -> None:
         """Raise an error, without changing anything, if the database is another program's."""
 
     def check_writable(self) -> None:
@@ -77,6 +77,12 @@ class Place(Protocol):
 
 class Server(Place, Protocol):
     """Operations to transfer labels to a server and back."""
+
+    def has_container(self) -> bool:
+        """Return whether the container of the tables exists, with or without tables."""
+
+    def remove(self, connection: Connection, *, container: bool) -> None:
+        """Remove the tables and what belongs to them in the transaction; with `container`, that too."""
 
     def take_alone(self, connection: Connection) -> None:
         """Get exclusive access until the transaction ends; raise an error if another program has it open."""
@@ -161,9 +167,9 @@ class LabelFile:
             for left in (partial, *sqlite.companions(partial)):
                 left.unlink(missing_ok=True)
 
-    def check_owner(self) -> None:
+    def check_owner(self, busy_timeout: float = sqlite.BUSY_SECONDS) -> None:
         """See `Place`."""
-        sqlite.check_owner(self.path)
+        sqlite.check_owner(self.path, busy_timeout)
 
     def check_writable(self) -> None:
         """See `Place`."""

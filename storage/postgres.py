@@ -13,11 +13,11 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.schema import CreateSchema
+from sqlalchemy.schema import CreateSchema, DropSchema
 
 from closecall.storage import address, rows
 from closecall.storage.errors import Kind, StorageError
@@ -227,7 +227,7 @@ class Schema:
         """Yield this schema: one transaction creates it, so it needs no temporary name."""
         yield self
 
-    def check_owner(self) -> None:
+    def check_owner(self, busy_timeout: float = 0.0) -> None:
         """Do nothing: reading changes nothing here, so no check is needed beforehand."""
 
     def check_writable(self) -> None:
@@ -244,9 +244,26 @@ class Schema:
 
     def make(self, connection: Connection) -> None:
         """Create the schema if it is missing, in the connection's transaction."""
-        there = connection.exec_driver_sql("SELECT to_regnamespace(quote_ident(%s))", (self.schema,))
-        if there.scalar_one() is None:
+        if not self._is_there(connection):
             connection.execute(CreateSchema(self.schema))
+
+    def has_container(self) -> bool:
+        """See `storage.place.Server`."""
+        with self._look() as connection:
+            return self._is_there(connection)
+
+    def _is_there(self, connection: Connection) -> bool:
+        found = connection.exec_driver_sql("SELECT to_regnamespace(quote_ident(%s))", (self.schema,))
+        return found.scalar_one() is not None
+
+    def remove(self, connection: Connection, *, container: bool) -> None:
+        """See `storage.place.Server`. Views and triggers go with their tables."""
+        if container:
+            connection.execute(DropSchema(self.schema, cascade=True))
+            return
+        for table in inspect(connection).get_table_names():
+            connection.exec_driver_sql(f'DROP TABLE "{table}" CASCADE')
+        connection.exec_driver_sql("DROP FUNCTION never_change()")
 
     def after_migration(self, connection: Connection) -> None:
         """Do nothing: the transaction itself checks foreign keys."""

@@ -24,6 +24,8 @@ Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
 """Exceptions that reading a damaged file may raise: its text, and SQLite's messages, may not be UTF-8."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application id
+BUSY_SECONDS = 5.0
+"""Default of the busy timeout: seconds to wait for a lock that another program holds."""
 WRITE = "closecall_write"  # the execution option of a connection for writing
 _ROOM = 1 << 17  # bytes that the disk must have free for further answers
 
@@ -138,7 +140,7 @@ def unopenable(path: Path) -> StorageError:
     return StorageError(f"{path} cannot be opened", "other")
 
 
-def check_owner(path: Path) -> None:
+def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
     """Raise an error if a file is not an SQLite database, or is another program's.
 
     SQLite itself reads the file: on POSIX, closing a file gives up all locks that the process holds on it,
@@ -154,25 +156,25 @@ def check_owner(path: Path) -> None:
     if not path.stat().st_size:
         raise StorageError(f"{path} is empty: it contains no label database", "not-a-database")
     try:
-        with closing(connect(path, read_only=True)) as connection:
+        with closing(connect(path, read_only=True, busy_timeout=busy_timeout)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     except BROKEN as error:
-        raise explain(error, path) from error
+        raise explain(error, path, busy_timeout) from error
     if application not in (0, APPLICATION_ID):
         raise StorageError(f"{path} is the database of another program", "not-a-database")
     if not tables:
         raise StorageError(f"{path} is empty: it contains no label database", "not-a-database")
 
 
-def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool, busy_timeout: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Return a plain connection to the file at `path`; it begins no transaction by itself.
 
     Without `read_only` a missing file is created. `busy_timeout` is in seconds.
     """
     options = "mode=rwc"
     if read_only:
-        _roll_back(path)
+        _roll_back(path, busy_timeout)
         options = "mode=ro"
         log = _beside(path, "-wal")
         if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
@@ -189,10 +191,10 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite
     )
 
 
-def _roll_back(path: Path) -> None:
+def _roll_back(path: Path, busy_timeout: float) -> None:
     """Roll back a change of journal mode that a killed program began; only a writer may do that."""
     if _beside(path, "-journal").exists() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        with closing(connect(path, read_only=False)) as connection:
+        with closing(connect(path, read_only=False, busy_timeout=busy_timeout)) as connection:
             connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
 

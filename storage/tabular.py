@@ -110,7 +110,7 @@ def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
     StorageError
         `missing`, `invalid` or `other`; the message names the file and, if there is one, the line.
     """
-    with _file_trouble(path):
+    with file_trouble(path):
         yield from _READERS[format](path)
 
 
@@ -202,7 +202,7 @@ _WRITERS: dict[TableFormat, Callable[[Sequence[Column], Iterable[Row], IO[Any]],
 
 
 @contextmanager
-def _file_trouble(path: Path) -> Iterator[None]:
+def file_trouble(path: Path) -> Iterator[None]:
     """Raise errors of the file system or the text's encoding as a StorageError."""
     try:
         yield
@@ -219,10 +219,11 @@ def _file_trouble(path: Path) -> Iterator[None]:
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
     """Open the file as text, line ends unchanged; a byte order mark distinguishes UTF-16 from UTF-8."""
-    with path.open("rb") as raw:
-        marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
-    with _file_trouble(path), path.open(encoding="utf-16" if marked else "utf-8-sig", newline="") as text:
-        yield text
+    with file_trouble(path):
+        with path.open("rb") as raw:
+            marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
+        with path.open(encoding="utf-16" if marked else "utf-8-sig", newline="") as text:
+            yield text
 
 
 def _read_csv(path: Path) -> Iterator[Line]:

@@ -58,10 +58,23 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
     return aside
 
 
+def remove(place: Server, *, container: bool) -> None:
+    """Remove the labels at `place`, and the container of their tables, too, if `container`.
+
+    Raises
+    ------
+    StorageError
+        `locked` if another program has them open; the server's errors.
+    """
+    with _connected(place, read_only=False) as target:
+        place.take_alone(target)
+        place.remove(target, container=container)
+
+
 @contextmanager
 def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
     """Open a connection in a transaction that ends with the context."""
-    engine = place.engine(read_only=read_only, busy_timeout=5.0)
+    engine = place.engine(read_only=read_only, busy_timeout=sqlite.BUSY_SECONDS)
     try:
         with engine.connect() as connection:
             if not read_only:

@@ -68,8 +68,8 @@ def _audit(session: LabelingSession) -> dict[str, Any]:
     pool = session.project.pool
     judged = session.concept.audit.judge(pool) if pool is not None else None
     return {
-        "share": session.audit_share,
-        "shares": sorted({*SHARES, session.audit_share}),
+        "share": session.concept.audit_share,
+        "shares": sorted({*SHARES, session.concept.audit_share}),
         "level": LEVEL,
         "drawn": len(session.concept.standing().audited),
         "judged": _judged(judged) if judged else None,

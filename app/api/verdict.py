@@ -1,10 +1,10 @@
 """The result of a blind comparison: whose labels make the better classifier, and how certain that is.
 
 Two classifiers, trained on different labels, are tested on the same items: held-out items of known truth or,
-without truth, items that the judge drew at random and the annotator answered. Both are measured by AUROC.
-Because the items are the same, the difference of the two values is more certain than either value (DeLong,
-DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver operating characteristic
-curves", Biometrics 44, 1988).
+if these are too few, items that the judge drew at random and the annotator answered. Both are measured by
+AUROC. Because the items are the same, the difference of the two values is more certain than either value
+(DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver operating
+characteristic curves", Biometrics 44, 1988).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from closecall.app.api.cards.parts import thumbnail
 from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.sessions.blind.comparison import LEAST_OF_EACH
 from closecall.core.evaluation.auroc import auroc, compare_auroc
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -25,9 +26,6 @@ from closecall.core.numerics.rows import Rows
 if TYPE_CHECKING:
     from closecall.app.sessions.blind.comparison import BlindComparison
     from closecall.app.sessions.labeling import LabelingSession
-
-LEAST = 5
-"""Minimum number of positive test items, and of negative ones."""
 
 PICTURES = 8
 """Maximum number of pictures per side: the first items selected by a trained classifier."""
@@ -133,7 +131,7 @@ def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | Non
     """Return the first side's lead in points of AUROC, with its 95 % interval; None if unknown."""
     planes = [course.hyperplane for course in courses]
     n_yes = int(judged.y.sum())
-    if min(n_yes, len(judged.y) - n_yes) < LEAST or any(plane is None for plane in planes):
+    if min(n_yes, len(judged.y) - n_yes) < LEAST_OF_EACH or any(plane is None for plane in planes):
         return None
     scores = np.stack([_scores(judged, plane) for plane in planes if plane is not None])
     values, covariance = compare_auroc(scores, judged.y)
@@ -181,8 +179,8 @@ def _about(blind: BlindComparison, judged: Judged, found: dict[str, float] | Non
     )
     if found is None:
         return (
-            f"Both were tested on {whose}, {n_yes} of them yes: at least {LEAST} of each are needed, and "
-            f"both sides need a yes and a no."
+            f"Both were tested on {whose}, {n_yes} of them yes: at least {LEAST_OF_EACH} of each are needed, "
+            f"and both sides need a yes and a no."
         )
     sign = 1 if found["mean"] >= 0 else -1
     low, high = sorted((sign * found["low"], sign * found["high"]))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
 
+from closecall.app.runtime.interruption import EXIT_STOPPED, STARTS_OVER
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -29,22 +32,55 @@ MENDABLE = (
 class PlainErrors(click.Group):
     """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2.
 
-    Other errors keep their traceback. Ctrl+C exits with code 130.
+    After a mistake in the command line, a second sentence says where its help is. Other errors keep their
+    traceback. Ctrl+C exits with code 130.
     """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the options before the command's name; keep the names of the command and its groups."""
+        path = self._path(args)
+        with _plain_errors(path):
+            context = super().make_context(info_name, args, parent, **extra)
+        context.obj = path
+        return context
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""
-        try:
+        with _plain_errors(context.obj):
             return super().invoke(context)
-        except (InputError, StorageError) as error:
-            _refuse(str(error))
-        except OSError as error:
-            if error.errno not in MENDABLE:
-                raise
-            _refuse(f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror))
-        except KeyboardInterrupt:
-            click.echo("Stopped. Finished work is kept; the same command continues from there.", err=True)
-            sys.exit(130)
+
+    def _path(self, words: Sequence[str]) -> str:
+        """Return the command that `words` call, as in "closecall pool build"; some click errors lack it."""
+        path, below = "closecall", self.commands
+        for word in words:
+            if word not in below:
+                break
+            path = f"{path} {word}"
+            below = getattr(below[word], "commands", None) or getattr(below[word], "others", {})
+        return path
+
+
+@contextmanager
+def _plain_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        said = " ".join(error.format_message().split())
+        end = "" if said.endswith((".", "?")) else "."
+        _refuse(f"{said}{end} See {path} --help.")
+    except (InputError, StorageError) as error:
+        _refuse(str(error))
+    except OSError as error:
+        if error.errno not in MENDABLE:
+            raise
+        _refuse(f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror))
+    except (KeyboardInterrupt, click.Abort) as error:
+        click.echo(f"Stopped. {error.args[0] if error.args else STARTS_OVER}", err=True)
+        sys.exit(EXIT_STOPPED)
 
 
 def _refuse(sentence: str) -> NoReturn:

@@ -115,7 +115,7 @@ def export_model_command(project: Path, concept: str | None, out: Path) -> None:
 )
 @_OUT
 def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
-    """Write the score and the predicted label of every item of PROJECT's pool."""
+    """Write the score and the predicted label of every item of PROJECT that is not held out."""
     from closecall.app.exchange.model import predict
     from closecall.storage.imports import format_of
 

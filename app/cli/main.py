@@ -16,6 +16,7 @@ from closecall.app.experiments.bench import bench
 from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
 from closecall.app.runtime import malloc
+from closecall.app.runtime.interruption import RESUMES, if_stopped
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
 )
 @_database_option(_OF_NEW)
 @_serving_options
+@if_stopped("Answers are stored, and the same command serves them again.")
 def demo(
     items: int,
     data: Path,
@@ -107,7 +109,7 @@ def demo(
     allow_hosts: tuple[str, ...],
     headless: bool,
 ) -> None:
-    """Label up to a million handwritten digits, drawn on demand without any download."""
+    """Label handwritten digits, drawn on demand without any download."""
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
     from closecall.app.runtime.kernels import prepared_in_background
@@ -140,6 +142,7 @@ def demo(
 )
 @_database_option(_OF_NEW)
 @_serving_options
+@if_stopped("Answers are stored, and the same command serves them again.")
 def serve_project(
     project: Path,
     owners: tuple[str, ...],
@@ -245,16 +248,16 @@ def new_project(
     asked = NewProject(images, question, positive, guideline, use_classes=use_classes)
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
-    if found.names and (use_classes or (use_classes is None and yes is not None)):
-        click.echo(
-            f"Subfolders are classes: {some(found.names)}. Some images are held out to measure accuracy."
-        )
-    elif found.names:
-        click.echo(
-            f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
-            "--classes makes them classes."
-        )
-    click.echo(f"Created. Label with: closecall serve {project}")
+        if found.names and (use_classes or (use_classes is None and yes is not None)):
+            click.echo(
+                f"Subfolders are classes: {some(found.names)}. Some images are held out to measure accuracy."
+            )
+        elif found.names:
+            click.echo(
+                f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
+                "--classes makes them classes."
+            )
+        click.echo(f"Created. Label with: closecall serve {project}")
 
 
 def _somebody_answers() -> bool:
@@ -277,7 +280,11 @@ def pool() -> None:
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
+@click.option("--wait", is_flag=True, help="Wait while another process builds the pool.")
+@if_stopped(RESUMES)
+def build_pool(
+    source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool, wait: bool
+) -> None:
     """Build a pool from SOURCE, or continue one that was interrupted.
 
     \b
@@ -292,6 +299,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
       vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
       vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
+      points:FILE[,CLASSES]   sets of points (.npz), such as local features, and one class per set
       enlarged:N:SOURCE       images (not of arrays:), N times larger
       edges:SOURCE            images (not of arrays:), by edge histograms instead of GIST
       sets:SOURCE             images (not of arrays:), each image as a set of local features
@@ -299,7 +307,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
 
-    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet)
+    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet, wait=wait)
 
 
 @pool.command("info")

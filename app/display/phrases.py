@@ -96,12 +96,17 @@ def duration(seconds: float) -> str:
 
 def cost(seconds: float, n_bytes: int) -> str:
     """Return an estimated time and memory, rounded: "about 10 min and 0.4 GB"."""
+    memory = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{max(1, round(n_bytes / 1e6))} MB"
+    return f"{about(seconds)} and {memory}"
+
+
+def about(seconds: float) -> str:
+    """Return an estimated time, at least a second, rounded: "about 10 min"."""
     if seconds < 90:
         time = f"{max(1, round(seconds))} s" if seconds < 10 else f"{round(seconds, -1):.0f} s"
     else:
         time = f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-    memory = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{max(1, round(n_bytes / 1e6))} MB"
-    return f"about {time} and {memory}"
+    return f"about {time}"
 
 
 def bytes_in_words(n: float) -> str:

@@ -16,14 +16,22 @@ from closecall.core.sources.base import Source
 PROBLEMS_SHOWN = 10
 
 
-def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
-    """Build or resume the pool `out`, with a progress bar; Ctrl+C and SIGTERM stop it cleanly."""
+def show_build(
+    source: Source, out: Path, *, threads: int | None, quiet: bool = False, wait: bool = False
+) -> None:
+    """Build or resume the pool `out`, with a progress bar; see `build`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl+C or SIGTERM stopped it. The items built so far are kept.
+    """
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     expected = estimate(source)
     if quiet:
-        build(source, out, threads=threads, stop=stop)
+        _require_complete(build(source, out, threads=threads, stop=stop, wait=wait))
         return
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     if source.classes:
@@ -34,13 +42,17 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
             rate = f"{progress.per_second:,.0f} items/s" if progress.per_second else ""
             bar.update(max(0, progress.done - bar.pos), rate)
 
-        pool = build(source, out, threads=threads, stop=stop, progress=show)
-    if not pool.complete:
-        click.echo(f"Stopped at {counted(len(pool), 'item')}; the same command continues from there.")
+        pool = build(source, out, threads=threads, stop=stop, wait=wait, progress=show)
     problems = pool.problems()
     click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:
         click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
+    _require_complete(pool)
+
+
+def _require_complete(pool: Pool) -> None:
+    if not pool.complete:
+        raise KeyboardInterrupt
 
 
 def show_pool(path: Path, *, check: bool) -> None:

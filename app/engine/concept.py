@@ -37,7 +37,15 @@ class LiveConcept(ConceptState):
         self.views: dict[type, Any] = {}
         """Views that the concept's sessions share, by kind."""
         self.audit = Audit(self, background)
+        self.audit_share = store.audit_share(record.id)
+        """Share of the rounds that draw an item for the audit, 0 … 1, in all sessions."""
         self.milestones = Milestones(self, background)
+
+    def set_audit_share(self, share: float) -> None:
+        """Set the share of future rounds that draw an item for the audit, 0 … 1."""
+        with self.lock:
+            self.store.set_audit_share(self.record.id, share)
+            self.audit_share = share
 
     def watch(self, pool: Pool | None) -> None:
         """Extend the learning curve in the background if a milestone is due."""

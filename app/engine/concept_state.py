@@ -60,15 +60,22 @@ class ConceptState:
         self._newest_pool = pool
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
+        self._folded: tuple[LabelState, int] | None = None  # with `LabelLog.appended` before it was read
         self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
 
     def catch_up(self) -> LabelState:
-        """Fold the rest of the log and return the state of the labels. Read it while holding `lock`."""
+        """Fold the rest of the log and return the state of the labels. Read it while holding `lock`.
+
+        Only this process writes to the log. The database is therefore not asked unless answers were appended.
+        """
         with self.lock:
             self._follow_pool()
-            for answer in self.log.answers_after(self.record.id, self._state.seq):
-                self._apply(answer)
+            appended = self.log.appended
+            if self._folded != (self._state, appended):
+                for answer in self.log.answers_after(self.record.id, self._state.seq):
+                    self._apply(answer)
+                self._folded = self._state, appended
             return self._state
 
     def _apply(self, answer: AnswerRecord) -> None:

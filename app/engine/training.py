@@ -292,9 +292,9 @@ def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | Non
 
 def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
     """Return why the next selection is made, as the log records it; see `choose`."""
-    if trained.hyperplane is not None:
+    if trained.hyperplane is not None or not strategy.needs_hyperplane:
         return "strategy"
-    return "example" if trained.likes.shape[0] and strategy.needs_hyperplane else "random-start"
+    return "example" if trained.likes.shape[0] else "random-start"
 
 
 def choose(

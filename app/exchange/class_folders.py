@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+from closecall.app.exchange.offline_project import folder_written_whole
 from closecall.app.sessions.classes import labels_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
@@ -39,26 +40,17 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     Raises
     ------
     InputError
-        If `out` exists and is not empty, a stopped export has left its folder, or an item can't be read.
+        If `out` exists and is not empty, or an item can't be read.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists already and is not empty: choose a new folder")
-    half = out.with_name(out.name + ".tmp")
-    if half.exists():
-        raise InputError(f"{half} remains from an export that was stopped: remove it")
     copied: Counter[str] = Counter()
-    half.mkdir()
-    try:
+    with folder_written_whole(out) as half:
         for item, folder in _places(database, concept):
             if not pool.has_row(item):
                 continue
             _copy(pool.source, item, half / folder)
             copied[folder] += 1
-        if out.exists():
-            out.rmdir()
-        half.replace(out)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
     return dict(copied)
 
 

@@ -1,9 +1,8 @@
-"""Export a concept's classifier as weights, as an estimator, and as predictions for every item."""
+"""Export a concept's classifier as weights, as an estimator, and as predictions for the pool."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from closecall.app.display.phrases import counted
 from closecall.app.engine.training import accuracy, known_labels, train_concept
 from closecall.app.exchange.offline_project import (
+    folder_written_whole,
     names_of,
     one_concept,
     open_labels,
@@ -27,7 +27,6 @@ from closecall.app.exchange.offline_project import (
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
-from closecall.core.sources.texts import Texts
 from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
 from closecall.storage.tabular import Column, Row, TableFormat, write_table
 
@@ -118,19 +117,12 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
     pool = open_pool(project)
     with open_labels(project) as database:
         model = train_model(database, pool, one_concept(database, concept))
-    half = out.with_name(out.name + ".tmp")
-    half.mkdir()
-    try:
+    with folder_written_whole(out) as half:
         plane = model.hyperplane
         np.savez(half / WEIGHTS, coef=plane.normal, intercept=np.float64(plane.bias))
         manifest = json.dumps(manifest_of(model, pool), indent=2, ensure_ascii=False)
         (half / MANIFEST).write_text(manifest + "\n", "utf-8")
         _save_estimator(model, half / ESTIMATOR)
-        if out.exists():
-            out.rmdir()
-        half.replace(out)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
     labels = counted(model.yes + model.no, "label")
     click.echo(f"The classifier of {model.concept.name!r}, trained on {labels}, is in {out}.")
     click.echo(f"Note: {PICKLE}.")
@@ -164,10 +156,8 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
 
 def _features(pool: Pool) -> str:
     """Describe the pool's features in words."""
-    if isinstance(pool.source, Texts):
-        return "tf-idf over the pool's vocabulary"
     if pool.source.n_features:
-        return "the pool's own embeddings"
+        return pool.source.own_features
     kind = FEATURES[pool.source.extractor]
     return f"{kind} of the 32 × 32 grey image"
 
@@ -186,9 +176,7 @@ def _save_estimator(model: Model, path: Path) -> None:
 
 
 def predict(project: Path, concept: str | None, out: Path | None, form: TableFormat) -> None:
-    """Write the score and the predicted label of every item of the pool, block by block.
-
-    Held-out items are not included.
+    """Write the score and the predicted label of every item that is not held out, block by block.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,3 +92,21 @@ def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         half.replace(out)
     finally:
         half.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_written_whole(out: Path) -> Iterator[Path]:
+    """Create a folder, which becomes `out` only if the block ends without an error.
+
+    Until then it has a hidden name. A folder of that name is what a killed command left, and is replaced.
+    """
+    half = out.with_name(f".{out.name}.half")
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    try:
+        yield half
+        if out.exists():
+            out.rmdir()
+        half.replace(out)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)

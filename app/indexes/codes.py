@@ -29,6 +29,7 @@ from closecall.core.hashing import (
     Codes,
     MetricLSH,
     QueryCode,
+    RandomHyperplaneLSH,
     SimilarityHasher,
 )
 from closecall.core.hashing.pool import fit_rows, hash_on
@@ -231,23 +232,29 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     return joined([pool.rows_of(labels.items), rows]), y
 
 
-def building(recipe: Recipe, n_rows: int) -> dict[str, float]:
-    """Return the parameters to build the structure over the codes of `n_rows` rows."""
+def building(recipe: Recipe, n_rows: int, hasher: SimilarityHasher) -> dict[str, float]:
+    """Return the parameters to build the structure over the codes of `n_rows` rows by a fitted family."""
     # Of the structures, only one large table depends on the number of codes compared.
     share = recipe.value("share") if recipe.structure == HashTable.name else recipe.default("share")
     how = {"n_compared": n_compared(n_rows, share), "n_bytes": recipe.value("memory") * n_rows, "seed": SEED}
-    rule = {"radius": recipe.radius_in_radians, "epsilon": recipe.value("epsilon")}
-    return how | {name: value for name, value in rule.items() if value is not None}
+    if recipe.reaches is None:
+        epsilon = recipe.value("epsilon")
+        return how if epsilon is None else {**how, "epsilon": epsilon}
+    if isinstance(hasher, RandomHyperplaneLSH | MetricLSH):
+        return {**how, "radius": recipe.reaches[0], "epsilon": recipe.value("epsilon")}
+    near, far = map(hasher.agreement_within, recipe.reaches)
+    return {**how, "near": near, "far": far}
 
 
-def structured(recipe: Recipe, codes: Codes) -> SearchStructure:
-    """Build the structure over these codes."""
-    return built_for_points(recipe.structure, codes, **building(recipe, len(codes)))  # type: ignore[arg-type]
+def structured(recipe: Recipe, hasher: SimilarityHasher, codes: Codes) -> SearchStructure:
+    """Build the structure over these codes of a fitted family."""
+    how = building(recipe, len(codes), hasher)
+    return built_for_points(recipe.structure, codes, **how)  # type: ignore[arg-type]
 
 
 def built(recipe: Recipe, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
     """Build the structure over these codes, and return the search; `how` as in `searching`."""
-    return searching(recipe, pool, hasher, structured(recipe, codes), **how)
+    return searching(recipe, pool, hasher, structured(recipe, hasher, codes), **how)
 
 
 class _FormerTable(HashTable):

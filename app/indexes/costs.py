@@ -1,22 +1,26 @@
 """The cost of a recipe before anything is built: memory, what must be computed, and what tables guarantee.
 
-Memory follows from the numbers of rows, functions, tables and orders. The time is given only for codes that
-were built already, because it depends on the machine and on the rows.
+Memory follows from the numbers of rows, functions, tables and orders. `app.indexes.build_time` estimates the
+time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from closecall.app.display.phrases import bytes_in_words, duration
+from closecall.app.display.phrases import about, bytes_in_words, duration
+from closecall.app.indexes.build_time import MEASURABLE, BuildTime
 from closecall.app.indexes.recipe import Recipe
+from closecall.core.errors import InputError
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
     DeepCodes,
     LearnedKernelHash,
     MinHash,
+    RandomHyperplaneLSH,
     ShiftInvariantHash,
+    SimilarityHasher,
     SpectralHash,
 )
 from closecall.core.hashing.base import bytes_a_row
@@ -24,6 +28,9 @@ from closecall.core.hashing.pool import FIT_ROWS, fit_rows
 from closecall.core.search import BucketTables, HammingBall, HashTable, PermutedOrders
 from closecall.core.search.orders import PREFIX_BITS, order_rule
 from closecall.core.search.tables import MOST_TABLES, Guarantee
+
+LONG_SECONDS = 5.0
+"""Estimated time in seconds from which a list of families gives it."""
 
 _BYTES_A_TABLE = 12
 _BYTES_AN_ORDER = 8
@@ -42,42 +49,71 @@ class Cost:
         Name of the structure.
     work : str
         What must be computed for the codes, in words.
+    n_tables : int
+        Number of bucket tables or permuted orders; 1 for other structures.
     """
 
     codes: int
     structure: int
     name: str
     work: str
+    n_tables: int = 1
 
-    def sentence(self, *, is_built: bool = False, seconds: float | None = None) -> str:
+    def sentence(
+        self, *, is_built: bool = False, seconds: float | None = None, time: BuildTime | None = None
+    ) -> str:
         """Return the cost in words, for the page.
 
         Parameters
         ----------
         is_built : bool
-            Whether the codes are built or being built; then the work is left out.
+            Whether the codes are built or being built; then their work is left out.
         seconds : float or None
             The time that built codes took, if known.
+        time : BuildTime or None
+            The estimated time, if known.
         """
         beside = f", {self.name} {bytes_in_words(self.structure)}" if self.structure else ""
-        work = f" To compute: {self.work}."
-        if is_built:
+        if not is_built:
+            takes = "" if time is None else f", {about(time.codes + time.structure)}"
+            work = f" To compute: {self.work}{takes}."
+        else:
             work = f" The codes took {duration(seconds)}." if seconds is not None else ""
+            if time is not None and time.structure >= MEASURABLE:
+                work += f" Building the {self.name} takes {about(time.structure)}."
         return f"Memory: codes {bytes_in_words(self.codes)}{beside}.{work}"
 
 
-def cost_of(recipe: Recipe, n_rows: int) -> Cost:
-    """Return the cost of a recipe on a pool of `n_rows`."""
+def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None) -> Cost:
+    """Return the cost of a recipe on a pool of `n_rows`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The settings.
+    n_rows : int
+        Number of rows in the pool.
+    family : SimilarityHasher or None
+        A family whose `agreement_within` is that of the recipe's family. It is only needed for the radius of
+        shift-invariant codes, whose γ depends on the rows.
+
+    Raises
+    ------
+    InputError
+        As `guarantee_of`.
+    """
     codes = bytes_a_row(recipe.value("functions"), recipe.value("bits")) * n_rows
-    beside = 0
+    beside, n_tables = 0, 1
     if recipe.structure in (HashTable.name, HammingBall.name):
         beside = codes + _BYTES_A_NUMBER * n_rows  # codes again, in the order of the table
     elif recipe.structure == BucketTables.name:
-        beside = _n_tables(recipe, n_rows) * _BYTES_A_TABLE * n_rows
+        n_tables = _n_tables(recipe, n_rows, family)
+        beside = n_tables * _BYTES_A_TABLE * n_rows
     elif recipe.structure == PermutedOrders.name:
         n_bytes = recipe.value("memory") * n_rows
-        beside = order_rule(n_rows, n_bytes, recipe.epsilon) * _BYTES_AN_ORDER * n_rows
-    return Cost(codes, beside, recipe.structure, work_of(recipe, n_rows))
+        n_tables = order_rule(n_rows, n_bytes, recipe.epsilon)
+        beside = n_tables * _BYTES_AN_ORDER * n_rows
+    return Cost(codes, beside, recipe.structure, work_of(recipe, n_rows), n_tables)
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
@@ -102,8 +138,16 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
     }.get(recipe.family, f"{n} inner products per item")
 
 
-def brief_of(recipe: Recipe, n_rows: int) -> str:
-    """Return a short form of `work_of`, for a list of families."""
+def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
+    """Return a short form of `work_of`, for a list of families, with the time if it is long."""
+    work = _brief(recipe, n_rows)
+    if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
+        return work
+    shorter = work.removeprefix("learned ").replace(" your ", " ").removesuffix(" per item")
+    return f"{shorter}, {about(seconds)}"
+
+
+def _brief(recipe: Recipe, n_rows: int) -> str:
     if FAMILIES[recipe.family].needs_labels:
         return "learned from your answers"
     if recipe.family == DeepCodes.name:
@@ -112,17 +156,39 @@ def brief_of(recipe: Recipe, n_rows: int) -> str:
     return work.replace(" along principal directions", "")
 
 
-def guarantee_of(recipe: Recipe, n_rows: int) -> str | None:
-    """Return in a sentence what bucket tables for a radius guarantee; None without a radius."""
-    if (rule := _rule(recipe, n_rows)) is None:
+def guarantee_of(
+    recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None, *, under_metric: bool = False
+) -> str | None:
+    """Return in a sentence what bucket tables for a radius guarantee; None without a radius.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The settings.
+    n_rows : int
+        Number of rows in the pool.
+    family : SimilarityHasher or None
+        See `cost_of`.
+    under_metric : bool
+        Whether the recipe is for codes under a learned metric.
+
+    Raises
+    ------
+    InputError
+        If functions agree as often beyond (1 + ε) times the radius as within it.
+    """
+    if (rule := _rule(recipe, n_rows, family)) is None:
         return None
-    n_tables = _n_tables(recipe, n_rows)
-    independent = max(1, min(n_tables, recipe.value("functions") // rule.width))
-    built = rule.of_tables(rule.width, independent)
-    seen = "" if recipe.own_form.params else ", as seen from the mean,"
+    n_tables = _n_tables(recipe, n_rows, family)
+    width = min(rule.width, recipe.value("functions"))
+    independent = max(1, min(n_tables, recipe.value("functions") // width))
+    built = rule.of_tables(width, independent)
+    probability = f"a probability of at least {100 * built.success:.0f} %"
+    if recipe.family == ShiftInvariantHash.name and not hasattr(family, "gamma_"):
+        probability = f"a probability of at least about {100 * built.success:.0f} %"
     sentence = (
-        f"{n_tables} tables of {rule.width} functions: an item within {recipe.radius:g}°{seen} shares a "
-        f"bucket with a probability of at least {100 * built.success:.0f} %."
+        f"{n_tables} tables of {width} functions: an item {_within(recipe, under_metric)} shares a "
+        f"bucket with {probability}."
     )
     if independent < rule.n_tables:
         sentence += (
@@ -132,14 +198,31 @@ def guarantee_of(recipe: Recipe, n_rows: int) -> str | None:
     return sentence
 
 
-def _rule(recipe: Recipe, n_rows: int) -> Guarantee | None:
-    radius = recipe.radius_in_radians
-    if radius is None:
+def _within(recipe: Recipe, under_metric: bool) -> str:
+    """Return which items are within the radius, in words."""
+    assert recipe.radius is not None
+    if recipe.radius_of == "overlap":
+        return f"with an overlap of at least {100 - recipe.radius:g} %"
+    has_centre = recipe.family == RandomHyperplaneLSH.name and not recipe.own_form.params
+    seen = ", as seen from the mean," if has_centre else ""
+    return f"within {recipe.radius:g}°{' under the metric' if under_metric else ''}{seen}"
+
+
+def _rule(recipe: Recipe, n_rows: int, family: SimilarityHasher | None) -> Guarantee | None:
+    if recipe.reaches is None:
         return None
-    return Guarantee.for_angles(n_rows, radius, recipe.value("epsilon")).of_width(PREFIX_BITS)
+    if family is None or family.radius_of is None:
+        family = FAMILIES[recipe.family](**({"bits": recipe.value("bits")} if recipe.applies("bits") else {}))
+    near, far = map(family.agreement_within, recipe.reaches)
+    if not far < near:
+        raise InputError(
+            f"at a radius of {recipe.radius:g}°, {recipe.family} codes can't tell nearer items from farther "
+            f"ones: enter a smaller radius"
+        )
+    return Guarantee.by_rule(n_rows, near, far).of_width(PREFIX_BITS // recipe.value("bits"))
 
 
-def _n_tables(recipe: Recipe, n_rows: int) -> int:
-    rule = _rule(recipe, n_rows)
+def _n_tables(recipe: Recipe, n_rows: int, family: SimilarityHasher | None) -> int:
+    rule = _rule(recipe, n_rows, family)
     most = MOST_TABLES if rule is None else rule.n_tables
     return min(most, max(1, int(recipe.value("memory")) // _BYTES_A_TABLE))

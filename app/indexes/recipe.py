@@ -69,8 +69,10 @@ LANDMARKS = 300
 RANK, SCALE = 64, 5.0
 """Default rank and scale of low-rank and transformed forms: those of χ², centred, in `core.hashing.klsh`."""
 
-EPSILON = 1.0
-"""Default ε of bucket tables with a radius."""
+EPSILON = {"angle": 1.0, "overlap": 0.2}
+"""Default ε of bucket tables, by the quantity of the radius. Neighbours among texts overlap little, so that
+only a small ε leaves (1 + ε) times the radius below 100 %.
+"""
 
 BYTES_A_ROW = 128
 """Default memory of bucket tables and permuted orders, in bytes per row, codes not included."""
@@ -81,6 +83,9 @@ LEAST_CANDIDATES = 2_400
 LEAST_LANDMARKS = 51
 """One more than the number of landmarks that each function of kernelized LSH sums (50)."""
 
+FARTHEST = {"angle": 180.0, "overlap": 100.0}
+"""Greatest distance by the quantity of the radius, in its unit: degrees, or percent that rows don't share."""
+
 RANGES: Mapping[str, tuple[float, float]] = {
     "rank": (1, 4_999),
     "scale": (0.1, 100),
@@ -88,7 +93,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "functions": (1, 4_096),
     "share": (0.0001, 1),
     "candidates": (LEAST_CANDIDATES, 1_000_000),
-    "radius": (0.1, 179),
+    "radius": (0.1, 179.9),
     "epsilon": (0.01, 100),
     "memory": (12, 16_384),
 }
@@ -136,8 +141,10 @@ class Recipe:
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
-        r in degrees: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). Only
-        for random hyperplanes, whose collision probabilities are known.
+        r: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). It is an angle in
+        degrees, or for Min-Hash 100 % minus the overlap. Only for families that guarantee how often functions
+        agree within a radius (`SimilarityHasher.radius_of`). Kernelized codes don't: their bits follow the
+        angle between projections on the landmarks, not the kernel.
     epsilon : float or None
         ε of bucket tables with a radius, or of permuted orders.
     memory : int or None
@@ -211,7 +218,8 @@ class Recipe:
             case "share":
                 return SHARE_OF_TABLE if self.structure == HashTable.name else SHARE
             case "epsilon":
-                return EPSILON if self.structure == BucketTables.name and self.radius is not None else None
+                has_radius = self.structure == BucketTables.name and self.radius is not None
+                return EPSILON.get(self.radius_of or "") if has_radius else None
         return {
             "rank": RANK,
             "scale": SCALE,
@@ -236,7 +244,7 @@ class Recipe:
             case "share":
                 return self.structure not in (EXACT, HammingScan.name)
             case "radius":
-                return self.structure == BucketTables.name and self.family == USUAL
+                return self.structure == BucketTables.name and self.radius_of is not None
             case "epsilon":
                 of_tables = self.applies("radius") and self.radius is not None
                 return of_tables or self.structure == PermutedOrders.name
@@ -284,6 +292,8 @@ class Recipe:
         if self.family == USUAL:
             return self
         unused = dict.fromkeys(name for name in OF_CODES if name != "functions")
+        if self.radius_of != "angle" and self.structure == BucketTables.name:
+            unused |= dict.fromkeys(("radius", "epsilon"))
         return self._with(unused, family=USUAL)
 
     def having(self, **settings: Any) -> Recipe:
@@ -301,9 +311,24 @@ class Recipe:
         return int(self.value("functions") * self.value("bits"))
 
     @property
-    def radius_in_radians(self) -> float | None:
-        """The radius in radians."""
-        return None if self.radius is None else radians(self.radius)
+    def radius_of(self) -> str | None:
+        """The quantity of a radius: "angle" or "overlap"; None if the family has none."""
+        return FAMILIES[self.family].radius_of
+
+    @property
+    def reaches(self) -> tuple[float, float] | None:
+        """The radius r and (1 + ε)r as `SimilarityHasher.agreement_within` takes them; None if not set."""
+        if self.radius is None:
+            return None
+        radius = radians(self.radius) if self.radius_of == "angle" else self.radius / 100
+        return radius, (1 + self.value("epsilon")) * radius
+
+    def limits(self, name: str) -> tuple[float, float]:
+        """Return the least and the greatest value of a numeric setting."""
+        least, most = RANGES[name]
+        if name == "radius" and self.radius_of is not None:
+            most = FARTHEST[self.radius_of] - least
+        return least, most
 
     def params(self, n_rows: int) -> dict[str, Any]:
         """Return the family's parameters for a pool of `n_rows`, except the code's length and the seed."""
@@ -346,11 +371,7 @@ class Recipe:
                 f"a Hamming ball needs codes of at most {PREFIX_BITS} functions of 1 bit, got "
                 f"{self.value('functions')} functions of {self.value('bits')} bits"
             )
-        if self.radius is not None and not (1 + self.value("epsilon")) * self.radius < 180:
-            raise InputError(
-                f"(1 + ε) times the radius must be less than 180°, got {self.radius:g}° and "
-                f"ε = {self.value('epsilon'):g}"
-            )
+        self._check_radius()
         if not self.applies("landmarks"):
             return
         landmarks = self.value("landmarks")
@@ -364,6 +385,22 @@ class Recipe:
                 f"rank must be less than the number of landmarks, {landmarks}, got {self.value('rank')}"
             )
 
+    def _check_radius(self) -> None:
+        """Check that (1 + ε) times the radius is a distance that rows can have."""
+        if self.radius is None or self.radius_of is None:
+            return
+        epsilon = self.value("epsilon")
+        if not (1 + epsilon) * self.radius < FARTHEST[self.radius_of]:
+            if self.radius_of == "angle":
+                raise InputError(
+                    f"(1 + ε) times the radius must be less than 180°, got {self.radius:g}° and "
+                    f"ε = {epsilon:g}"
+                )
+            raise InputError(
+                f"with a least overlap of {100 - self.radius:g} %, ε must be less than "
+                f"{100 / self.radius - 1:.3g}, got {epsilon:g}"
+            )
+
     def _check(self, name: str, value: object) -> None:
         """Check the type and range of a value, and that the setting applies."""
         if name == "kernel":
@@ -372,7 +409,7 @@ class Recipe:
             if value not in BITS:
                 raise InputError(f"bits must be one of {', '.join(map(str, BITS))}, got {value!r:.80}")
         elif name != "form":
-            least, most = RANGES[name]
+            least, most = self.limits(name)
             kind = Integral if name in WHOLE else Real
             is_number = isinstance(value, kind) and not isinstance(value, bool) and isfinite(value)
             if not is_number or not least <= value <= most:  # type: ignore[operator]

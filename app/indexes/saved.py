@@ -22,7 +22,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,8 @@ class Coded:
         Wall-clock time that fitting and coding took, extensions included.
     is_kept : bool
         Whether these codes are on disk.
+    is_new : bool
+        Whether all of them were computed just now.
     """
 
     pool: Pool
@@ -135,6 +137,7 @@ class Coded:
     labels: Labels | None
     seconds: float
     is_kept: bool = False
+    is_new: bool = False
 
 
 class Kept:
@@ -179,6 +182,7 @@ class Kept:
         if before is not None and len(before.codes) == len(wanted.pool):
             return before
         codes = extended(before.hasher, before.codes, wanted.pool, advanced) if before is not None else None
+        is_new = before is None or codes is None
         if before is not None and codes is not None:
             hasher, labels, seconds = before.hasher, before.labels, before.seconds
         else:
@@ -186,7 +190,8 @@ class Kept:
             labels, seconds = wanted.labels, 0.0
         seconds += time.perf_counter() - started
         made = Coded(wanted.pool, hasher, codes, labels, seconds)
-        return self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
+        kept = self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
+        return replace(kept, is_new=is_new)
 
     def search(self, wanted: Wanted, codes: Coded) -> tuple[HashedSimilarity, dict[str, Any]]:
         """Return the search over these codes, and its parameters for the log."""
@@ -202,7 +207,7 @@ class Kept:
 
     def _structure(self, wanted: Wanted, over: Coded) -> SearchStructure:
         started = time.perf_counter()
-        name, how = wanted.recipe.structure, building(wanted.recipe, len(over.codes))
+        name, how = wanted.recipe.structure, building(wanted.recipe, len(over.codes), over.hasher)
         place = f"{wanted.word}/{wanted.recipe.structure_word}"
         folder, kind = self._folder / place, SIMILARITY_STRUCTURES[name]
         if over.is_kept and folder.is_dir():

@@ -4,35 +4,45 @@ An index is immutable, and belongs to one snapshot of the pool and one metric. U
 scan stands in. When the pool has grown, the index stays in use until it is extended, by the rule of the query
 strategies (`app.indexes.strategies.is_due`). Indexes survive restarts (`app.indexes.saved`). Once a metric is
 replaced by a newer one, its indexes are dropped from memory.
+
+**Abandoned builds.** Each request names who waits for it (`Waiter`). A build ends as soon as nobody who asked
+for it waits any more, because all have changed their settings or have left the project. Codes that are
+complete by then are kept; of others, nothing is left.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+import numpy as np
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.indexes.build_time import BuildTime, crowding
 from closecall.app.indexes.codes import taught_by
+from closecall.app.indexes.estimates import Estimates
 from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.recipe import EXACT, OFFERED, Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
-from closecall.app.runtime.background import Fitting, Troubles, Workers
-from closecall.core.hashing import FAMILIES
+from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES, SimilarityHasher
+from closecall.core.numerics.interruption import interruptible
 from closecall.core.numerics.rows import Rows
 from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from closecall.app.engine.concept import LiveConcept
@@ -67,6 +77,13 @@ KEPT_SEARCHES = 6
 """Number of searches over the same codes that are kept in memory."""
 
 K = TypeVar("K", bound=Hashable)
+
+
+class Waiter(Protocol):
+    """Somebody who waits for searches, such as a session's view."""
+
+    def awaited(self) -> Collection[tuple[Recipe, LearnedMetric | None]]:
+        """Return the searches that are waited for or in use, each with its metric; called by any thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +161,16 @@ class Checked:
 
 @dataclass(eq=False)
 class _Index(Fitting):
-    """An index of the pool under one metric: its codes, and the searches over them that were used last."""
+    """An index of the pool under one metric: its codes, and the searches over them that were used last.
+
+    `waiters` asked for it. If somebody asked who is none, it `is_unconditional`: no build is abandoned.
+    """
 
     coded: Coded | None = None
     methods: Mapping[Recipe, Method] = field(default_factory=dict)
     seconds: float = 0.0
+    waiters: WeakSet[Waiter] = field(default_factory=WeakSet)
+    is_unconditional: bool = False
 
 
 class Similar:
@@ -167,6 +189,8 @@ class Similar:
     def __init__(
         self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
     ) -> None:
+        self.estimates = Estimates(pool)
+        """Times and good settings of indexes that are not built yet."""
         self._saves = Kept(folder, labels)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
@@ -213,12 +237,18 @@ class Similar:
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
 
     def method(
-        self, recipe: Recipe, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
+        self,
+        recipe: Recipe,
+        pool: Pool,
+        metric: LearnedMetric | None,
+        concept: LiveConcept,
+        waiter: Waiter | None = None,
     ) -> Method:
         """Return the method that can answer a search now, and build or extend the requested one if due.
 
         Codes that learn from answers belong to the concept. They learn again once there are
-        `app.indexes.strategies.GROWTH` times as many answers.
+        `app.indexes.strategies.GROWTH` times as many answers. A build ends early once no `waiter` who asked
+        for it waits any more; without a waiter, it never does.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -230,6 +260,10 @@ class Similar:
         wanted = Wanted(recipe, pool, concept.record.id, metric, labels)
         with self._lock:
             index = self._kept(wanted)
+            if waiter is None:
+                index.is_unconditional = True
+            else:
+                index.waiters.add(waiter)
             method = index.methods.get(recipe)
             is_behind = method is None or _is_behind(method, index, pool, labels)
             label = label_of(recipe)
@@ -246,6 +280,25 @@ class Similar:
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
+
+    def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
+        """Return the fitted family of a recipe if it is in memory, else `Estimates.family`."""
+        with self._lock:
+            index = self._plain.get((recipe.codes, None))
+            if index is not None and index.coded is not None:
+                return index.coded.hasher
+        return self.estimates.family(recipe)
+
+    def build_time(
+        self, recipe: Recipe, concept: LiveConcept, metric: LearnedMetric | None = None
+    ) -> BuildTime | None:
+        """Return `Estimates.build_time` of a recipe, for codes under a metric if one is given."""
+        n_labels = len(concept.standing().labels) if metric is None and recipe.learns else 0
+        try:
+            family = self.agreeing(recipe)
+        except InputError:
+            return None
+        return self.estimates.build_time(recipe, n_labels, family)
 
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
@@ -273,24 +326,56 @@ class Similar:
         return _newest(self._plain, key)
 
     def _build(self, index: _Index, wanted: Wanted) -> None:
-        def advanced(done: int, of: int) -> None:
+        recipe, metric = wanted.recipe, wanted.metric
+
+        def go_on(recipe: Recipe) -> None:
             self._builder.go_on()
+            self._require_waiter(index, recipe, metric)
+
+        def advanced(done: int, of: int) -> None:
+            go_on(recipe.codes)
             index.share = done / of
 
-        coded, methods = index.coded, dict[Recipe, Method]()
+        coded, methods, is_abandoned = index.coded, dict[Recipe, Method](), False
+        go_on(recipe)
         kernels.wait_for("everything")
-        started = time.perf_counter()
+        go_on(recipe)
+        started, crowded = time.perf_counter(), crowding()
         try:
-            coded = self._saves.coded(wanted, index.coded, advanced)
-            methods[wanted.recipe] = Method(*self._saves.search(wanted, coded), recipe=wanted.recipe)
+            with interruptible(partial(go_on, recipe.codes)):
+                coded = self._saves.coded(wanted, index.coded, advanced)
+            if coded.is_new and coded is not index.coded:
+                self.estimates.learn(recipe, coded, crowded)
+            go_on(recipe)
+            with interruptible(partial(go_on, recipe)):
+                methods[recipe] = Method(*self._saves.search(wanted, coded), recipe=recipe)
+        except AbandonedError:
+            is_abandoned = True
+            raise
         finally:
-            # Other structures can use the codes even if this one can't be built.
-            with self._lock:
-                others = dict(index.methods) if coded is index.coded else {}
-                others.pop(wanted.recipe, None)
-                newest = list(others.items())[-KEPT_SEARCHES + 1 :]
-                index.coded, index.methods = coded, {**dict(newest), **methods}
-                index.seconds = time.perf_counter() - started
+            # Other structures can use the codes even if this one can't be built, or is no longer wanted.
+            if not is_abandoned or coded is not index.coded:
+                with self._lock:
+                    others = dict(index.methods) if coded is index.coded else {}
+                    others.pop(recipe, None)
+                    newest = list(others.items())[-KEPT_SEARCHES + 1 :]
+                    index.coded, index.methods = coded, {**dict(newest), **methods}
+                    index.seconds = time.perf_counter() - started
+
+    def _require_waiter(self, index: _Index, recipe: Recipe, metric: LearnedMetric | None) -> None:
+        """Raise AbandonedError if nobody who asked for the index waits for this search any more.
+
+        If `recipe` has codes only, a search with any structure over them counts.
+        """
+        with self._lock:
+            if index.is_unconditional:
+                return
+            waiters = list(index.waiters)
+        for waiter in waiters:
+            for own, under in waiter.awaited():
+                if under is metric and recipe in (own, own.codes):
+                    return
+        raise AbandonedError
 
 
 def _newest(indexes: dict[K, _Index], key: K) -> _Index:

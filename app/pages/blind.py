@@ -71,9 +71,9 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             )
         else:
             st.caption(
-                f"The truth is unknown here, so one item in three is drawn at random, and both are tested on "
-                f"your answers about these. The result needs at least {LEAST_TURNS} answers for each "
-                f"strategy and {LEAST_TURNS} about random items; more make it clearer."
+                f"Too few items of known truth are held out, so one item in three is drawn at random, and "
+                f"both are tested on your answers about these. The result needs at least {LEAST_TURNS} "
+                f"answers for each strategy and {LEAST_TURNS} about random items; more make it clearer."
             )
         if offered.first:
             st.caption(f"Both begin with {offered.first} yes and {offered.first} no of your labels.")

@@ -21,15 +21,28 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 
+WAITING = "waiting"
+"""Session-state key: this tab's last view Find similar."""
+
+
 def opened() -> tuple[OpenProject, LabelingSession] | None:
     """Return the project and session of the address, or None after showing what is wrong."""
     try:
         project = chosen_project()
+        _leave_others(project)
         return project, chosen_session(project)
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
         st.page_link("start.py", label="Back to the projects")
         return None
+
+
+def _leave_others(project: OpenProject) -> None:
+    """Leave this tab's view Find similar of another project, whose index nobody may wait for any more."""
+    before = state.get(WAITING)
+    if before is not None and before.session.project is not project:
+        before.leave()
+        del state[WAITING]
 
 
 def chosen_project() -> OpenProject:
@@ -76,7 +89,8 @@ def chosen_session(project: OpenProject) -> LabelingSession:
         wanted = after
     elif before is not None:
         del state["opened", project.key]
-    session = project.session_of(person, wanted, concept)
+    known = project.known_session(wanted, person) if wanted else None
+    session = known or project.session_of(person, wanted, concept)
     if wanted is not None and session.id != wanted:
         state["opened", project.key] = (wanted, session.id)
     sessions[project.key, session.concept.record.id] = session.id

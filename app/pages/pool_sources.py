@@ -104,6 +104,20 @@ CHOICES = {
         ),
         question="Is it a corner?",
     ),
+    "points": ImageChoice(
+        "Sets of points, such as local features",
+        "points:{file}",
+        (
+            Field(
+                "file",
+                "File",
+                "/data/features.npz",
+                f"{_HERE} A .npz file with the arrays points and sizes. To give classes, add a comma and a "
+                ".npy or .txt file with one class per set.",
+            ),
+        ),
+        question="Is it a corner?",
+    ),
     "texts": ImageChoice(
         "Texts, a folder or a table",
         "texts:{path}",

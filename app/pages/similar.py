@@ -12,7 +12,7 @@ from closecall.app.components import SIMILAR, answers_of
 from closecall.app.indexes.costs import brief_of
 from closecall.app.indexes.recipe import EXACT
 from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
-from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.chosen import WAITING, opened, person_at, pick_concept, put_into_address
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.similar_settings import more
 from closecall.core.errors import InputError
@@ -29,7 +29,7 @@ def main() -> None:
     if (found := opened()) is None:
         return
     project, session = found
-    similar = project.similar_to(session)
+    similar = st.session_state[WAITING] = project.similar_to(session)
     begin(similar)
     with st.container(key="searching", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
@@ -84,12 +84,16 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
     """Show the picker of the hash family, with the work that each needs."""
-    recipe, n_rows = similar.recipe, 0 if project.pool is None else len(project.pool)
-    costs = {
-        name: f"{label}: {brief_of(recipe if name == recipe.family else recipe.of(name), max(n_rows, 1))}"
-        for name, label in project.similar.codes.items()
-    }
-    _pick("Codes", "codes", costs, recipe.family, similar.set_codes, 320)
+    n_rows = 0 if project.pool is None else len(project.pool)
+
+    def cost(name: str) -> str:
+        recipe = similar.recipe if name == similar.recipe.family else similar.recipe.of(name)
+        is_built = project.similar.seconds(recipe, similar.session.concept) is not None
+        time = None if is_built else project.similar.build_time(recipe, similar.session.concept)
+        return brief_of(recipe, max(n_rows, 1), time)
+
+    costs = {name: f"{label}: {cost(name)}" for name, label in project.similar.codes.items()}
+    _pick("Codes", "codes", costs, similar.recipe.family, similar.set_codes, 320)
 
 
 def _pick(

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from closecall.app.display.phrases import about
+from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
-from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, RANGES, WHOLE, Recipe
+from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE, Recipe
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
+from closecall.app.runtime import kernels
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ FROM_ITEMS = "RBF, width from the items"
 
 KERNELS = {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
 
+TROUBLE = "more-trouble"
+"""Session-state key: why rank and scale could not be chosen."""
+
 OPTIONAL = ("radius", "epsilon")
 """Numbers that may be left empty."""
 
@@ -40,12 +46,13 @@ FIRST_GAMMA = 2.0
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric setting: label, step, explanation, and the factor from its value to the page's unit."""
+    """A numeric setting: label, step, explanation. The page shows `offset` + `factor` · value."""
 
     label: str
     step: float
     help: str
     factor: float = 1
+    offset: float = 0
 
 
 NUMBERS = {
@@ -63,6 +70,15 @@ NUMBERS = {
     ),
     "memory": Number("Memory (bytes per item)", 32, "Limits tables and orders; codes are not included"),
 }
+
+LEAST_OVERLAP = Number(
+    "Least overlap (%)",
+    5,
+    "Tables for items that share at least this much; if not set, as many as fit into the memory",
+    factor=-1,
+    offset=100,
+)
+"""The radius of codes that estimate the overlap."""
 
 
 class Draft:
@@ -104,6 +120,8 @@ def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]
     names = [name for name in names if all(one.applies(name) for one in shown)]
+    if len({one.radius_of for one in shown}) > 1 and "radius" in names:
+        names.remove("radius")  # an overlap is no angle under the metric
     if "kernel" in names and (recipe.kernel or "").startswith("rbf"):
         names.insert(names.index("kernel") + 1, GAMMA)
     return names
@@ -167,15 +185,22 @@ def _enter_gamma(draft: Draft) -> None:
 
 def _number(draft: Draft, name: str) -> None:
     about, key = NUMBERS[name], f"more-{name}"
+    if name == "radius" and draft.recipe.radius_of == "overlap":
+        about = LEAST_OVERLAP
     kind: Callable[[float], float] = int if name in WHOLE else float
-    least, most = (kind(limit * about.factor) for limit in RANGES[name])
+
+    def on_page(value: float) -> float:
+        return kind(round(about.offset + about.factor * value, 6))
+
+    least, most = sorted(map(on_page, draft.recipe.limits(name)))
     value = draft.recipe.value(name)
-    state[key] = None if value is None else kind(round(value * about.factor, 6))
+    state[key] = None if value is None else on_page(value)
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
     def entered() -> None:
         new = state[key]
-        draft.change(**{name: None if new is None else kind(new / about.factor)})
+        own = None if new is None else kind(round((new - about.offset) / about.factor, 9))
+        draft.change(**{name: own})
 
     st.number_input(
         "Code length (bits)" if is_length else about.label,
@@ -197,19 +222,15 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
     problem = None
     try:
         recipe.check(n_rows)
+        said = _cost(project, similar, recipe, n_rows)
     except InputError as error:
         problem = str(error)
         st.error(literal(problem[:1].upper() + problem[1:]))
     else:
-        seconds = project.similar.seconds(recipe, similar.session.concept)
-        is_built = seconds is not None or recipe.codes == similar.recipe.codes
-        said = [cost_of(recipe, n_rows).sentence(is_built=is_built, seconds=seconds)]
-        if project.pool is not None and similar.learning.newest(project.pool) is not None:
-            under = recipe.under_metric
-            is_built = under.codes == similar.recipe.under_metric.codes
-            said.append(f"Under the learned metric: {cost_of(under, n_rows).sentence(is_built=is_built)}")
-        st.caption(literal(" ".join([*said, guarantee_of(recipe, n_rows) or ""])))
+        st.caption(literal(said))
     usual = Recipe(recipe.structure, recipe.family)
+    if recipe.applies("rank"):
+        _offer_choice(project, draft)
     with st.container(horizontal=True):
         st.button(
             "Apply",
@@ -218,3 +239,47 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
             on_click=lambda: similar.set_recipe(draft.recipe),
         )
         st.button("Defaults", disabled=recipe == usual, on_click=lambda: draft.put(usual))
+
+
+def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows: int) -> str:
+    """Return what the recipe costs and guarantees, with the original features and under a learned metric."""
+    concept = similar.session.concept
+    seconds = project.similar.seconds(recipe, concept)
+    family = project.similar.agreeing(recipe)
+    is_built = seconds is not None or recipe.codes == similar.recipe.codes
+    time = project.similar.build_time(recipe, concept)
+    said = [
+        cost_of(recipe, n_rows, family).sentence(is_built=is_built, seconds=seconds, time=time),
+        guarantee_of(recipe, n_rows, family),
+    ]
+    metric = similar.learning.newest(project.pool) if project.pool is not None else None
+    if metric is not None:
+        under = recipe.under_metric
+        is_built = under.codes == similar.recipe.under_metric.codes
+        time = project.similar.build_time(under, concept, metric)
+        cost = cost_of(under, n_rows).sentence(is_built=is_built, time=time)
+        said += [f"Under the learned metric: {cost}", guarantee_of(under, n_rows, under_metric=True)]
+    return " ".join(filter(None, said))
+
+
+def _offer_choice(project: OpenProject, draft: Draft) -> None:
+    """Show the button that chooses rank and scale by the data, and what it costs."""
+    what = "rank and scale" if draft.recipe.applies("scale") else "rank"
+
+    def choose() -> None:
+        try:
+            draft.put(project.similar.estimates.chosen(draft.recipe))
+        except InputError as error:
+            state[TROUBLE] = str(error)
+
+    seconds = project.similar.estimates.choice_time(draft.recipe)
+    takes = f". Takes {about(seconds)}" if seconds is not None else ""
+    st.button(
+        f"Choose {what} by the data",
+        icon=":material/auto_fix_high:",
+        disabled=not kernels.is_ready("everything"),
+        on_click=choose,
+        help=f"Tries {n_trials(draft.recipe)} values on up to {ROWS:,} items{takes}",
+    )
+    if (problem := state.pop(TROUBLE, None)) is not None:
+        st.error(literal(problem[:1].upper() + problem[1:]))

@@ -197,14 +197,14 @@ def check_overlap(persons: int, share: float) -> None:
     InputError
         If `persons` is not from 1 to `MOST_PERSONS`, or `share` not from 0 to 1.
     """
-    if not isinstance(persons, int) or not 1 <= persons <= MOST_PERSONS:
+    if type(persons) is not int or not 1 <= persons <= MOST_PERSONS:
         raise InputError(f"overlap must be from 1 to {MOST_PERSONS} people, got {persons}")
-    if not isinstance(share, int | float) or not 0 <= share <= 1:
+    if type(share) not in (int, float) or not 0 <= share <= 1:
         raise InputError(f"overlap_share must be from 0 to 1, got {share}")
 
 
 def _check_lease(seconds: float) -> None:
-    if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
         raise InputError(f"lease_seconds must be more than 0, got {seconds}")
 
 
@@ -214,17 +214,23 @@ def _check_kinds(read: ProjectFile) -> None:
     Raises
     ------
     ValueError
-        If a text is not a string or contains a null character, or the format is not a whole number.
+        If a text is not a string or contains a null character, `use_classes` is not true or false, or the
+        format is not a whole number.
     """
     for name, kind in {
         "pool": str,
         "source": str,
         "relative_to": str,
+        "use_classes": bool,
         "database": str,
         "format": int,
     }.items():
-        if not isinstance(getattr(read, name), kind) or (kind is str and "\0" in getattr(read, name)):
-            raise ValueError(f"{name} can't be {getattr(read, name)!r:.80}")
+        value = getattr(read, name)
+        if type(value) is not kind or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{name} must be {_KINDS[kind]}, got {value!r:.80}")
+
+
+_KINDS = {str: "text without null characters", bool: "true or false", int: "a whole number"}
 
 
 def _are_names(names: object) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
-OWN = ("digits", "cifar10", "tiny", "newsgroups", "vectors")
+OWN = ("digits", "cifar10", "tiny", "newsgroups", "vectors", "points")
 """Kinds of source with classes of their own, which are not a guess."""
 
 

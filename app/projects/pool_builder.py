@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from closecall.app.runtime import child
+from closecall.app.runtime.interruption import EXIT_STOPPED
 from closecall.core.pool.build import Progress, read_progress
 
 LOG_FILE = "build.log"
@@ -18,7 +19,8 @@ class Builder:
     """The build of one pool.
 
     The build can be resumed. Its process may be older than this object or outlive it, so the progress is read
-    from the pool's folder. A child started while another process builds the pool has no effect.
+    from the pool's folder. A child started while another process builds the pool waits for it, and then
+    builds what is missing.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class Builder:
 
     def start(self) -> None:
         """Start a child process that begins the build, or resumes it."""
-        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet"]
+        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet", "--wait"]
         if not self._use_classes:
             words.append("--no-classes")
         log = self._pool.parent / LOG_FILE
@@ -72,7 +74,7 @@ class Builder:
 
     def problem(self) -> str | None:
         """Return in one sentence why the child process that this object started failed, or None."""
-        if self._process is None or self._process.poll() in (None, 0, -15):
+        if self._process is None or self._process.poll() in (None, 0, -15, EXIT_STOPPED):
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
         reason = lines[-1].removeprefix("Error: ") if lines else "without a message"

@@ -92,13 +92,13 @@ class Project:
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)
             self.background.submit(self._load_training)
+            self.leases = Leases(self.file.lease_seconds)
+            self._take_up_leases()
+            self._names = NameSearch()
+            self._pictures: Pictures | None = None
+            self._live_concepts: dict[int, LiveConcept] = {}
+            self._lock = threading.RLock()
             self._opened = opened.pop_all()
-        self.leases = Leases(self.file.lease_seconds)
-        self._take_up_leases()
-        self._names = NameSearch()
-        self._pictures: Pictures | None = None
-        self._live_concepts: dict[int, LiveConcept] = {}
-        self._lock = threading.RLock()
 
     def _load_training(self) -> None:
         """Load the kernels of training once they are compiled, so that the first answer need not wait."""
@@ -168,8 +168,8 @@ class Project:
         return self.indexes.costs(strategy_names())
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the project's active concepts, oldest first; on request with archived ones."""
-        return self.concept_store.all() if archived else self.archive.offered()
+        """Return the project's active concepts, on request with archived ones; see `Archive.offered`."""
+        return self.archive.offered(archived=archived)
 
     def add_concept(
         self,

@@ -27,12 +27,12 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     if pool.holds_texts:
         return f"{what} can't be used here: this pool contains texts"
     try:
-        has_embeddings = pool.source.n_features is not None
+        is_computed_here = pool.source.n_features is None
     except InputError as error:
         return str(error)
-    if has_embeddings:
-        return f"{what} can't be used here: this pool has embeddings made elsewhere"
-    return None
+    if is_computed_here:
+        return None
+    return f"{what} can't be used here: this pool's features can't be computed from an image"
 
 
 def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:

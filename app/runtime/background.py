@@ -26,6 +26,10 @@ class ClosedError(BaseException):
     """The result is no longer needed. Not an Exception, so that error handlers let it through."""
 
 
+class AbandonedError(ClosedError):
+    """Nobody waits for the result any more; it may be wanted again later."""
+
+
 class Troubles:
     """Current problems of background work, by task. Thread-safe."""
 
@@ -158,7 +162,7 @@ class Fitting:
         """Call `fit`, unless it failed with the same data last time.
 
         `given` identifies the data, for example by the number of items. An error is logged and becomes the
-        failure, in a sentence that begins with `what`.
+        failure, in a sentence that begins with `what`. An abandoned attempt leaves no trace.
         """
         if self._has_failed_with(given):
             return
@@ -166,6 +170,8 @@ class Fitting:
         try:
             fit(*args)
             self.failure = None
+        except AbandonedError:
+            self._tried, self.share = None, 0.0
         except Exception as error:
             self.failure = f"{what}: {error or type(error).__name__}"
             level = logging.WARNING if isinstance(error, InputError) else logging.ERROR

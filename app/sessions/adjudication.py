@@ -10,13 +10,13 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from closecall.app.projects.roles import Person
-from closecall.app.sessions.answers import Outcome, item_in, read_each, require_answered
+from closecall.app.sessions.answers import Outcome, item_in, read_answer, read_each, require_answered
 from closecall.app.sessions.review import ReviewedConcept
 from closecall.storage import AnswerRecord, SelectionRecord
 from closecall.storage.review import Answers
@@ -151,22 +151,7 @@ class Decisions:
         )
 
     def _read(self, answer: Mapping[str, Any]) -> AnswerRecord:
-        undoes = answer.get("undoes")
-        word: AnswerWord = answer["answer"]
-        if (undoes is None) != (word != "undo") or (undoes is None and word not in WORDS):
-            raise ValueError(f"answer must be one of {', '.join(WORDS)}, or undo what is named, got {word!r}")
-        if undoes is None:
-            require_answered(item_in(answer), self.session)
-        return AnswerRecord(
-            id=str(uuid.UUID(answer["id"])),
-            concept_id=self.session.concept.record.id,
-            session_id=self.id,
-            annotator=self.session.annotator,
-            item=item_in(answer),
-            answer=word,
-            browser_time=int(answer["browser_time"]),
-            time_taken_ms=answer.get("time_taken_ms"),
-            undoes=undoes,
-            corrects=answer.get("corrects"),
-            purpose="decision",
-        )
+        record = read_answer(answer, self.session)
+        if record.answer != "undo":
+            require_answered(record.item, self.session)
+        return replace(record, selection_id=None, purpose="decision")  # the selection is a stand-in

@@ -266,7 +266,7 @@ class ItemView:
             return None
         member = self.in_turn()[0]
         chooser = member.id, member.strategy
-        reason = (shown.id, *chooser, main.include_skipped, main.audit_share, self._changes)
+        reason = (shown.id, *chooser, main.include_skipped, main.concept.audit_share, self._changes)
         if self.ahead is None or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()

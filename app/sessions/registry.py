@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from closecall.app.engine.leases import Leases
 from closecall.app.projects.project import Project
@@ -17,7 +17,6 @@ from closecall.app.sessions.grid import GridSession
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
-from closecall.app.sessions.session_state import BLIND
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.storage import SessionRecord
 
@@ -53,23 +52,17 @@ class OpenProject(Project):
         """Return the session with this id; without an id, the annotator's newest unless it is attended.
 
         Start a new session if there is none, or if it has another concept. A session resumes where its log
-        ends. A new one inherits the parameters of the concept's newest session. Ownership is not checked: see
-        `session_of`.
+        ends. Ownership is not checked: see `session_of`.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
-            if opened is not None:
+            if opened is not None and concept_id in (None, opened.concept.record.id):
                 return opened
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
-                before = self.sittings(wanted)
                 record = self.log.start_session(
-                    wanted,
-                    annotator,
-                    LabelingSession.DEFAULT,
-                    seed=secrets.randbelow(2**31),
-                    parameters=_inherited(before[-1]) if before else {},
+                    wanted, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
                 )
             return self._sessions.get(record.id) or self._open(record)
 
@@ -135,8 +128,3 @@ class OpenProject(Project):
             return opened.annotator
         record = self.log.session(session_id)
         return record.annotator if record else None
-
-
-def _inherited(before: SessionRecord) -> dict[str, Any]:
-    """Return the parameters that a new session inherits, which exclude a blind comparison."""
-    return {name: value for name, value in before.parameters.items() if name != BLIND}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
-    """Return a concept that asks the same question and has no labels; archive `concept` with its answers.
+    """Replace `concept` by one that asks the same question and has no labels, and return that one.
 
     Nothing is moved or deleted. Sessions that still show the old concept continue to store their answers, and
     `closecall verify` replays them all. If the concept was already replaced, by a second click or in another
@@ -31,7 +31,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     if all(other.id != concept.id for other in offered):
         later = [other for other in offered if other.question == concept.question and other.id > concept.id]
         if later:
-            return later[-1]
+            return max(later, key=lambda other: other.id)
     return project.copy_concept(concept, _next_name(project, concept.name), in_its_place=True)
 
 

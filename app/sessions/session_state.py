@@ -31,9 +31,6 @@ HISTORY = 60
 ATTENDED_SECONDS = 600
 """Seconds after its last activity during which a session is attended, and not resumed by a new page."""
 
-AUDIT_SHARE = "audit_share"
-"""Session parameter: share of the rounds given to the audit, 0 … 1."""
-
 BLIND = "blind"
 """Session parameter: the blind comparison that the session is a side of (`app.sessions.blind`)."""
 
@@ -76,7 +73,6 @@ class SessionState:
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
         self.parameters = dict(record.parameters)
-        self.audit_share = float(self.parameters.get(AUDIT_SHARE, 0))
         self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
@@ -111,7 +107,7 @@ class SessionState:
         self.strategy = name  # last: after an error of the database, a retry stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the share of future rounds that draw an item for the audit.
+        """Set the share of future rounds that draw an item for the audit, in all sessions of the concept.
 
         Raises
         ------
@@ -121,11 +117,9 @@ class SessionState:
         by.require_owner("set the audit's share")
         if not 0 <= share <= 1:
             raise InputError(f"The audit's share must be from 0 to 1, got {share}")
-        with self.lock:
-            if share == self.audit_share:
-                return
-            self.set_parameters({AUDIT_SHARE: share})
-            self.audit_share = share
+        if share == self.concept.audit_share:
+            return
+        self.concept.set_audit_share(share)
         if share and self.project.pool is not None:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
 
@@ -200,7 +194,7 @@ class SessionState:
             round=following,
             remembered=self.project.memories.newest(self.id, strategy),
             audit=self.concept.audit,
-            audit_share=self.audit_share,
+            audit_share=self.concept.audit_share,
             passed=self.concept.audit.passed(),
             persons=self.project.persons(following, self.seed),
         )

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSumma
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.storage import Concepts, Database, LabelLog, restore
+from closecall.storage import Concepts, Database, LabelLog, removal, restore
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 
@@ -227,7 +227,7 @@ class Workspace:
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        If this fails, no folder is left behind.
+        If this fails, neither a folder nor labels on a server are left behind.
 
         Raises
         ------
@@ -254,29 +254,32 @@ class Workspace:
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
             raise InputError(f"The images have no class {positive!r}; they have {some(classes)}")
-        with self._lock:
-            key = key or self._free_key(question)
-            half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-            try:
+        with ExitStack() as undo:
+            with self._lock:
+                key = key or self._free_key(question)
+                half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+                undo.callback(shutil.rmtree, half, ignore_errors=True)
                 file.write(half)
                 with Database.open(half / LABELS_FILE, create=True) as database:
                     create_concept(Concepts(database), question, "", new.guideline, positive)
                 if new.examples:
                     _check_examples(new.examples)
                 if self._database:
-                    _move_labels(half, with_schema(self._database, key))
+                    _move_labels(half, with_schema(self._database, key), undo)
                 half.rename(self.folder / key)
-            except BaseException:
-                shutil.rmtree(half, ignore_errors=True)
-                raise
-            try:
+                undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
+                undo.callback(self._close, key)
                 project = self.project(key)
-            except BaseException:
-                shutil.rmtree(self.folder / key, ignore_errors=True)
-                raise
-        if new.examples:
-            project.session().add_examples(new.examples)
+            if new.examples:
+                project.session().add_examples(new.examples)
+            undo.pop_all()
         return key
+
+    def _close(self, key: str) -> None:
+        """Close a project, if it is open."""
+        with self._lock:
+            if project := self._open.pop(key, None):
+                project.close()
 
     def demo(self, items: int) -> str:
         """Create the demo project with a pool of `items` digits, or extend it to that size; return its key.
@@ -350,14 +353,16 @@ class Workspace:
                 lock_project(self.folder / key).release()
 
 
-def _move_labels(folder: Path, address: str) -> None:
-    """Move the labels of an unserved project to a database address that has none."""
+def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
+    """Move the labels of an unserved project to an address that has none; `undo` removes them there."""
+    remove = removal(address)
     try:
         restore(folder / LABELS_FILE, address)
     except StorageError as error:
         if error.kind == "exists":
             raise InputError(f"There are labels of a project at {address} already") from None
         raise
+    undo.callback(remove)
     for moved in folder.glob(f"{LABELS_FILE}*"):  # with SQLite's files beside it
         moved.unlink()
     ProjectFile.change(folder, database=address)

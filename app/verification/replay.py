@@ -74,7 +74,7 @@ def replays_of(
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
-    """Fold the log once, and yield the concept's selections as they were computed.
+    """Fold the log once, and yield the concept's selections, each with what it was computed from.
 
     Each hyperplane's digest is compared with the log; disagreements are added to `findings`.
 

@@ -42,7 +42,7 @@ from closecall.core.hashing.by_kernel import ByKernel
 from closecall.core.hashing.forms import form_named, forms_named
 from closecall.core.hashing.klsh import KernelHasher, KernelizedLSH
 from closecall.core.hashing.pool import hash_rows
-from closecall.core.mercer.kernel import KERNELS, Kernel
+from closecall.core.mercer.kernel import KERNELS, Kernel, Transformed
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
@@ -79,6 +79,13 @@ class Lesson(NamedTuple):
     labels: int
     pairs: int | None = None
     paired: int | None = None
+
+
+class LearnedFromClasses(NamedTuple):
+    """A metric learned from classes, and the slack γ that cross-validation chose for it."""
+
+    metric: Metric
+    gamma: float
 
 
 Make = Callable[[int], SimilarityHasher]
@@ -192,8 +199,8 @@ class Draw:
         return self.chosen(centred=True)
 
     @cached_property
-    def metric(self) -> Metric:
-        """Metric learned from pairs of the sample's rows with their classes.
+    def learned(self) -> LearnedFromClasses:
+        """Metric learned from pairs of the sample's rows with their classes, and its γ.
 
         Raises
         ------
@@ -208,9 +215,8 @@ class Draw:
         pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
         known = np.flatnonzero(truth >= 0)
         gamma = validated_metric(self.sample[known], truth[known], n_pairs=n_pairs // 2, seed=self.seed).gamma
-        return (
-            ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
-        )
+        itml = ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=self.seed)
+        return LearnedFromClasses(itml.fit(self.sample, pairs).metric_, gamma)
 
     @property
     def n_anchors(self) -> int:
@@ -329,6 +335,19 @@ def yardstick(family: SimilarityHasher) -> str:
     return family.orders_by if isinstance(family, ByKernel) else family.name
 
 
+def chosen_for(family: SimilarityHasher, draw: Draw) -> dict[str, float]:
+    """Return the parameters of a family that were chosen by the data: "rank", "scale" or "gamma"."""
+    rank, kernel = getattr(family, "rank", None), getattr(family, "kernel", None)
+    chosen = {} if rank is None else {"rank": float(rank)}
+    if isinstance(kernel, Transformed):
+        chosen["scale"] = kernel.scale
+    if isinstance(family, MetricLSH):
+        chosen["gamma"] = draw.learned.gamma
+    if isinstance(family, LearnedKernelHash):
+        chosen["gamma"] = draw.kernel_gamma
+    return chosen
+
+
 def _kernelized(family: type[KernelHasher]) -> Callable[[Draw], dict[str, Make]]:
     def chosen(draw: Draw, name: str) -> Form:
         form = form_named(family.name, name)
@@ -345,7 +364,7 @@ def _kernelized(family: type[KernelHasher]) -> Callable[[Draw], dict[str, Make]]
 
 
 def _learned(draw: Draw) -> dict[str, Make]:
-    metric = draw.metric
+    metric = draw.learned.metric
     return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
 
 

@@ -213,12 +213,17 @@ def search_positives(
         _Running(pool, items, positive, number, way.learns, seed) for number, positive in enumerate(positives)
     ]
     limit = most if way.learns else len(pool)
-    going = running
-    while going := [one for one in going if len(one.found_at) < wanted and one.n_answers < limit]:
+
+    def unfinished(searches: Sequence[_Running]) -> list[_Running]:
+        return [one for one in searches if len(one.found_at) < wanted and one.n_answers < limit]
+
+    going = unfinished(running)
+    while going:
         for one, ids in zip(going, way.choose([one.turn(limit) for one in going]), strict=True):
             if not len(ids):
                 raise InputError(f"the pool {pool.path} has fewer items than the search needs")
             one.answer(ids)
+        going = unfinished(going)
         if progress:
             progress(len(running) - len(going), len(running))
     return [one.search() for one in running]

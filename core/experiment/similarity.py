@@ -27,11 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of, yardstick
+from closecall.core.experiment.families import (
+    SHARED,
+    Draw,
+    Make,
+    chosen_for,
+    codes_of_pool,
+    forms_of,
+    yardstick,
+)
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.retrieval import retrieve
 from closecall.core.hashing import Codes, SimilarityHasher
-from closecall.core.mercer.kernel import Transformed
 from closecall.core.numerics.rows import Rows, cut
 from closecall.core.pool.pool import Pool
 from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
@@ -87,7 +94,7 @@ class Value(NamedTuple):
         "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
         query), "scan ratio" (to the exact scan's time), "bytes" (per item), "build seconds". Cost: "fit
         seconds", "hash seconds" (per item), "query seconds", "bytes" (per code). Chosen parameters: "rank",
-        "scale".
+        "scale", and "gamma" of a learned metric or kernel.
     value : float
     """
 
@@ -224,7 +231,8 @@ def measure_family(
         for (n, family), of_rows in zip(families.items(), codes, strict=True):
             of_codes = _codes(family, of_rows, pool, truths, own, retrieved)
             cost = cost_of(family, of_rows, truths)
-            for measure, k, value in [*of_codes, ("fit seconds", None, seconds[n]), *cost]:
+            chosen = [(what, None, number) for what, number in chosen_for(family, draw).items()]
+            for measure, k, value in [*of_codes, ("fit seconds", None, seconds[n]), *cost, *chosen]:
                 values.append(Value(form, n, None, k, measure, value))
         n = longest.n_functions
         for structure in structures:
@@ -284,7 +292,7 @@ def _codes(
 
 
 def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[_Number]:
-    """Yield the times of hashing and of a query, and the chosen rank and scale.
+    """Yield the times of hashing and of a query, and the size of a code.
 
     Parameters
     ----------
@@ -314,11 +322,6 @@ def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[
     taken = [timed(search, q)[1] for q in queries]
     yield "query seconds", None, float(np.median(taken))
     yield "bytes", None, float(codes.packed.shape[1])
-    rank, kernel = getattr(family, "rank", None), getattr(family, "kernel", None)
-    if rank is not None:
-        yield "rank", None, float(rank)
-    if isinstance(kernel, Transformed):
-        yield "scale", None, kernel.scale
 
 
 def _structure(

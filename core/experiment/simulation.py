@@ -54,7 +54,7 @@ def sessions(
     strategy : QueryStrategy or None
         Fitted to the pool; the exhaustive scan by default.
     n_before : int
-        Number of `labels_before` to begin with; 0 for six random labels.
+        Number of `labels_before` to begin with, at least 2; 0 for six random labels.
     noise : float
         Probability of a wrong answer in noisy sessions, 0 … 1; 0 for no noisy sessions.
     seed : int
@@ -65,11 +65,13 @@ def sessions(
     Raises
     ------
     InputError
-        If noise is not a probability, if an item's class is unknown, or if there are fewer than two classes
-        or too few items.
+        If noise is not a probability, if there is one label to begin with, if an item's class is unknown, or
+        if there are fewer than two classes or too few items.
     """
     if not 0 <= noise <= 1:
         raise InputError(f"noise must be a probability from 0 to 1, got {noise}")
+    if n_before < 2 and n_before != 0:
+        raise InputError(f"n_before must be 0, or at least 2 for a yes and a no, got {n_before}")
     items = ItemsByClass(pool)
     if len(items) < len(pool):
         raise InputError(
@@ -98,7 +100,13 @@ def sessions(
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
     """Return n correct labels, as from a long session: a random fifth, and the items nearest its hyperplane.
 
-    That hyperplane is trained on the fifth. If the fifth has only one class, all n items are random.
+    That hyperplane is trained on the fifth. If the fifth has only yes or only no, all n items are random; if
+    these have only one kind, too, and n is at least 2, a random item of the other kind replaces one of them.
+
+    Raises
+    ------
+    InputError
+        If n is at least 2 and the pool has only yes or only no.
     """
 
     def known(ids: NDArray[np.int64]) -> Labels:
@@ -109,10 +117,24 @@ def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -
     hyperplane = learn(first).hyperplane if len(first) else None
     rest = n - len(first)
     if hyperplane is None or not rest:
-        return known(rng.choice(pool.ids, n, replace=False))
+        return known(_of_both_kinds(pool, positive, rng.choice(pool.ids, n, replace=False), rng))
     return first + known(
         make_strategy("exhaustive").fit(pool).select(hyperplane, rest, exclude=first.ids).ids
     )
+
+
+def _of_both_kinds(
+    pool: Pool, positive: int, ids: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return the items; if all are yes or all are no, one of them is replaced."""
+    is_yes = is_positive(pool.truth(ids), positive)
+    if len(ids) < 2 or (is_yes.any() and not is_yes.all()):
+        return ids
+    others = pool.ids[is_positive(pool.truth(pool.ids), positive) != is_yes[0]]
+    if not len(others):
+        lacking = "outside" if is_yes[0] else "of"
+        raise InputError(f"the pool {pool.path} has no item {lacking} the class {pool.classes[positive]}")
+    return np.append(ids[1:], rng.choice(others))
 
 
 class _Session:

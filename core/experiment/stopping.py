@@ -118,8 +118,8 @@ def _test_items(
     known = np.flatnonzero(held_out.truth >= 0)
     truth = is_positive(held_out.truth[known], positive)
     if truth.any() and not truth.all():
-        known = np.sort(rng.choice(len(known), min(len(known), TEST_ITEMS), replace=False))
-        return held_out.X[known], truth[known]
+        some = np.sort(rng.choice(len(known), min(len(known), TEST_ITEMS), replace=False))
+        return held_out.X[known[some]], truth[some]
     others = np.setdiff1d(pool.ids[pool.truth(pool.ids) >= 0], concept.items)
     ids = np.sort(rng.choice(others, min(len(others), TEST_ITEMS), replace=False))
     truth = is_positive(pool.truth(ids), positive)

@@ -54,6 +54,7 @@ from closecall.core.errors import InputError
 from closecall.core.hashing.by_neighbours import ByNeighbours
 from closecall.core.hashing.pairs import Neighbours, Pairs
 from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
@@ -136,7 +137,7 @@ class BoostedPSH(ByNeighbours):
     def _check(self) -> None:
         super()._check()
         if not 0 < self.alpha < np.inf:
-            raise InputError(f"alpha must be positive, got {self.alpha}")
+            raise InputError(f"alpha must be positive and finite, got {self.alpha}")
         if not 1 <= self.n_thresholds <= _MOST_THRESHOLDS:
             raise InputError(f"n_thresholds must be from 1 to {_MOST_THRESHOLDS}, got {self.n_thresholds}")
 
@@ -229,6 +230,7 @@ def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64
     margins = np.zeros(len(z))
     found, losses = [], [1.0]
     for _ in range(n):
+        go_on()
         # Subtracting the minimum makes the largest weight 1, so that the weights cannot all underflow.
         weights = np.exp(margins.min() - margins)
         stump = stumps.best(weights / weights.sum(), alpha)

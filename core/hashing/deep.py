@@ -147,6 +147,37 @@ class DeepCodes(ByNeighbours):
         self.layers_ = [(arrays[f"weights-{number}"], arrays[f"offsets-{number}"]) for number in numbers]
         return super().restored(arrays)
 
+    def trained(
+        self, v: Floats32, taught: NDArray[np.int64], near: Neighbourhood, rng: np.random.Generator
+    ) -> tuple[list[Layer], Floats64]:
+        """Train a network without changing this family, whatever the neighbours are.
+
+        Parameters
+        ----------
+        v : array of shape (n, n_features), float32
+            Rows whose columns have zero mean and unit variance.
+        taught : array of shape (n_taught,), int64
+            Rows to fine-tune with.
+        near : callable
+            The neighbours among these.
+        rng : Generator
+            Draws initial weights, batches and chains.
+
+        Returns
+        -------
+        layers, met
+            See the attributes `layers_` and `met_`.
+        """
+        n_steps = min(self.n_steps, self.most_passes * n_batches(len(v), rbm.BATCH))
+        n_tuning = min(self.n_tuning, self.most_passes * n_batches(len(taught), nca.BATCH))
+        stacked: list[Layer] = []
+        seen = v
+        for n_units in (*self.layers, self.n_functions):
+            machine = pretrained(seen, n_units, gaussian=not stacked, n_steps=n_steps, rng=rng)
+            stacked.append(levelled(seen, np.asarray(machine.weights, dtype=np.float32)))
+            seen = np.asarray(activations(seen, stacked[-1:])[-1], dtype=np.float32)
+        return tuned(v[taught], stacked, near, n_steps=n_tuning, rng=rng)
+
     def _learn(self, X: Floats32, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
         if y is None:
             check_enough(len(X))
@@ -155,16 +186,8 @@ class DeepCodes(ByNeighbours):
         scales = X.std(axis=0, dtype=np.float64)
         self.scales_ = np.where(scales > 0, scales, 1).astype(np.float32)
         standard = self._standardised(X)
-        n_steps = min(self.n_steps, self.most_passes * n_batches(len(X), rbm.BATCH))
-        n_tuning = min(self.n_tuning, self.most_passes * n_batches(len(taught), nca.BATCH))
-        stacked: list[Layer] = []
-        seen = standard
-        for n_units in (*self.layers, self.n_functions):
-            machine = pretrained(seen, n_units, gaussian=not stacked, n_steps=n_steps, rng=rng)
-            stacked.append(levelled(seen, np.asarray(machine.weights, dtype=np.float32)))
-            seen = np.asarray(activations(seen, stacked[-1:])[-1], dtype=np.float32)
         near = by_distance(X, self.n_near) if y is None else by_class(y[taught])
-        self.layers_, self.met_ = tuned(standard[taught], stacked, near, n_steps=n_tuning, rng=rng)
+        self.layers_, self.met_ = self.trained(standard, taught, near, rng)
 
     def _values(self, X: Rows) -> Floats32:
         inside = self._standardised(X)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, svds
 
+from closecall.core.numerics.interruption import go_on
+
 _FEW_ROWS = 1_000
 
 Floats64 = NDArray[np.float64]
@@ -40,9 +42,14 @@ def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> t
     wide = X.astype(np.float64)
     if n <= max(_FEW_ROWS, 2 * n_directions):
         return _of_few(wide, centre, n_directions)
+
+    def times(v: Floats64) -> Floats64:
+        go_on()  # the decomposition may take minutes
+        return np.asarray(wide @ v.ravel() - centre @ v.ravel())
+
     centred = LinearOperator(
         (n, n_features),
-        matvec=lambda v: wide @ v.ravel() - centre @ v.ravel(),
+        matvec=times,
         rmatvec=lambda v: wide.T @ v.ravel() - centre * v.sum(),
         dtype=np.float64,
     )

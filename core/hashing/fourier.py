@@ -99,10 +99,10 @@ def gaussian(Q: Rows, X: Rows, gamma: float) -> Floats64:
     return np.asarray(np.exp(-gamma * euclidean(Q, X) ** 2))
 
 
-def bandwidth(X: Rows, rng: np.random.Generator) -> float:
+def bandwidth(X: Rows, rng: np.random.Generator, most_queries: int = _MOST_QUERIES) -> float:
     """Return γ = 1/(2r²), where r is the mean distance of a row to its 50th nearest neighbour in X.
 
-    With fewer rows, the most distant neighbour is used. The mean is over at most 1,000 rows.
+    With fewer rows, the most distant neighbour is used. The mean is over at most `most_queries` rows.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def bandwidth(X: Rows, rng: np.random.Generator) -> float:
     """
     n = X.shape[0]
     place = min(_NEIGHBOUR, n - 1)
-    asked = X[np.sort(rng.permutation(n)[:_MOST_QUERIES])]
+    asked = X[np.sort(rng.permutation(n)[:most_queries])]
     near = np.empty((asked.shape[0], 0))
     for block in row_blocks(X):
         far = np.concatenate([near, euclidean(asked, block)], axis=1)

@@ -85,7 +85,7 @@ class GeometricMinHash:
         random_state: int = 0,
     ) -> None:
         if not 0 < radius < np.inf:
-            raise InputError(f"radius must be positive, got {radius:g}")
+            raise InputError(f"radius must be positive and finite, got {radius:g}")
         for name, value, least in (
             ("n_secondary", n_secondary, 1),
             ("n_functions", n_functions, 1),

@@ -231,8 +231,8 @@ class HyperplaneHasher(ABC):
     def _check(self) -> None:
         if self.n_functions < 1:
             raise InputError(f"n_functions must be at least 1, got {self.n_functions}")
-        if not self.scale > 0:
-            raise InputError(f"scale must be positive, got {self.scale}")
+        if not 0 < self.scale < np.inf:
+            raise InputError(f"scale must be positive and finite, got {self.scale}")
         if self.n_directions is not None and self.n_directions < 1:
             raise InputError(f"n_directions must be at least 1 or None, got {self.n_directions}")
 

@@ -63,7 +63,7 @@ class RetrievalBound:
     Raises
     ------
     InputError
-        Unless m ≥ 1, 0 ≤ λ_{k+1} ≤ λ_k, λ_k > 0 and ξ > 0.
+        Unless m ≥ 1, 0 ≤ λ_{k+1} ≤ λ_k, 0 < λ_k < ∞ and 0 < ξ < ∞.
     """
 
     n_landmarks: int
@@ -76,11 +76,11 @@ class RetrievalBound:
             raise InputError(f"n_landmarks must be at least 1, got {self.n_landmarks}")
         if not 0 <= self.next_eigenvalue <= self.eigenvalue < inf or self.eigenvalue == 0:
             raise InputError(
-                f"the eigenvalues must be positive and descend, got {self.eigenvalue:g} and "
-                f"{self.next_eigenvalue:g}"
+                f"eigenvalue must be positive and finite, and next_eigenvalue from 0 to eigenvalue, got "
+                f"{self.eigenvalue:g} and {self.next_eigenvalue:g}"
             )
         if not 0 < self.xi < inf:
-            raise InputError(f"xi must be positive, got {self.xi:g}")
+            raise InputError(f"xi must be positive and finite, got {self.xi:g}")
 
     @classmethod
     def of(cls, family: KernelHasher, *, xi: float = 1.0) -> Self:
@@ -164,7 +164,7 @@ def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
     Raises
     ------
     InputError
-        If ε is not positive.
+        If ε is not positive and finite.
     """
     return _bound(nearest, epsilon, 0.0)
 
@@ -183,7 +183,7 @@ def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
 
 def _bound(nearest: ArrayLike, epsilon: float, error: float) -> Floats64:
     if not 0 < epsilon < inf:
-        raise InputError(f"epsilon must be positive, got {epsilon:g}")
+        raise InputError(f"epsilon must be positive and finite, got {epsilon:g}")
     kappa = np.asarray(nearest, dtype=np.float64)
     return np.asarray((1 + epsilon) * (1 - error) * kappa - epsilon - (2 + epsilon) * error**2)
 

@@ -70,13 +70,14 @@ from closecall.core.hashing.descent import descended
 from closecall.core.hashing.similarity import Floats32, Floats64
 from closecall.core.linear.hyperplane import settled_signs
 from closecall.core.mercer.kernel import Cosine, Kernel, kernel_from, rbf
+from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-7
 """Eigenvalues of K̄ᵀK̄ below this share of the largest one are treated as zero."""
 
 _ROUNDED = 1e-6
-"""Maximum rounding error, in float32, of a value of K̄ that is zero."""
+"""Maximum rounding error, in float32, of a value of K̄."""
 
 _LEAST_GAIN = 1e-6
 _SAME = 1e-6
@@ -270,7 +271,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     Raises
     ------
     InputError
-        If K̄ is zero, so that no bit can separate the rows.
+        If all rows of K̄ are equal, so that no bit can separate them.
     """
     W = whitening(K)
     R = Residue(np.unique(y, return_inverse=True)[1], n_functions)
@@ -278,6 +279,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     pulls = R.under(F)
     found, sizes = np.empty((K.shape[1], n_functions)), [R.size]
     for function in range(n_functions):
+        go_on()
         first = W @ leading(pulls)
         last = descended(smoothed(K, R), first, steps=n_steps, least_gain=_LEAST_GAIN)
         # `max` returns the first of equal ones, so the spectral start wins a tie.
@@ -298,13 +300,14 @@ def whitening(K: Floats64) -> Floats64:
     Raises
     ------
     InputError
-        If K̄ is zero up to rounding.
+        If all rows of K̄ are equal up to rounding.
     """
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
     kept = eigenvalues > max(_NEGLIGIBLE * eigenvalues[-1], K.size * _ROUNDED**2)
-    if not kept.any():
+    if not kept.any() or (np.ptp(K, axis=0) <= 2 * _ROUNDED).all():
         raise InputError(
-            "the labelled rows all have the same kernel values, so no bit can separate them: label other rows"
+            f"the kernel gives all {len(K):,} labeled rows the same values, so no bit can separate them: "
+            f"choose another kernel, or label rows that are less alike"
         )
     return np.asarray(vectors[:, kept] * np.sqrt(len(K) / eigenvalues[kept]))
 

@@ -40,6 +40,7 @@ class RandomHyperplaneLSH(SimilarityHasher):
 
     name = "lsh"
     estimates = "angle"
+    radius_of = "angle"
 
     centre_: Floats64
     vectors_: Vectors
@@ -57,6 +58,10 @@ class RandomHyperplaneLSH(SimilarityHasher):
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return 1 − θ/π for each angle θ."""
         return same_side(values)
+
+    def agreement_within(self, radius: float) -> float:
+        """See `SimilarityHasher.agreement_within`."""
+        return float(same_side(radius))
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         n_features = X.shape[1]

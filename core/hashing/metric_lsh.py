@@ -58,6 +58,7 @@ class MetricLSH(SimilarityHasher):
 
     name = "metric-lsh"
     estimates = "angle"
+    radius_of = "angle"
 
     centre_: Floats64
     vectors_: Floats32
@@ -88,6 +89,10 @@ class MetricLSH(SimilarityHasher):
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return 1 − θ_A/π for each angle θ_A."""
         return same_side(values)
+
+    def agreement_within(self, radius: float) -> float:
+        """See `SimilarityHasher.agreement_within`."""
+        return float(same_side(radius))
 
     def updated(self, metric: Metric, changes: Iterable[Change]) -> Self:
         """Return the same functions under an updated metric, with the same r and μ.

@@ -84,6 +84,7 @@ class MinHash(SimilarityHasher):
 
     name = "min-hash"
     estimates = "overlap"
+    radius_of = "overlap"
     takes = "sparse"
 
     keys_: Hashes
@@ -113,6 +114,10 @@ class MinHash(SimilarityHasher):
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return s + (1 − s) 2⁻ᵇ, the overlap plus accidental agreement in the rest."""
         return agreement(values, self.bits)
+
+    def agreement_within(self, radius: float) -> float:
+        """See `SimilarityHasher.agreement_within`."""
+        return float(agreement(1 - radius, self.bits))
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         self._rows(X)

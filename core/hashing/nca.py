@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from closecall.core.hashing.rbm import batches
+from closecall.core.numerics.interruption import go_on
 
 Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
@@ -133,6 +134,7 @@ def tuned(
     means, squares = ([np.zeros_like(part) for part in parts] for _ in range(2))
     met = np.empty(n_steps)
     for number, batch in enumerate(islice(batches(len(X), BATCH, rng), n_steps)):
+        go_on()
         value, gradients = slopes_of(X[batch], layers, neighbourhood(batch))
         met[number] = value / len(batch)
         # Both means start at zero, so they are too small by this factor in the first steps.

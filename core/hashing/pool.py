@@ -29,7 +29,7 @@ _BLOCKS_AT_ONCE = 32
 
 def fit_rows(n_rows: int) -> NDArray[np.int64]:
     """Return the rows that a family is fitted to, ascending, for a pool of `n_rows`; see the module."""
-    spread = 1 << (n_rows.bit_length() - 1)
+    spread = 1 << n_rows.bit_length() >> 1
     return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
 
 

@@ -38,6 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from closecall.core.numerics.interruption import go_on
+
 Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
 
@@ -147,6 +149,7 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
     speeds = [np.zeros_like(part) for part in parts]
     rate = np.float32(min(_GAUSSIAN_RATE, _SHARED_RATE / n_hidden) if gaussian else _RATE)
     for number, batch in enumerate(islice(batches(len(v), BATCH, rng), n_steps)):
+        go_on()
         momentum = np.float32(_MOMENTA[number >= n_steps // 10])
         of_weights, of_visible, of_hidden = contrastive_divergence(machine, v[batch], rng)
         centred = of_weights - np.outer(mean, of_hidden) - np.float32(_DECAY) * machine.weights

@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import dawsn
 
+from closecall.core.errors import InputError
 from closecall.core.hashing.collision import Probabilities
 from closecall.core.hashing.fourier import Waves, bandwidth, gaussian, require_bandwidth
 from closecall.core.hashing.projection import Vectors
@@ -72,6 +73,7 @@ class ShiftInvariantHash(SimilarityHasher):
     name = "shift-invariant"
     estimates = "kernel"
     by_angle = True
+    radius_of = "angle"
 
     gamma_: NDArray[np.float64]
     vectors_: Vectors
@@ -90,6 +92,16 @@ class ShiftInvariantHash(SimilarityHasher):
     def collision_probability(self, values: ArrayLike) -> Probabilities:
         """Return 1 − (8/π²) Σ (1 − κ^(m²))/(4m² − 1)."""
         return 1 - disagreement(values)
+
+    def agreement_within(self, radius: float) -> float:
+        """See `SimilarityHasher.agreement_within`; unit rows at the angle θ have the distance 2 sin(θ/2).
+
+        Before fitting, γ must have been given.
+        """
+        gamma = getattr(self, "gamma_", self.gamma)
+        if gamma is None:
+            raise InputError(f"{self.name} must be fitted or have a gamma to guarantee an agreement")
+        return float(1 - disagreement(np.exp(-4 * float(gamma) * np.sin(radius / 2) ** 2)))
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         gamma = bandwidth(X, rng) if self.gamma is None else self.gamma

@@ -67,6 +67,8 @@ class SimilarityHasher(ABC):
     needs_labels: ClassVar[bool] = False
     by_angle: ClassVar[bool] = False
     """Whether unit rows have the same order by the estimated quantity as by their angles."""
+    radius_of: ClassVar[Literal["angle", "overlap"] | None] = None
+    """The quantity in which `agreement_within` takes a radius; None if no agreement is guaranteed."""
     takes: ClassVar[Literal["all", "dense", "sparse"]] = "all"
     """The kind of rows that the family accepts; it rejects others."""
     bits: int = 1
@@ -148,6 +150,22 @@ class SimilarityHasher(ABC):
     def collision_probability(self, values: ArrayLike) -> Probabilities | None:  # noqa: ARG002
         """Return the probability that one function agrees at these `values` of `between`; None if unknown."""
         return None
+
+    def agreement_within(self, radius: float) -> float:
+        """Return the least probability that one function agrees for a point within a radius.
+
+        Parameters
+        ----------
+        radius : float
+            If `radius_of` is "angle", an angle between unit rows in radians, as seen from the family's
+            centre if it has one. If it is "overlap", 1 minus the overlap.
+
+        Raises
+        ------
+        InputError
+            If theory knows no such probability, or it depends on rows that the family was not fitted to.
+        """
+        raise InputError(f"{self.name} guarantees no agreement within the radius {radius:g}")
 
     def params(self) -> dict[str, Any]:
         """Return the parameters given to `__init__` by name, as plain values."""

@@ -164,13 +164,15 @@ class Transformed(Kernel):
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < np.inf:
-            raise InputError(f"the scale of a transformed kernel must be positive, got {self.scale}")
+            raise InputError(
+                f"the scale of a transformed kernel must be positive and finite, got {self.scale}"
+            )
 
     @property
     def word(self) -> str:
-        """The word of the untransformed kernel with the scale, such as "chi2:scale=5"."""
+        """The word of the untransformed kernel with the exact scale, such as "chi2:scale=5"."""
         separator = "," if ":" in self.kernel.word else ":"
-        return f"{self.kernel.word}{separator}scale={self.scale:g}"
+        return f"{self.kernel.word}{separator}scale={str(float(self.scale)).removesuffix('.0')}"
 
     @property
     def flat(self) -> Kernel:

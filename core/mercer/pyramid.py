@@ -37,11 +37,11 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from closecall.core.errors import InputError
@@ -124,6 +124,35 @@ class PyramidMatch:
         self.vocabulary_ = Vocabulary.of(map(self._bins, _parts(checked)))
         return self
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return arrays from which `restored` makes the same fitted pyramid."""
+        parameters = (self.n_levels, self.n_shifts, int(self.normalised), self.random_state)
+        bins, firsts = self.vocabulary_
+        return {
+            "parameters": np.array(parameters, dtype=np.int64),
+            "side": np.array(self.side_),
+            "origins": self.origins_,
+            "bins": bins.view(np.int32).reshape(len(bins), -1),
+            "firsts": firsts,
+        }
+
+    @classmethod
+    def restored(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the fitted pyramid that returned `state`."""
+        n_levels, n_shifts, normalised, random_state = state["parameters"].tolist()
+        side = float(state["side"])
+        pyramid = cls(
+            n_levels=n_levels,
+            side=side,
+            n_shifts=n_shifts,
+            normalised=bool(normalised),
+            random_state=random_state,
+        )
+        pyramid.side_, pyramid.origins_ = side, state["origins"]
+        bins = np.ascontiguousarray(state["bins"]).view(pyramid._kind).ravel()
+        pyramid.vocabulary_ = Vocabulary(bins, state["firsts"])
+        return pyramid
+
     @property
     def n_features_(self) -> int:
         """Length of the rows."""
@@ -186,7 +215,7 @@ class PyramidMatch:
         if not 1 <= self.n_levels <= 31:
             raise InputError(f"n_levels must be from 1 to 31, got {self.n_levels}")
         if self.side is not None and not 0 < self.side < np.inf:
-            raise InputError(f"side must be positive, got {self.side:g}")
+            raise InputError(f"side must be positive and finite, got {self.side:g}")
         if self.n_shifts < 0:
             raise InputError(f"n_shifts must be at least 0, got {self.n_shifts}")
         if self.random_state < 0:

@@ -142,7 +142,8 @@ class ImplicitMetric(Metric):
 
     def inner(self, Q: Rows, X: Rows) -> Floats64:
         """See `Metric.inner`."""
-        return np.asarray(gram(Q, X) + self._seen(Q) @ self._M @ self._seen(X).T)
+        to_q, to_x = self._seen(Q), self._seen(X)
+        return np.asarray(gram(Q, X) + to_q @ self._M @ to_x.T)
 
     def squared_norms(self, X: Rows) -> Floats64:
         """See `Metric.squared_norms`."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
+from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.jit import kernel
 
 Floats64 = NDArray[np.float64]
@@ -129,6 +130,7 @@ class Projecting:
         rng = np.random.default_rng(self.random_state)
         passes, converged = 0, False
         while passes < self.max_passes and not converged and np.isfinite(learned).all():
+            go_on()
             changed = one_pass(rng.permutation(m), multipliers, bounds, self.gamma)
             passes += 1
             converged = bool(changed <= self.tol * multipliers.sum())

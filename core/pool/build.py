@@ -89,6 +89,7 @@ def build(
     progress: Callable[[Progress], None] | None = None,
     threads: int | None = None,
     stop: threading.Event | None = None,
+    wait: bool = False,
 ) -> Pool:
     """Build the pool in the folder `path` from `source`, or resume or extend an existing one.
 
@@ -107,6 +108,8 @@ def build(
     stop : Event
         Once it is set, the builder returns within about a second. Published items stay, and building again
         resumes from there.
+    wait : bool
+        Wait while another process builds the pool, and then complete it if necessary.
 
     Returns
     -------
@@ -116,10 +119,10 @@ def build(
     Raises
     ------
     InputError
-        If the folder contains something else or a damaged pool, belongs to another source or is being built
-        by another process; if the disk is full, becomes full or cannot be written; if no item can be read; or
-        if `threads` or `dtype` is invalid. Published items stay intact, and building again resumes from
-        there.
+        If the folder contains something else or a damaged pool, belongs to another source or, without `wait`,
+        is being built by another process; if the disk is full, becomes full or cannot be written; if no item
+        can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and building again
+        resumes from there.
     """
     pool = Path(path)
     if threads is not None and threads < 1:
@@ -128,7 +131,9 @@ def build(
         raise InputError(f"dtype must be float32 or float16, got {dtype!r}")
     _make_folder(pool)
     with disk_trouble(pool):
-        lock = lock_for_building(pool)
+        lock = lock_for_building(pool, wait=wait, stop=stop)
+    if lock is None:
+        return Pool.open(pool)
     try:
         source = _continuing(source, pool)
         publisher = _begin(source, pool, dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -170,22 +171,30 @@ def being_built(pool: Path) -> bool:
     return False
 
 
-def lock_for_building(pool: Path) -> FileLock:
+def lock_for_building(
+    pool: Path, *, wait: bool = False, stop: threading.Event | None = None
+) -> FileLock | None:
     """Acquire the lock that a process holds while it builds the pool.
+
+    With `wait`, wait while another process holds it. Return None if `stop` is set meanwhile.
 
     Raises
     ------
     InputError
-        If another process holds it.
+        If another process holds it, without `wait`.
     """
-    lock = FileLock(pool / LOCK)
-    try:
-        lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` elsewhere holds it for an instant
-    except Timeout:
-        raise InputError(
-            f"The pool {pool} is being built by another process: wait for it, or stop it"
-        ) from None
-    return lock
+    lock, stop = FileLock(pool / LOCK), stop or threading.Event()
+    while not stop.is_set() or not wait:
+        try:
+            lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` elsewhere holds it for an instant
+        except Timeout:
+            if not wait:
+                raise InputError(
+                    f"The pool {pool} is being built by another process: wait for it, or stop it"
+                ) from None
+        else:
+            return lock
+    return None
 
 
 def _through(manifest: Manifest) -> int:

@@ -63,9 +63,9 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
             lost = int(np.setdiff1d(some, kept)[0])
             return f"item {lost}, {source.name(lost)}, can no longer be read"
         differences = abs(X - before).max(axis=1)
-        largest = differences.toarray() if is_sparse(differences) else differences
-        apart = np.flatnonzero(largest > TOLERANCE[manifest.dtype])
-        if apart.size or not np.array_equal(source.truth(some), pool.truth(some)):
-            other = int(some[apart[0]]) if apart.size else int(some[0])
+        largest = np.ravel(differences.toarray() if is_sparse(differences) else differences)
+        apart = (largest > TOLERANCE[manifest.dtype]) | (source.truth(some) != pool.truth(some))
+        if apart.any():
+            other = int(some[np.argmax(apart)])
             return f"item {other} has changed, {source.name(other)}"
     return None

@@ -2,7 +2,8 @@
 
 For codes of at most 32 bits, the structure finds all codes that differ from the query's in at most r bits,
 where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). In a pool ten times as
-large the ball is smaller, so a query takes about as long.
+large the ball is smaller, so a query takes about as long. With a fixed radius, as in the survey [1]_, a ball
+has all rows within it, however many or few; there may be none.
 
 **Addresses.** A table of 2^30 addresses would take gigabytes, nearly all of them empty, and a ball of radius
 5 around a code of 30 bits has 174,437 addresses. Therefore only the first functions of a code form its
@@ -13,6 +14,10 @@ read, all codes within r are known. In the worst case every row is read, sequent
 
 **Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, it takes
 4 bytes per row, and little for the addresses.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, section 2.2.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from closecall.core.errors import InputError
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.base import Found, Rows, SearchStructure
-from closecall.core.search.kernels import ball_around, keys_of_rows
+from closecall.core.search.kernels import MOST_BITS, ball_around, keys_of_rows
 from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.ranking import Measure, closest, comparison
 from closecall.core.search.table import HashTable
@@ -35,6 +40,13 @@ ROWS_AN_ADDRESS = 16
 
 class HammingBall(SearchStructure):
     """A hash table of compact codes.
+
+    Parameters
+    ----------
+    table : HashTable
+        Keyed by the first functions.
+    radius : int or None
+        r of all balls, in bits. If None, each query's ball is the smallest that has enough rows.
 
     Attributes
     ----------
@@ -46,8 +58,9 @@ class HammingBall(SearchStructure):
 
     name = "ball"
 
-    def __init__(self, table: HashTable) -> None:
+    def __init__(self, table: HashTable, radius: int | None = None) -> None:
         self.table_ = table
+        self.radius = radius
         self.codes_ = table.codes_
 
     @classmethod
@@ -60,23 +73,37 @@ class HammingBall(SearchStructure):
         n_bytes: int,  # noqa: ARG003
         seed: int,  # noqa: ARG003
     ) -> Self:
-        """See `SearchStructure.build`.
+        """See `SearchStructure.build`, and `of_radius`; balls grow."""
+        return cls.of_radius(codes, None)
+
+    @classmethod
+    def of_radius(cls, codes: Codes, radius: float | None) -> Self:
+        """Build a table for balls of this radius, or for balls that grow if it is None.
 
         Raises
         ------
         InputError
-            If codes have more than 32 bits, or more than one bit per function.
+            If codes have more than 32 bits, or more than one bit per function, or if the radius is not a
+            whole number from 0 to 32.
         """
         if codes.bits != 1 or codes.n_functions > PREFIX_BITS:
             raise InputError(
                 f"a Hamming ball needs codes of at most {PREFIX_BITS} functions of 1 bit, "
                 f"got {codes.n_functions} functions of {codes.bits} bits"
             )
+        if radius is not None and radius not in range(PREFIX_BITS + 1):
+            raise InputError(
+                f"the radius of a Hamming ball must be a whole number from 0 to {PREFIX_BITS}, got {radius:g}"
+            )
         width = address_bits(len(codes) // ROWS_AN_ADDRESS, codes.n_functions)
-        return cls(HashTable.of_functions(codes, np.arange(width)))
+        table = HashTable.of_functions(codes, np.arange(width))
+        return cls(table, None if radius is None else int(radius))
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`; compares the rows `within` the smallest ball that has enough."""
+        """See `SearchStructure.found`; compares the rows `within` the ball.
+
+        A ball of fixed radius may have fewer than n rows.
+        """
         self._check(query)
         places, n_read = self._within(query, max(n, n_compared))
         nearest = closest(self.codes_, places, places + 1, comparison(query, measure), n)
@@ -85,8 +112,8 @@ class HammingBall(SearchStructure):
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the rows of the smallest ball with at least n rows, and the number of codes compared.
 
-        The nearest rows come first. If there are fewer than n rows, all are returned. InputError is raised as
-        by `found`.
+        The nearest rows come first. If there are fewer than n rows, all are returned. A ball of fixed radius
+        has the rows within it, whatever n is. InputError is raised as by `found`.
         """
         self._check(query)
         places, n_read = self._within(query, n)
@@ -98,18 +125,22 @@ class HammingBall(SearchStructure):
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""
-        return self.table_.arrays()
+        fixed = {} if self.radius is None else {"radius": np.array(self.radius)}
+        return self.table_.arrays() | fixed
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """See `SearchStructure.from_arrays`."""
-        return cls(HashTable.from_arrays(arrays))
+        radius = int(arrays["radius"]) if "radius" in arrays else None
+        return cls(HashTable.from_arrays(arrays), radius)
 
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """Return the positions in the smallest ball with at least n, and the number of codes compared."""
+        """Return the positions in the ball, which has at least n if it may grow, and the number compared."""
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
-        places, n_read = ball_around(self.codes_.words, table.offsets_, address, code.words[0, 0], n)
+        wanted, farthest = (n, MOST_BITS) if self.radius is None else (len(self.codes_), self.radius)
+        words, own = self.codes_.words, code.words[0, 0]
+        places, n_read = ball_around(words, table.offsets_, address, own, wanted, farthest)
         return places, int(n_read)
 
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from closecall.core.numerics.jit import kernel, ones, prefetch
 
+MOST_BITS = 64
+"""Number of bits in a word, and the largest radius of a Hamming ball."""
+
 _LEVELS = 1024
-_MOST_BITS = 64
 _WORDS_A_LINE = 8
 _BUCKETS_AHEAD = 32
 
@@ -310,7 +312,12 @@ def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, ke
 
 @kernel
 def ball_around(
-    words: NDArray[np.uint64], offsets: NDArray[np.uint32], address: np.uint64, code: np.uint64, wanted: int
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.uint32],
+    address: np.uint64,
+    code: np.uint64,
+    wanted: int,
+    farthest: int,
 ) -> tuple[NDArray[np.int64], int]:
     """Return the positions in the smallest Hamming ball with `wanted` codes or more, and the number compared.
 
@@ -327,14 +334,16 @@ def ball_around(
         Those of the query.
     wanted :
         All codes are returned if there are fewer.
+    farthest :
+        The largest radius, at most 64; a ball of this radius may have fewer codes than `wanted`.
     """
     n = words.shape[0]
     wanted = min(wanted, n)
     n_addresses = np.uint64(offsets.shape[0] - 1)
     places, far = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint8)
-    held = np.zeros(_MOST_BITS + 1, dtype=np.int64)
+    held = np.zeros(MOST_BITS + 1, dtype=np.int64)
     starts, stops = np.empty(_BUCKETS_AHEAD, dtype=np.int64), np.empty(_BUCKETS_AHEAD, dtype=np.int64)
-    n_read, n_kept, n_within, radius, limit = 0, 0, 0, 0, _MOST_BITS
+    n_read, n_kept, n_within, radius, limit = 0, 0, 0, 0, farthest
     while True:
         flips = np.uint64((1 << radius) - 1)
         while flips < n_addresses:
@@ -356,10 +365,10 @@ def ball_around(
                         n_kept += 1
                         held[distance] += 1
         n_within += int(held[radius])
-        if n_within >= wanted:
+        if n_within >= wanted or radius == farthest:
             break
         limit, reached = radius, n_within
-        while reached < wanted and limit < _MOST_BITS:
+        while reached < wanted and limit < farthest:
             limit += 1
             reached += int(held[limit])
         radius += 1

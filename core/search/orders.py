@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
+from closecall.core.numerics.interruption import go_on
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from closecall.core.search.kernels import from_orders, keys_of_hands, keys_of_rows
 from closecall.core.search.ranking import Measure, closest, comparison
@@ -58,7 +59,7 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
         If `epsilon` is not positive.
     """
     most = MOST_ORDERS if epsilon is None else orders_for(n_rows, epsilon)
-    return max(1, min(most, n_bytes // (8 * n_rows)))
+    return max(1, min(most, n_bytes // (8 * max(n_rows, 1))))
 
 
 def orders_for(n_rows: int, epsilon: float) -> int:
@@ -171,6 +172,7 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
     rows = np.arange(len(codes), dtype=np.uint64)
     shift = _shift(functions, codes.bits)
     for order, hand in zip(orders, functions, strict=True):
+        go_on()
         np.bitwise_or(keys_of_rows(codes.packed, hand, codes.bits) << shift, rows, out=order)
         order.sort()
     return orders

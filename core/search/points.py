@@ -9,7 +9,7 @@ from closecall.core.search.keys import key_functions
 from closecall.core.search.orders import PermutedOrders, order_rule
 from closecall.core.search.scan import HammingScan
 from closecall.core.search.table import HashTable, width_rule
-from closecall.core.search.tables import BucketTables
+from closecall.core.search.tables import BucketTables, Guarantee
 
 SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
     cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan, BucketTables, HammingBall)
@@ -25,23 +25,32 @@ def built_for_points(
     seed: int,
     radius: float | None = None,
     epsilon: float | None = None,
+    near: float | None = None,
+    far: float | None = None,
 ) -> SearchStructure:
     """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
-    Bucket tables follow the (r, ε) rule if `radius` and `epsilon` are given. Orders follow Charikar's rule if
-    `epsilon` is given. Both rules hold as far as `n_bytes` permits. Everything else is built by
-    `SearchStructure.build`, which describes the other parameters.
+    Bucket tables follow the (r, ε) rule if `radius`, an angle between random hyperplanes' points, and
+    `epsilon` are given, or for other families `near` and `far`, the probabilities of
+    `core.search.tables.Guarantee`. Orders follow Charikar's rule if `epsilon` is given. Both rules hold as
+    far as `n_bytes` permits. A Hamming ball has the `radius`, in bits, if it is given. Everything else is
+    built by `SearchStructure.build`, which describes the other parameters.
 
     Raises
     ------
     InputError
         If `radius` or `epsilon` is out of range, or the codes are too long for a ball.
     """
+    if name == BucketTables.name and near is not None and far is not None:
+        rule = Guarantee.by_rule(len(codes), near, far)
+        return BucketTables.of_rule(codes, rule, n_bytes=n_bytes, seed=seed)
     if name == BucketTables.name and radius is not None and epsilon is not None:
         return BucketTables.of_radius(codes, radius, epsilon, n_bytes=n_bytes, seed=seed)
     if name == PermutedOrders.name and epsilon is not None:
         return PermutedOrders.of_orders(codes, order_rule(len(codes), n_bytes, epsilon), seed)
+    if name == HammingBall.name:
+        return HammingBall.of_radius(codes, radius)
     if name == HashTable.name:
         width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)
         return HashTable.of_functions(codes, key_functions(codes, width, seed))

@@ -262,9 +262,11 @@ class HashedSimilarity(SimilaritySearch):
         megabytes : int
             Memory that tables and orders may take in addition to the codes.
         radius, epsilon : float, optional
-            Tables take both, for the (r, ε) rule. Orders take ε, for M = 2N^{1/(1+ε)}. The rule's probability
-            needs a family with k l functions (`core.search.tables.Guarantee.n_functions`); with fewer, tables
-            share some, and `BucketTables.guarantee` says what is still guaranteed.
+            Tables take both, for the (r, ε) rule with r in radians. Orders take ε, for M = 2N^{1/(1+ε)}. The
+            rule's probability needs a family with k l functions
+            (`core.search.tables.Guarantee.n_functions`); with fewer, tables share some, and
+            `BucketTables.guarantee` says what is still guaranteed. A ball takes the radius in bits; without
+            it, balls grow. A search in balls of fixed radius may find fewer than n items.
         random_state : int
             Seed of the choice of functions for keys and orders.
         progress : callable, optional

@@ -8,6 +8,7 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
+from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.registry import KINDS, open_source
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
@@ -27,6 +28,7 @@ __all__ = [
     "Folder",
     "Items",
     "Newsgroups",
+    "PointSets",
     "Problem",
     "Source",
     "TextFolder",
@@ -40,4 +42,4 @@ __all__ = [
 
 _IMAGES = (Arrays, Cifar10, Described, Digits, Enlarged, Folder, TinyImages)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
-KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, Vectors)})
+KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, PointSets, Vectors)})

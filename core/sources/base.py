@@ -55,6 +55,8 @@ class Source(ABC):
         Names of the classes; empty if the truth is unknown.
     n_features : int or None
         Length of the rows that `features` returns, or None if features are computed from `grey`.
+    own_features : str
+        Description of the rows that `features` returns.
     extractor : {"gist", "edges", "sets"}
         Extractor that computes them from `grey`.
     is_sparse : bool
@@ -68,6 +70,7 @@ class Source(ABC):
     title: str
     classes: tuple[str, ...] = ()
     n_features: int | None = None
+    own_features: ClassVar[str] = "the pool's own embeddings"
     extractor: Extractor = "gist"
     is_sparse: ClassVar[bool] = False
     mean_entries: float = 0.0

@@ -22,7 +22,8 @@ def read_classes(path: Path, n_items: int) -> Truth:
     ----------
     path : Path
         A .npy file with integers or strings, of shape (n_items,) or (n_items, 1), or a text file in UTF-8
-        with one class per line. The class is unknown where a number is negative, or a string or line empty.
+        with one class per line. The class is unknown where an integer is negative, a string empty, or a line
+        empty or a negative integer.
     n_items : int
         Number of items.
 
@@ -78,7 +79,7 @@ def _lines(path: Path) -> NDArray[Any]:
         raise InputError(f"{path} must be a text in UTF-8 with one class per line") from error
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}") from error
-    given = np.array(lines, dtype=np.str_)
-    if all(line.isdecimal() for line in lines if line) and any(lines):
-        return np.array([int(line) if line else -1 for line in lines], dtype=np.int64)
-    return given
+    classes = ["" if line.startswith("-") and line[1:].isdecimal() else line for line in lines]
+    if all(line.isdecimal() for line in classes if line) and any(classes):
+        return np.array([int(line) if line else -1 for line in classes], dtype=np.int64)
+    return np.array(classes, dtype=np.str_)

@@ -14,6 +14,7 @@ their paths.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.core.numerics.randomness import hashed, seed_for
 from closecall.core.sources.base import Items
 
 MAX_HELD_OUT = 10_000
@@ -44,6 +46,23 @@ def path_hash(path: str) -> tuple[bytes, str]:
 def unknown(n: int) -> Truth:
     """Return the truth of n images without classes."""
     return (), np.full(n, -1, dtype=np.int16)
+
+
+def digest_of(truth: Truth) -> str:
+    """Return sixteen hexadecimal digits that change if a class does."""
+    digest = hashlib.blake2b(json.dumps(truth[0]).encode(), digest_size=8)
+    digest.update(np.ascontiguousarray(truth[1]).tobytes())
+    return digest.hexdigest()
+
+
+def some_of_known(truth: NDArray[np.int16]) -> Items:
+    """Return a tenth of the items with a known class, at most 10,000, ascending, to be held out.
+
+    They are chosen by a hash of their numbers.
+    """
+    known = np.flatnonzero(truth >= 0)
+    order = np.argsort(hashed(seed_for("held-out vectors", 0), known, 1)[:, 0], kind="stable")
+    return np.sort(known[order[: min(MAX_HELD_OUT, len(known) // 10)]]).astype(np.int64)
 
 
 def of(root: Path, paths: Sequence[str]) -> Truth:

@@ -38,6 +38,7 @@ class Texts(Source):
     """Base class of sources of texts. Subclasses implement `read` and set `title`, `classes` and `_saved`."""
 
     is_sparse: ClassVar[bool] = True
+    own_features: ClassVar[str] = "tf-idf over the pool's vocabulary"
 
     _saved: Vocabulary | None = None
     """Vocabulary fixed by an earlier version of the source, if there was one."""

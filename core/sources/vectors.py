@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,10 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.numerics.randomness import hashed, seed_for
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 from closecall.core.sources.class_list import read_classes
-from closecall.core.sources.classes import MAX_HELD_OUT, Truth, unknown
+from closecall.core.sources.classes import digest_of, some_of_known, unknown
 from closecall.core.sources.embeddings import Embeddings
 from closecall.core.sources.heat_map import heat_map
 from closecall.core.sources.images import grey_of
@@ -77,7 +74,7 @@ class Vectors(Source):
             "path": str(self.embeddings.path),
             "digest": self.embeddings.digest,
             "labels": None if self.labels is None else str(self.labels),
-            "labels_digest": None if self.labels is None else _digest((self.classes, self._truth)),
+            "labels_digest": None if self.labels is None else digest_of((self.classes, self._truth)),
             "queries": None if self.queries is None else str(self.queries.path),
             "queries_digest": None if self.queries is None else self.queries.digest,
         }
@@ -140,9 +137,7 @@ class Vectors(Source):
     def _held_out(self) -> Items:
         if self.queries is not None:
             return np.arange(len(self.embeddings), len(self), dtype=np.int64)
-        known = np.flatnonzero(self._truth >= 0)
-        order = np.argsort(hashed(seed_for("held-out vectors", 0), known, 1)[:, 0], kind="stable")
-        return np.sort(known[order[: min(MAX_HELD_OUT, len(known) // 10)]]).astype(np.int64)
+        return some_of_known(self._truth)
 
 
 def _unchanged(path: str, digest: str) -> Embeddings:
@@ -150,9 +145,3 @@ def _unchanged(path: str, digest: str) -> Embeddings:
     if embeddings.digest != digest:
         raise InputError(f"{embeddings.path} has changed since the pool was made")
     return embeddings
-
-
-def _digest(truth: Truth) -> str:
-    digest = hashlib.blake2b(json.dumps(truth[0]).encode(), digest_size=8)
-    digest.update(np.ascontiguousarray(truth[1]).tobytes())
-    return digest.hexdigest()

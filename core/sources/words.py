@@ -15,6 +15,8 @@ arrays:FEATURES,IMAGES
 vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLASSES adds a .npy or .txt file
                   with one class per vector, vectors:FILE,QUERIES a .fvecs or .bvecs file with queries to
                   hold out
+points:FILE       sets of points, such as local features: a .npz file with the arrays points and sizes;
+                  points:FILE,CLASSES adds a .npy or .txt file with one class per set
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       the same with sets of local features, in sparse rows
@@ -35,6 +37,7 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
+from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.tiny import TinyImages
@@ -42,7 +45,8 @@ from closecall.core.sources.vectors import Vectors
 
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
-    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
+    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
+    "edges:SOURCE or sets:SOURCE"
 )
 
 _MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
@@ -100,6 +104,13 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         if second is not None and second.suffix.lower() in vecs.TYPES:
             return Vectors(path, queries=second)
         return Vectors(path, second)
+    if kind == "points":
+        parts = re.fullmatch(r"(.+?\.npz)(?:,(.+))?", rest, flags=re.IGNORECASE)
+        if parts is None:
+            raise InputError(
+                f"points needs a .npz file, and for classes a comma and their file, got {word!r}"
+            )
+        return PointSets(_path(parts[1], word), _path(parts[2], word) if parts[2] else None)
     if kind == "enlarged":
         times, _, inner = rest.partition(":")
         return Enlarged(

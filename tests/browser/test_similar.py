@@ -222,7 +222,7 @@ def test_other_settings_are_behind_more(server: Server, context: BrowserContext)
     inside.get_by_label("Rank", exact=True).press("Enter")
     inside.get_by_label("Code length (bits)", exact=True).fill("64")
     inside.get_by_label("Code length (bits)", exact=True).press("Enter")
-    expect(inside).to_contain_text("To compute: 300 kernel values per item.")
+    expect(inside).to_contain_text(re.compile(r"To compute: 300 kernel values per item, about \d+ s\."))
     assert "(64 bits)" not in page.locator(".how").inner_text()
     inside.get_by_role("button", name="Apply").click()
     expect(page.locator(".how")).to_contain_text(
@@ -235,6 +235,46 @@ def test_other_settings_are_behind_more(server: Server, context: BrowserContext)
     expect(page.locator(".how")).to_contain_text("Hashing, Hamming scan (low rank, 64 bits):")
     view.pick("method", "Hashing, Hamming ball")
     expect(page.locator(".how")).to_contain_text("Hashing, Hamming ball (low rank):", timeout=PATIENCE)
+
+
+def test_settings_are_chosen_by_the_data_and_guaranteed(server: Server, context: BrowserContext) -> None:
+    """A rank, which is entered and not applied yet; and what tables for a radius find."""
+    view = alike(server, context.new_page(), f"&like={first_of(server, '5')}")
+    page = view.page
+    view.wait()
+    view.pick("method", "Hashing, bucket tables")
+    view.wait()
+    view.choose("Codes", re.compile("^KLSH:"))
+    expect(page.locator(".how")).to_contain_text("kernel values computed", timeout=PATIENCE)
+    view.wait()
+    page.locator(".st-key-more button").first.click()
+    inside = page.locator("[data-testid=stPopoverBody]")
+    view.choose("Form", "Low rank, transformed")
+    expect(inside.get_by_label("Radius (°)", exact=True)).to_have_count(0)
+    inside.get_by_label("Rank", exact=True).fill("7")
+    inside.get_by_label("Rank", exact=True).press("Enter")
+    expect(inside.get_by_label("Rank", exact=True)).to_have_value("7")
+    inside.get_by_role("button", name="Choose rank and scale by the data").click()
+    expect(inside.get_by_label("Rank", exact=True)).to_have_value(
+        re.compile("^(16|32|64|128|256)$"), timeout=PATIENCE
+    )
+    expect(inside.get_by_label("Scale", exact=True)).to_have_value(re.compile("^[13579]$"))
+    assert "transformed" not in page.locator(".how").inner_text()
+    view.press("Escape")
+    view.choose("Codes", re.compile("^Shift-invariant:"))
+    expect(page.locator(".how")).not_to_contain_text("being prepared", timeout=PATIENCE)
+    view.wait()
+    page.locator(".st-key-more button").first.click()
+    inside.get_by_label("Radius (°)", exact=True).fill("20")
+    inside.get_by_label("Radius (°)", exact=True).press("Enter")
+    expect(inside).to_contain_text(
+        re.compile(r"an item within 20° shares a bucket with a probability of at least (about )?\d+ %")
+    )
+    inside.get_by_role("button", name="Apply").click()
+    view.press("Escape")
+    expect(page.locator(".how")).to_contain_text("Hashing, bucket tables", timeout=PATIENCE)
+    view.wait()
+    assert len(view.items) == PAGE
 
 
 @pytest.mark.thorough

@@ -34,7 +34,8 @@ from closecall.core.hashing.pool import hash_rows
 from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.numerics.rows import Rows, cut, is_sparse
-from closecall.core.search import SIMILARITY_STRUCTURES
+from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
+from closecall.core.search.tables import Guarantee
 from tests.scale import scaled, thorough
 
 D = 6
@@ -375,6 +376,73 @@ def test_collisions_are_as_frequent_as_the_formula_says(name):
     low, high = stats.binom.interval(1 - ALPHA / counts.size, k, np.clip(expected, 0, 1))
     assert ((low <= counts) & (counts <= high)).all()
     assert np.ptp(expected) > 0.05
+
+
+def distances(family: SimilarityHasher, Q: Rows, X: Rows) -> np.ndarray:
+    """By the quantity in which the family takes a radius: angles, or what two rows don't share."""
+    if family.radius_of == "overlap":
+        return 1 - family.between(Q, X)
+    if family.estimates == "angle":
+        return family.between(Q, X)
+    cosines = unit_rows(Q).astype(np.float64) @ unit_rows(X).astype(np.float64).T
+    return np.arccos(np.clip(cosines.toarray() if is_sparse(cosines) else cosines, -1, 1))
+
+
+def takes_radius(variant: Variant) -> bool:
+    return variant.make(5, 0).radius_of is not None
+
+
+def test_families_with_a_formula_take_a_radius():
+    """And no others: their bits follow something else than what neighbours are ranked by."""
+    both = {name: (has_formula(its.make(5, 0)), takes_radius(its)) for name, its in VARIANTS.items()}
+    assert {name for name, (formula, radius) in both.items() if formula is not radius} == set()
+    assert {VARIANTS[name].make(5, 0).name for name, (_, radius) in both.items() if radius} == {
+        "lsh",
+        "metric-lsh",
+        "shift-invariant",
+        "min-hash",
+    }
+    with pytest.raises(InputError, match="klsh guarantees no agreement within the radius"):
+        KernelizedLSH().agreement_within(0.5)
+    with pytest.raises(InputError, match="shift-invariant must be fitted or have a gamma"):
+        ShiftInvariantHash().agreement_within(0.5)
+
+
+@pytest.mark.parametrize("name", of(name for name, its in VARIANTS.items() if takes_radius(its)))
+def test_within_a_radius_functions_agree_at_least_as_often_as_at_it(name):
+    """As often as the formula says of rows at this distance, and less often the larger it is."""
+    family, variant = fitted(name), VARIANTS[name]
+    X, Q = (unit_rows(variant.data(n, seed)) for n, seed in ((20, 3), (3, 4)))
+    own = distances(family, Q, X).ravel()
+    expected = family.collision_probability(family.between(Q, X)).ravel()
+    found = np.array([family.agreement_within(float(radius)) for radius in own])
+    assert np.allclose(found, expected, atol=1e-5)
+    assert (np.diff(found[np.argsort(own)]) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("name", of(name for name, its in VARIANTS.items() if takes_radius(its)))
+def test_tables_for_a_radius_find_a_row_at_it_as_often_as_they_promise(name):
+    """In their own buckets, over draws of the functions; the count is in its binomial interval."""
+    variant, n_draws = VARIANTS[name], scaled(quick=150, all=600)
+    X, q = variant.data(200, 3), variant.data(1, 4)
+    family = variant.make(5, 0).fit(X)
+    own = distances(family, q, X)[0]
+    row = int(np.argsort(own)[12])
+    r = float(own[row])
+    near, far = family.agreement_within(r), family.agreement_within(1.2 * r)
+    found, rule = 0, Guarantee.by_rule(len(own), near, far).of_width(32 // family.bits)
+    n_tables = min(rule.n_tables, 6)
+    for seed in range(n_draws):
+        drawn = variant.make(rule.width * n_tables, seed).fit(X)
+        tables = built_for_points(
+            "tables", drawn.hash_points(X), n_compared=0, n_bytes=12 * 200 * 6, seed=0, near=near, far=far
+        )
+        promised = tables.guarantee(rule)
+        assert (promised.width, promised.n_tables) == (rule.width, n_tables)
+        rows, _ = tables.probed(drawn.queries(q)[0], 10**6, most_probes=n_tables)
+        found += row in rows
+    low, high = stats.binom.interval(1 - ALPHA / 10, n_draws, promised.success)
+    assert low <= found <= high
 
 
 @every_family

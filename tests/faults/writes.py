@@ -263,10 +263,8 @@ def _has_strategy(page: Page) -> None:
 
 
 def _has_share(page: Page) -> None:
-    assert page.session().audit_share == 0.5
-    record = page.world.project.log.session(page.session().id)
-    assert record is not None
-    assert record.parameters["audit_share"] == 0.5
+    concept = page.session().concept
+    assert concept.audit_share == page.world.project.concept_store.audit_share(concept.record.id) == 0.5
 
 
 _add(

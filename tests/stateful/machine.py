@@ -198,12 +198,12 @@ class Labeling(RuleBasedStateMachine):
     def set_audit_share(self, who: int, share: float) -> None:
         """Give the audit more rounds, or fewer; only owners may."""
         tab = self._tab(who)
-        before = tab.session.audit_share
+        before = tab.session.concept.audit_share
         try:
             tab.session.set_audit_share(share, by=tab.person)
         except InputError:
             assert not tab.person.is_owner
-            assert tab.session.audit_share == before
+            assert tab.session.concept.audit_share == before
 
     @rule(who=who, persons=st.integers(1, 3), share=st.sampled_from((0.3, 1.0)))
     def set_overlap(self, who: int, persons: int, share: float) -> None:

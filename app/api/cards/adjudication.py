@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from closecall.app.api.cards.parts import STRIP, common, painted, strip_entry
 from closecall.app.sessions.adjudication import WORDS
 from closecall.storage.review import CODES
@@ -33,7 +31,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
         **card,
         "item": painted(view.session, shown) if shown else None,
         **_coming(view, line, card["notes"]),
-        "strip": _strip(view, line.answers),
+        "strip": _strip(view),
         "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "message": nothing},
         "blind": True,
     }
@@ -58,12 +56,11 @@ def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, 
     return {"next": views, "pictures": pictures, "next_is_coming": False}
 
 
-def _strip(view: Decisions, answers: Answers) -> list[dict[str, Any]]:
-    """Return this session's decisions among the concept's last `STRIP` in force, oldest first."""
-    last = np.flatnonzero(answers.is_decision & answers.in_force)[-STRIP:]
-    stored = [view.project.log.answer(answers.ids[row]) for row in last]
-    own = [answer for answer in stored if answer is not None and answer.session_id == view.id]
-    return [strip_entry(view.session, answer) for answer in own]
+def _strip(view: Decisions) -> list[dict[str, Any]]:
+    """Return the session's last decisions, oldest first."""
+    log, concept = view.project.log, view.session.concept.record
+    recent = log.recent_answers(concept.id, STRIP, session_id=view.id, purpose="decision")
+    return [strip_entry(view.session, answer) for answer in reversed(recent)]
 
 
 def voices(answers: Answers, item: int) -> str:

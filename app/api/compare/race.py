@@ -58,9 +58,9 @@ class LiveRace:
     Parameters
     ----------
     session : LabelingSession
-        The race learns its question, with its SVM parameters.
+        The session whose question is learned, with the question's SVM parameters.
     strategies : mapping of str to QueryStrategy
-        Lanes by strategy name, fitted to the pool.
+        The competing strategies by name, fitted to the pool; each has a lane of the race.
     n_first : int
         Labels per class to start with.
     run : int

@@ -9,7 +9,7 @@ from closecall.app.experiments.bench.commands import COMMANDS
 
 @click.group()
 def bench() -> None:
-    """Measure building a pool and selecting from it."""
+    """Measure the speed, memory and accuracy of the program, one experiment per command."""
 
 
 for command in COMMANDS:

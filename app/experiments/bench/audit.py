@@ -89,9 +89,10 @@ class Audits(Experiment[Pool]):
 def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
     """Return the figures of one measure.
 
-    ``held`` is the number of intervals that contain the true value; it lies between ``band_low`` and
-    ``band_high`` with probability `BAND` if each interval's coverage is the nominal level. ``settled`` is the
-    number of sessions whose true value is 0 or 1, which an interval from answers of one kind cannot miss.
+    ``held`` is the number of intervals that contain the true value. If each interval's coverage is the
+    nominal level, ``held`` lies between ``band_low`` and ``band_high`` with probability `BAND`. ``settled``
+    is the number of sessions whose true value is 0 or 1: all answers are the same then, and the interval
+    always contains the true value.
     ``truth`` is the mean true value. ``bias`` is the mean of estimate − true value over the sessions with an
     estimate, and ``width`` the mean width, both as shares. ``plain_held`` and ``plain_width`` are those of a
     simple random sample of the same size.

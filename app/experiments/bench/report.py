@@ -12,6 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.experiments.compare.statistics import mean_and_halfwidth
 from closecall.core.files.durable import disk_trouble
 
 QUIET = 0.9
@@ -63,6 +64,14 @@ def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
         return "–"
     deviation = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
     return f"{values.mean():.1f}{deviation}"
+
+
+def with_interval(values: NDArray[np.float64]) -> str:
+    """Return mean ± half the width of its 95 % interval; only the mean of a single value; – for none."""
+    if not len(values):
+        return "–"
+    mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
+    return f"{mean:,.1f}" if np.isnan(half) else f"{mean:,.1f} ± {half:,.1f}"
 
 
 def each(values: Iterable[float | None]) -> str:

@@ -64,8 +64,8 @@ def planes_of_other(
 ) -> list[Plane]:
     """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    They are those that `planes_for` returns for `other`, but exclude no items: the items that they were
-    trained on are not in `pool`.
+    They are those that `planes_for` returns for `other`, but exclude no items: ids don't tell which items
+    two pools share, so an item that is in both can be selected although a hyperplane was trained on it.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Server:
         self.project = project
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self._seconds_before = 0.0
+        self._seconds_before: float | None = 0.0
 
     @property
     def url(self) -> str:
@@ -42,8 +42,8 @@ class Server:
         """Processor time of the server over all its starts; None if the system does not report it."""
         if self._process is None:
             return self._seconds_before
-        seconds = _cpu_seconds(self._process.pid)
-        return None if seconds is None else self._seconds_before + seconds
+        before, seconds = self._seconds_before, _cpu_seconds(self._process.pid)
+        return None if before is None or seconds is None else before + seconds
 
     def start(self) -> None:
         """Start the server, and wait until it answers.
@@ -72,14 +72,14 @@ class Server:
     def stop(self) -> None:
         """Ask the server to stop, and wait until it has."""
         if self._process is not None:
-            self._seconds_before = self.cpu_seconds or 0.0
+            self._seconds_before = self.cpu_seconds
             self._process.terminate()
             self._over()
 
     def kill(self) -> None:
         """Kill the server and all processes that it has started (SIGKILL)."""
         if self._process is not None:
-            self._seconds_before = self.cpu_seconds or 0.0
+            self._seconds_before = self.cpu_seconds
             os.killpg(self._process.pid, signal.SIGKILL)
             self._over()
 

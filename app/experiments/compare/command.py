@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from closecall.app.experiments.compare.similar.command import compare_similar
+from closecall.app.runtime.interruption import RESUMES, if_stopped
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
 """Defaults with --quick."""
@@ -116,6 +117,7 @@ class WithOthers(click.Command):
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one per core]")
+@if_stopped(RESUMES)
 def compare(
     folder: Path | None,
     out: Path,

@@ -87,7 +87,5 @@ def _pool_named(named: Path | None, out: Path) -> Pool:
         return pool
     folder = (out / "pool").resolve()
     if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):
-        show_build(source_from(DIGITS), folder, threads=None, quiet=False)
-        if not Pool.open(folder).complete:
-            raise KeyboardInterrupt
+        show_build(source_from(DIGITS), folder, threads=None)
     return Pool.open(folder)

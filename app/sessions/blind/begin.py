@@ -13,6 +13,7 @@ import numpy as np
 from closecall.app.sessions.blind.comparison import (
     BEGUN_WITH,
     HAS_JUDGE,
+    LEAST_OF_EACH,
     QUESTION,
     SEED,
     SIDES,
@@ -63,7 +64,8 @@ def offer(session: LabelingSession) -> Offer:
     judged = False
     if positive in pool.classes:
         truth = pool.held_out.truth
-        judged = bool((truth == pool.classes.index(positive)).any() and (truth >= 0).any())
+        n_yes = np.count_nonzero(truth == pool.classes.index(positive))
+        judged = bool(min(n_yes, np.count_nonzero(truth >= 0) - n_yes) >= LEAST_OF_EACH)
     first = min(FIRST, int(labels.yes.sum()), int((~labels.yes).sum()))
     return Offer(None, judged, first)
 

@@ -4,8 +4,9 @@ Each strategy has a *side*: an unlisted copy of the question with an ordinary la
 trains only its own side, and is logged like any other. The order of the turns is drawn at random, one turn
 per side in each block. An item that several sides choose is shown once; its answer counts for each.
 
-If the truth of held-out items is unknown, a third side, the judge, draws items at random between the turns.
-Answers about these train neither strategy, and the strategies are compared on them; see `app.api.verdict`.
+If too few items of known truth are held out, a third side, the judge, draws items at random between the
+turns. Answers about these train neither strategy, and the strategies are compared on them; see
+`app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
 """Minimum number of answers to its own choices that each side needs before the result can be shown."""
+
+LEAST_OF_EACH = 5
+"""Minimum number of positive items, and of negative ones, that the strategies are compared on."""
 
 _RECENT = 200
 """Number of each side's last answers that can still be undone or corrected."""
@@ -94,10 +98,13 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        For a rival, only items that its strategy chose count, not random ones before the first yes and no.
+        For a rival, only items that its strategy chose for a hyperplane count, not those before the first yes
+        and no.
         """
         missing = [
-            LEAST_TURNS - sum(r.why == "strategy" for r in _answered_rounds(side)) for side in self.rivals
+            LEAST_TURNS
+            - sum(r.why == "strategy" and r.hyperplane_digest is not None for r in _answered_rounds(side))
+            for side in self.rivals
         ]
         if self.judge is not None:
             missing.append(LEAST_TURNS - len(_answered_rounds(self.judge)))

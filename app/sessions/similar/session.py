@@ -24,7 +24,7 @@ from closecall.core.similar.queries import PAGE
 from closecall.storage import Labels
 
 if TYPE_CHECKING:
-    from closecall.app.indexes.metric import Learning
+    from closecall.app.indexes.metric import LearnedMetric, Learning
     from closecall.app.indexes.similar import Checked
     from closecall.app.sessions.labeling import LabelingSession
 
@@ -69,6 +69,9 @@ class SimilarSession(SearchSession):
         self.on_label: int | None = None
         self.result: Result | None = None
         """The result in view, or None."""
+        self._metrics: tuple[LearnedMetric | None, ...] = (None,)
+        """Metrics of the search in view, or of the one that is being made."""
+        self._is_left = False
         super().__init__(session)
 
     @property
@@ -191,8 +194,25 @@ class SimilarSession(SearchSession):
             if view != self.view:
                 self.view, self.shown = view, ()
 
+    def awaited(self) -> list[tuple[Recipe, LearnedMetric | None]]:
+        """Return the searches that this view waits for or uses, each with its metric.
+
+        There are none after `leave`, or when the session is no longer attended. Locks are not taken, so any
+        thread may ask.
+        """
+        if self._is_left or not self.session.is_attended():
+            return []
+        recipe = self.recipe
+        return [(recipe if metric is None else recipe.under_metric, metric) for metric in self._metrics]
+
+    def leave(self) -> None:
+        """Record that the page was left for another project; `attend` takes this back."""
+        self._is_left = True
+
     def attend(self) -> None:
         """Record activity, use indexes and metrics that are ready by now, and show a page."""
+        self._is_left = False
+        self.session.touch()  # before any request: nobody builds for a session that is not attended
         with self.session.lock:
             self._remember_label()
             self._take_up_what_came()
@@ -234,7 +254,7 @@ class SimilarSession(SearchSession):
         for name, before in result.methods.items():
             if before.awaited:
                 metric = result.learned if name == "learned" else None
-                now = similar.method(self.recipe, pool, metric, self.session.concept)
+                now = similar.method(self.recipe, pool, metric, self.session.concept, self)
                 if now.awaited is None:
                     self.shown = ()
                 else:
@@ -292,7 +312,7 @@ class SimilarSession(SearchSession):
         Return None, and set `problem`, if there is nothing to search for.
         """
         if self.like is None:
-            self.result = None
+            self.result, self._metrics = None, ()
             return None
         similar = self.session.project.similar
         learned = self.learning.newest(pool)
@@ -300,11 +320,12 @@ class SimilarSession(SearchSession):
             require_shown(self.like, pool)
             queries = queries_of(self.like, pool, labels, self.session.project.uploads)
         except InputError as error:
-            self.problem, self.result = str(error), None
+            self.problem, self.result, self._metrics = str(error), None, ()
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
+        self._metrics = tuple(metrics.values())
         methods = {
-            name: similar.method(self.recipe, pool, metric, self.session.concept)
+            name: similar.method(self.recipe, pool, metric, self.session.concept, self)
             for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()

@@ -68,22 +68,24 @@ class CodeSearch(HashedSearch):
     Parameters
     ----------
     structure : "orders" or "tables"
-        Permuted orders, at most 32 as far as memory permits, or bucket tables; see `core.search.orders` and
-        `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets. It reads others
-        only if these contain too few items that may be selected.
+        "orders" are 32 permuted orders, or as many as memory permits; see `core.search.orders`. "tables" are
+        bucket tables; see `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets.
+        It reads others only if these contain too few items that may be selected.
     radius, epsilon : float, optional
-        r, in radians from the hyperplane, and ε. With both, the tables have the guarantee for r and ε, and
-        all rows in the hyperplane's buckets are scored.
+        r, in radians from the hyperplane, and ε. If both are given, the tables are built so that the papers'
+        guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the hyperplane's
+        buckets are scored.
     n_functions : int or None
-        Number of hash functions, k. None means `FUNCTIONS`, or with a radius, as many as the tables need to
-        share none. With a radius and fewer functions, some tables share functions, and the guarantee counts
-        only tables that share none.
+        Number of hash functions, k. None means `FUNCTIONS`; if a radius is given, it means enough functions
+        that no two tables have one in common. With a radius and fewer functions, some tables have functions
+        in common, and the guarantee is computed from only as many tables as have none in common.
     n_candidates : int
-        Number of rows that are scored without a radius, N^ρ; at least ten per requested item. If exclusions
-        leave fewer than half of this number in permuted orders, the search is repeated for more.
+        Number of rows that are scored if no radius is given (N^ρ in the paper), but at least ten per
+        requested item. With permuted orders, if fewer than half of the rows found may be selected, the search
+        is repeated for a larger number.
     megabytes : int
-        Memory limit in MB for orders or tables, in addition to the codes. With a radius and without
-        n_functions, it includes codes and functions.
+        Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
+        is not, codes and functions are counted, too.
     random_state : int
     """
 

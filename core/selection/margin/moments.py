@@ -31,7 +31,9 @@ def scales() -> NDArray[np.float32]:
 def tails(  # noqa: D417
     codes: NDArray[np.int8], second_moments: NDArray[np.float64], steps: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Return the scale of each row after each block as a byte (see `scales`), of shape (n_blocks, N), uint8.
+    """Return for each block and row the scale of the row's part after this block, its tail.
+
+    Scales are bytes as in `scales`; the result has shape (n_blocks, N), uint8.
 
     Parameters
     ----------

@@ -27,6 +27,17 @@ def test_what_is_put_away_is_offered_no_longer(database: Database) -> None:
         assert Archive(reopened).offered() == [seven, nine]
 
 
+def test_a_replacement_comes_where_the_replaced_concept_was(database: Database) -> None:
+    """And so does its own replacement."""
+    archive, concepts = Archive(database), Concepts(database)
+    seven, eight = (make_concept(database, name) for name in ("seven", "eight"))
+    second = concepts.create("seven (2)", "Is it a seven?", instead_of=seven.id)
+    assert archive.offered() == [second, eight]
+    third = concepts.create("seven (3)", "Is it a seven?", instead_of=second.id)
+    assert archive.offered() == [third, eight]
+    assert archive.offered(archived=True) == [seven, second, third, eight]
+
+
 def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> None:
     """A browser that still has the old question open loses no answer."""
     concept = make_concept(database)

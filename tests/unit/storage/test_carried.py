@@ -271,8 +271,14 @@ def test_what_cannot_be_read_back_is_not_written(labels, tmp_path, monkeypatch):
         yield upload(noise())
         raise StorageError("the disk is worn", "other")
 
-    refuses("corrupt", backup, labels, tmp_path / "copy", uploads=[upload(noise()), large])
-    refuses("corrupt", backup, labels, tmp_path / "copy", uploads=[Upload("0" * 32, b"", b"")])
+    for one, sentence in (
+        (large, "its image must be at most 2,000 bytes"),
+        (Upload("0" * 32, b"", b""), "the digest of its image is another"),
+    ):
+        with pytest.raises(StorageError) as caught:
+            backup(labels, tmp_path / "copy", uploads=[upload(noise()), one])
+        assert caught.value.kind == "invalid"
+        assert str(caught.value) == f"the upload {one.digest} can't be backed up: {sentence}"
     refuses("other", backup, labels, tmp_path / "copy", uploads=unreadable())
     assert not (tmp_path / "copy").exists()
     assert leftovers(tmp_path) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
+from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, files, restore
 from closecall.storage.place import Where
 from tests.scale import scaled
 from tests.storage_kit import (
@@ -150,6 +152,28 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     refuses("exists", backup, path, tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "precious"
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(errno.EIO, "other"), (errno.ENOSPC, "full"), (errno.EROFS, "read-only")]
+)
+@pytest.mark.parametrize("step", ["_sync_file", "_sync_folder"])
+def test_a_database_keeps_its_name_if_it_can_not_be_replaced(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, code: int, kind: str
+) -> None:
+    """One sentence says why; the labels are where they were."""
+    copy = backup(path, tmp_path / "copy")
+    with Database.open(path) as database:
+        Annotator(LabelLog(database), LabelLog(database).sessions()[0]).says("no", 6)
+    before = sorted(file.name for file in tmp_path.iterdir())
+
+    def fails(_: Path) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(files, step, fails)
+    assert os.strerror(code) in refuses(kind, restore, copy, path, overwrite=True)
+    assert items(path) == [5, 6]
+    assert sorted(file.name for file in tmp_path.iterdir()) == before
 
 
 def test_restoring_needs_the_database_closed(labels: Path | str, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -22,7 +23,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, inspect, text
 
-from closecall.storage import Database, StorageError, migrate, restore
+from closecall.storage import Concepts, Database, LabelLog, StorageError, migrate, restore
 from closecall.storage.models import Base
 from closecall.storage.place import place_of
 from tests.folders import ROOT
@@ -261,13 +262,30 @@ def test_opening_a_locked_database_says_so(path: Path) -> None:
     """Now, not at the first answer; also where the lock keeps even readers out."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with refused("locked", str(path)):
+        with refused("locked", str(path), "waited 0.1 s"):
             Database.open(path, busy_timeout=0.1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        with refused("locked", str(path)):
+        with refused("locked", str(path), "waited 0.1 s"):
             Database.open(path, busy_timeout=0.1)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_no_connection_waits_longer_than_the_busy_timeout(
+    path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """Neither the check whose database it is, nor rolling back what a killed program began."""
+    connect, timeouts = sqlite3.connect, set()
+
+    def noted(*words: Any, timeout: float, **more: Any) -> sqlite3.Connection:
+        timeouts.add(timeout)
+        return connect(*words, timeout=timeout, **more)
+
+    path.with_name(f"{path.name}-journal").touch()
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    Database.open(path, read_only=read_only, busy_timeout=0.25).close()
+    assert timeouts == {0.25}
 
 
 def test_a_writer_of_the_same_process_is_waited_for(labels: Path | str) -> None:
@@ -619,6 +637,21 @@ def test_hashing_strategies_of_before_have_the_names_of_their_weighted_forms(
         ]
         with pytest.raises(StorageError, match="append-only"), database.write() as connection:
             connection.execute(text("UPDATE selections SET strategy = 'other'"))
+
+
+def test_a_concept_gets_the_audit_share_of_its_newest_session_that_had_one(
+    where: Path | str, tmp_path: Path
+) -> None:
+    """In earlier versions each session had its own."""
+    with schema_was("0007", tmp_path), Database.open(where, create=True) as database:
+        for name, shares in {"seven": (0.3, 0.1, None), "eight": (0.3, 0.0), "nine": (None,)}.items():
+            concept, log = make_concept(database, name), LabelLog(database, clock=count(1).__next__)
+            for share in shares:
+                parameters = {} if share is None else {"audit_share": share}
+                log.start_session(concept.id, "Ada", "random", parameters=parameters)
+    with Database.open(where, copies_in=tmp_path) as database:
+        concepts = Concepts(database)
+        assert [concepts.audit_share(concept.id) for concept in concepts.all()] == [0.1, 0, 0]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.engine import Engine
 
-from closecall.storage import Database, LabelLog, SelectionRecord, StorageError, new_id
+from closecall.storage import Database, LabelLog, SelectionRecord, StorageError, new_id, rows
 from closecall.storage.records import AnswerRecord
 from tests.storage_kit import Annotator, count_rows, make_concept, sit_down
 
@@ -320,6 +320,26 @@ def test_the_strip_shows_the_last_answers_in_force(ada: Annotator, database: Dat
     assert ada.log.recent_answers(concept, 2) == expected[:2]
     assert ada.log.recent_answers(concept, 12, session_id=ada.session.id, annotator="Ada") == expected
     assert ada.log.recent_answers(concept, 12, annotator="Bob") == []
+
+
+def test_the_strip_may_be_of_one_purpose(ada: Annotator) -> None:
+    """Decisions of a session, say: other answers about their items do not hide them."""
+    decision = ada.says("yes", 1, purpose="decision")
+    own = ada.says("no", 1)
+    concept = ada.session.concept_id
+    assert ada.log.recent_answers(concept, 5) == [own]
+    assert ada.log.recent_answers(concept, 5, purpose="decision") == [decision]
+
+
+def test_the_strip_reads_no_more_answers_than_it_shows(
+    ada: Annotator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If none of them is a correction."""
+    given = [ada.says("yes", item) for item in range(30)]
+    read, converted = rows.answer, []
+    monkeypatch.setattr(rows, "answer", lambda values: converted.append(values) or read(values))
+    assert ada.log.recent_answers(ada.session.concept_id, 5) == given[:-6:-1]
+    assert len(converted) == 5
 
 
 def test_the_strip_keeps_a_correction_of_what_was_undone(ada: Annotator) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from closecall.app.experiments.bench.commands.options import json_option
+from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 
 
 @click.command("build")
@@ -21,6 +22,7 @@ from closecall.app.experiments.bench.commands.options import json_option
 @click.option(
     "--threads", type=click.IntRange(1), help="Threads that compute features.  [default: all cores]"
 )
+@if_stopped(NEEDS_NEW_FOLDER)
 def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from closecall.app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option
 
 if TYPE_CHECKING:
-    from closecall.app.experiments.bench.similar import Figure
+    from closecall.app.experiments.bench.similar import Figure, Rectangles
 
 
 @click.command("similar")
-@pool_option
+@click.option(
+    "--pool", "folder", type=click.Path(path_type=Path), help="Folder of the pool; rectangles needs none."
+)
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "sweeps", "neighbours", "survey", "precision", "speed"]),
+    type=click.Choice(["kernels", "sweeps", "neighbours", "survey", "precision", "speed", "rectangles"]),
     default="kernels",
     show_default=True,
     help="Kernelized LSH, the same by each of its parameters, neighbours by a learned metric, neighbours by "
-    "all families, precision by class, or the time of search structures.",
+    "all families, precision by class, the time of search structures, or codes of points in rectangles.",
 )
 @click.option(
     "--kernel",
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=1_000,
     show_default=True,
-    help="Held-out items to search for, and as many others to choose parameters by.",
+    help="Held-out items to search for, and as many others to choose parameters by; random points for "
+    "rectangles.",
 )
 @click.option(
     "--share",
@@ -88,8 +91,8 @@ if TYPE_CHECKING:
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For sweeps, neighbours and precision: folder for the figures as SVG and PNG and for their points "
-    "as CSV (the extra reports).",
+    help="For sweeps, neighbours, precision, speed and rectangles: folder for the figures as SVG and PNG, "
+    "and for their points as CSV (the extra reports).",
 )
 @click.option(
     "--labels",
@@ -142,7 +145,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="For survey: number of true neighbours to find.",
+    help="For survey and rectangles: number of true neighbours to find.",
 )
 @click.option(
     "--retrieved",
@@ -163,9 +166,9 @@ if TYPE_CHECKING:
     "--bits",
     multiple=True,
     type=click.IntRange(1, 4096),
-    help="Bits per code; for survey, of the longest after 8, 16, 32 and so on; repeat it for precision, and "
-    "for neighbours with --figures.  [default: 256; 8, 12, 16, 24, 32 and 48 for precision; 16, 32, 64, 128 "
-    "and 256 for neighbours with --figures]",
+    help="Bits per code; for survey, of the longest after 8, 16, 32 and so on; repeat it for precision and "
+    "rectangles, and for neighbours with --figures.  [default: 256; 8, 12, 16, 24, 32 and 48 for precision; "
+    "4, 8, 16, 24 and 32 for rectangles; 16, 32, 64, 128 and 256 for neighbours with --figures]",
 )
 @click.option(
     "--items",
@@ -181,10 +184,25 @@ if TYPE_CHECKING:
     help="For speed: an index of faiss to time beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra "
     "peers).",
 )
+@click.option(
+    "--radius",
+    "radii",
+    multiple=True,
+    type=click.IntRange(0, 32),
+    help="For speed: radii of Hamming balls to time, in bits; repeat it.  [default: 0, 1, 2, 3 and 4 with "
+    "--figures, else none]",
+)
+@click.option(
+    "--aspect",
+    "aspects",
+    multiple=True,
+    type=click.FloatRange(1),
+    help="For rectangles: ratio of a rectangle's edges; repeat it for several.  [default: 1, 2 and 4]",
+)
 @json_option
 @click.pass_context
 def bench_similar(
-    context: click.Context, /, folder: Path, what: str, json_file: Path | None, **words: Any
+    context: click.Context, /, folder: Path | None, what: str, json_file: Path | None, **words: Any
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
 
@@ -209,23 +227,36 @@ def bench_similar(
     Learned Metric". Differences are to KSH.
 
     speed: how long finding the nearest ten takes with a scan of the codes, tables, permuted orders and
-    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too.
+    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too. With
+    --radius, also the time and the items of Hamming balls of fixed radius. --figures draws figures 2 and 4 of
+    the survey.
+
+    rectangles: how well codes by LSH, boosting, RBM and spectral hashing keep the neighbours of uniform
+    points in rectangles and in ten dimensions, without a pool. --figures draws figures 12 to 14 of the
+    survey: eigenfunctions, precision, and Hamming balls in the plane.
     """
-    from closecall.app.experiments.bench.experiment import run
-    from closecall.app.experiments.bench.similar import FIGURES, SWEEPS
+    from closecall.app.experiments.bench.experiment import record, run
+    from closecall.app.experiments.bench.similar import FIGURES, SWEEPS, Rectangles
 
     swept = words["figures"] is not None and what in SWEEPS
-    options = {name: _options(figure) for name, figure in FIGURES.items()}
-    every = {name: own | _options(SWEEPS.get(name, FIGURES[name])) for name, own in options.items()}
-    figure = SWEEPS[what] if swept else FIGURES[what]
+    figure: type[Figure] | type[Rectangles] = SWEEPS[what] if swept else FIGURES[what]
+    every = {name: _options(own) | _options(SWEEPS.get(name, own)) for name, own in FIGURES.items()}
     _check_use(context, what, every, _options(figure))
-    made: Figure = figure(**{name: words[name] for name in _options(figure) & words.keys()})
-    run(made, [folder], json_file)
+    made = figure(**{name: words[name] for name in _options(figure) & words.keys()})
+    if isinstance(made, Rectangles):
+        record(made, made.boxes, json_file)
+    elif folder is None:
+        raise click.MissingParameter(ctx=context, param_hint="'--pool'", param_type="option")
+    else:
+        run(made, [folder], json_file)
 
 
-def _options(figure: type[Figure]) -> set[str]:
-    """Return the names of the options that a figure takes."""
-    return {field.name for field in fields(figure)}
+def _options(figure: type[Figure] | type[Rectangles]) -> set[str]:
+    """Return the names of the options that a figure takes: its fields, and the pool unless it needs none."""
+    from closecall.app.experiments.bench.similar import Rectangles
+
+    own = {field.name for field in fields(figure)}
+    return own if issubclass(figure, Rectangles) else own | {"folder"}
 
 
 def _check_use(context: click.Context, what: str, every: dict[str, set[str]], taken: set[str]) -> None:

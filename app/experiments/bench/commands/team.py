@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from closecall.app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 
 
 @click.command("team")
@@ -78,6 +79,7 @@ from closecall.app.experiments.bench.commands.options import json_option, pool_o
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds what people do.")
 @json_option
+@if_stopped(NEEDS_NEW_FOLDER)
 def bench_team(
     folder: Path,
     json_file: Path | None,

@@ -15,6 +15,7 @@ from closecall.app.experiments.bench.commands.options import (
     positive_option,
     seed_option,
 )
+from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 
 
 @click.command("ui")
@@ -42,6 +43,7 @@ from closecall.app.experiments.bench.commands.options import (
 )
 @seed_option("the labels before")
 @json_option
+@if_stopped(NEEDS_NEW_FOLDER)
 def bench_ui(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Label in a real browser: time from a key press to the next image, and check what is stored."""
     from closecall.app.experiments.bench.experiment import run

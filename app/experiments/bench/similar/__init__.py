@@ -8,12 +8,13 @@ from closecall.app.experiments.bench.similar.neighbour_sweeps import NeighbourSw
 from closecall.app.experiments.bench.similar.neighbours import NeighbourVotes
 from closecall.app.experiments.bench.similar.precision import Precision
 from closecall.app.experiments.bench.similar.precision_sweeps import PrecisionSweeps
+from closecall.app.experiments.bench.similar.rectangles import Rectangles as Rectangles
 from closecall.app.experiments.bench.similar.speed import Speed
 from closecall.app.experiments.bench.similar.survey import Survey
 from closecall.app.experiments.bench.similar.sweeps import Sweeps
 
-FIGURES: dict[str, type[Figure]] = {
-    figure.name: figure for figure in (Kernels, Sweeps, NeighbourVotes, Survey, Precision, Speed)
+FIGURES: dict[str, type[Figure] | type[Rectangles]] = {
+    figure.name: figure for figure in (Kernels, Sweeps, NeighbourVotes, Survey, Precision, Speed, Rectangles)
 }
 """Figures by the values of ``--what``."""
 

@@ -63,8 +63,7 @@ class Curve:
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
         """Mean over draws, and the ends of its 95 % interval, which are NaN if there is only one draw."""
-        mean, half = mean_and_halfwidth(self.values, np.zeros(len(self.values)))
-        return mean, mean - half, mean + half
+        return mean_and_ends(self.values)
 
 
 def curves_of(rows: Sequence[Row]) -> list[Curve]:
@@ -90,8 +89,17 @@ def seen_from(curve: Curve) -> str:
 
 def write_points(curves: Sequence[Curve], path: Path) -> None:
     """Write a row for each point of each curve, as CSV with `COLUMNS`."""
-    lines = []
+    rows = []
     for curve in curves:
         head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
-        lines += [[*head, x, *point] for x, *point in zip(curve.x, *curve.interval, strict=True)]
-    write_csv(path, COLUMNS, lines)
+        rows += [(*head, *point) for point in zip(curve.x, *curve.interval, strict=True)]
+    write_csv(path, COLUMNS, rows)
+
+
+def mean_and_ends(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of values of shape (n_draws, n_x) over draws, and the ends of its 95 % interval.
+
+    The ends are NaN if there is only one draw.
+    """
+    mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
+    return mean, mean - half, mean + half

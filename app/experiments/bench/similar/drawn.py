@@ -1,4 +1,4 @@
-"""Base class of the measurements whose figures ``--figures`` draws under their numbers in a paper."""
+"""Measurements whose figures ``--figures`` draws under their numbers in a paper."""
 
 from __future__ import annotations
 
@@ -16,6 +16,19 @@ from closecall.core.files.durable import disk_trouble
 
 POINTS = "points.csv"
 """Name of the file of all points, beside the figures."""
+
+
+def check_drawing(folder: Path | None) -> None:
+    """Raise InputError if figures are to be drawn into `folder` and matplotlib is not installed."""
+    if folder is not None:
+        load("matplotlib", "reports")
+
+
+def create_folder(folder: Path | None) -> None:
+    """Create the folder of the figures, if there is one; raises InputError if that is impossible."""
+    if folder is not None:
+        with disk_trouble(folder):
+            folder.mkdir(parents=True, exist_ok=True)
 
 
 @dataclass(frozen=True)
@@ -39,20 +52,7 @@ class Drawn(Figure):
             If an option is refused, or if figures cannot be drawn.
         """
         super().__post_init__()
-        if self.figures is not None:
-            load("matplotlib", "reports")
-
-    def create_folder(self) -> None:
-        """Create the folder of figures, before anything is measured.
-
-        Raises
-        ------
-        InputError
-            If it cannot be created.
-        """
-        if self.figures is not None:
-            with disk_trouble(self.figures):
-                self.figures.mkdir(parents=True, exist_ok=True)
+        check_drawing(self.figures)
 
     def conclude(self, rows: Sequence[Row]) -> None:
         """See `Experiment.conclude`: print the tables, and write the figures and their points."""

@@ -63,7 +63,7 @@ class Figure(Experiment[Pool]):
         if len(self.bits) > 1 and not self.several_bits:
             raise InputError(
                 f"one number of bits is measured for {self.name}, got {', '.join(map(str, self.bits))}: "
-                f"several are for --what precision, and for --what neighbours with --figures"
+                "several are for --what precision and rectangles, and for --what neighbours with --figures"
             )
 
     @property
@@ -210,7 +210,7 @@ class FamilyFigure(Figure):
     families : tuple of str
         Names in `core.hashing.FAMILIES`; all families if empty.
     kernels : tuple of str
-        The first is the kernel of kernelized families.
+        Names of kernels; kernelized families use only the first.
     landmarks : int
         Number of landmarks of kernelized families, m.
     refused : dict

@@ -23,7 +23,7 @@ import numpy as np
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading
-from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn
+from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
 from closecall.app.experiments.bench.similar.figure import labels_among
 from closecall.app.experiments.bench.similar.paired import Line, Panel, show_panels, write_points
 from closecall.app.experiments.bench.similar.paired_figures import draw_panels
@@ -93,7 +93,7 @@ class NeighbourSweeps(Drawn):
         InputError
             If too few items of known class are in the pool or held out, or as `MetricSweeps.measured`.
         """
-        self.create_folder()
+        create_folder(self.figures)
         n_known = int(np.count_nonzero(pool.truth(pool.ids) >= 0))
         sweeps = self._sweeps(labels_among(self.labels, LABELS, n_known))
         queries, choosing = queries_of_draws(pool, self.queries, self.queries, self.draws, known=True)

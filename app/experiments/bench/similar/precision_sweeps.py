@@ -26,7 +26,7 @@ import numpy as np
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table
-from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn
+from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
 from closecall.app.experiments.bench.similar.figure import labels_among
 from closecall.app.experiments.bench.similar.paired import Line, Panel, show_panels, write_points
 from closecall.app.experiments.bench.similar.paired_figures import draw_panels
@@ -98,7 +98,7 @@ class PrecisionSweeps(Drawn, Precision):
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Create the folder of figures, and measure; see `FamilyFigure.measure`."""
-        self.create_folder()
+        create_folder(self.figures)
         return super().measure(pool)
 
     def numbers_of_labels(self, pool: Pool) -> tuple[int, ...]:

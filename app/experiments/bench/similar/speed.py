@@ -1,6 +1,10 @@
-"""Time and recall of finding the nearest ten by codes, compared with the exact scan.
+"""Time and recall of finding the nearest ten by codes: figures 2 and 4 of the survey [1]_.
 
 All structures and the exact scan take turns for each query, so that they meet the same noise and caches.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, section 2.
 """
 
 from __future__ import annotations
@@ -9,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import click
 import numpy as np
@@ -19,11 +24,19 @@ from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.peers import KNOBS, PEERS, FaissIndex, loaded
 from closecall.app.experiments.bench.report import heading, show_table
-from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.app.experiments.bench.similar.balls import RADII, measure_balls, show_balls
+from closecall.app.experiments.bench.similar.drawn import Drawn, create_folder
+from closecall.app.experiments.bench.similar.efforts import ENOUGH, by_effort, by_structure, cheapest, mean_of
+from closecall.app.experiments.bench.similar.speed_figures import (
+    FIGURE,
+    draw_speed,
+    lines_by_items,
+    lines_by_radius,
+)
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import families_named
 from closecall.core.experiment.queries import Items, held_out_queries
-from closecall.core.hashing import FAMILIES
+from closecall.core.hashing import FAMILIES, SimilarityHasher
 from closecall.core.hashing.pool import fit_rows, hash_rows
 from closecall.core.numerics.rows import Rows
 from closecall.core.pool.pool import Pool
@@ -32,11 +45,12 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, near
 
 N_NEAREST = 10
 
-ENOUGH = 0.8
-"""Recall for which the table marks each structure's cheapest sufficient effort."""
-
 COMPACT_BITS = 30
-"""Bits of the codes for lookups in a Hamming ball."""
+"""Bits of the codes for lookups in a Hamming ball, and of a second scan."""
+
+STRUCTURES = ("scan", "table", "tables", "orders")
+COMPACT = ("scan", "ball")
+"""Structures over the codes of the requested length, and over the compact ones."""
 
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 """Numbers of candidates that are ranked exactly."""
@@ -55,9 +69,6 @@ MOST = 200_000
 WARM_UP = 3
 """Number of queries before timing starts."""
 
-_EFFORT = ("candidates", "compared", "effort")
-"""Columns that describe the search effort of a structure."""
-
 
 class _Answer(NamedTuple):
     ids: NDArray[np.int64]
@@ -74,7 +85,7 @@ class _Contender:
 
 
 @dataclass(frozen=True)
-class Speed(Figure):
+class Speed(Drawn):
     """Time and recall@10 of search structures, beside the exact scan.
 
     Parameters
@@ -87,6 +98,11 @@ class Speed(Figure):
         Numbers of first items of the pool; all items if empty.
     peers : tuple of str
         Names in `app.experiments.bench.peers.PEERS`.
+    radii : tuple of int
+        Radii of Hamming balls to measure among the most items, in bits. If empty: `balls.RADII` if figures
+        are drawn, else none.
+    figures
+        See `Drawn`.
     """
 
     name: ClassVar[str] = "speed"
@@ -94,34 +110,54 @@ class Speed(Figure):
     families: tuple[str, ...]
     sizes: tuple[int, ...]
     peers: tuple[str, ...]
+    radii: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """See `Figure.__post_init__`."""
+        """See `Drawn.__post_init__`.
+
+        Raises
+        ------
+        InputError
+            If there is more than one family or no such family, if codes of several bits per function are to
+            be looked up in balls, or as `Drawn`.
+        """
         super().__post_init__()
         if len(self.families) > 1:
             raise InputError(f"one family is measured for speed, got {', '.join(self.families)}")
-        families_named(self.families)
+        bits = self._unfitted(1, 0).bits
+        if self.ball_radii and bits > 1:
+            raise InputError(
+                f"Hamming balls of a radius, as in figure 4, need codes of 1 bit per function, and those of "
+                f"{self.family} have {bits}"
+            )
 
     @property
     def family(self) -> str:
         """Name of the hash family."""
         return families_named(self.families)[0]
 
+    @property
+    def ball_radii(self) -> list[int]:
+        """Radii of Hamming balls to measure, ascending."""
+        return sorted(set(self.radii or (RADII if self.figures is not None else ())))
+
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each size and draw.
 
-        There is one for each structure and effort: ``ms`` and ``p90_ms``, the median and the 90th percentile
-        of a query's time; the medians ``lookup_ms`` of finding the candidates and ``exact_ms`` of the exact
-        scan; ``recall``, ``hash_seconds`` of the family, and ``build_seconds`` and ``bytes`` (per item) of
-        the structure. A peer has neither codes nor candidates but an ``effort``, the value of its own search
-        parameter.
+        There is one for each structure and effort, with ``paper_figure`` "2": ``ms`` and ``p90_ms``, the
+        median and the 90th percentile of a query's time; the medians ``lookup_ms`` of finding the candidates
+        and ``exact_ms`` of the exact scan; ``recall``, ``hash_seconds`` of the family, and ``build_seconds``
+        and ``bytes`` (per item) of the structure. A peer has neither codes nor candidates but an ``effort``,
+        the value of its own search parameter. The rows of `measure_balls` are of the largest size.
 
         Raises
         ------
         InputError
             If the pool has fewer items than requested or holds out too few, if the family does not apply, if
-            a peer is not installed, or if the family does not search by angle as peers do.
+            a peer is not installed, if the family does not search by angle as peers do, or if the folder of
+            figures cannot be created.
         """
+        create_folder(self.figures)
         for peer in self.peers:
             loaded(peer)
             if FAMILIES[self.family].estimates != "angle" and not FAMILIES[self.family].by_angle:
@@ -144,18 +180,25 @@ class Speed(Figure):
             for seed in range(self.draws):
                 nearness, own = self._structures(part, seed)
                 rows = _timed(ExactSearch(nearness), own + peers, warm_up, queries)
+                if size == sizes[-1] and self.ball_radii:
+                    fitted = partial(self._fitted, part.rows(fit_rows(size)), seed)
+                    rows += measure_balls(part, fitted, self.ball_radii, warm_up, queries)
                 yield [{**about, "draw": seed, **row} for row in rows]
+
+    def _unfitted(self, bits: int, seed: int) -> SimilarityHasher:
+        return FAMILIES[self.family](n_functions=bits, random_state=seed)
+
+    def _fitted(self, rows: Rows, seed: int, bits: int) -> SimilarityHasher:
+        return self._unfitted(bits, seed).fit(rows)
 
     def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
         """Return the family's measure of similarity, and our structures at all their efforts."""
         rows, contenders = pool.rows(fit_rows(len(pool))), []
-        own = ("scan", "table", "tables", "orders")
-        for bits, names in ((self.n_bits, own), (COMPACT_BITS, ("ball",))):
-            started = time.perf_counter()
-            family = FAMILIES[self.family](n_functions=bits, random_state=seed)
-            if names == ("ball",) and family.bits > 1:
+        for bits, names in ((self.n_bits, STRUCTURES), (COMPACT_BITS, COMPACT)):
+            if names == COMPACT and self._unfitted(bits, seed).bits > 1:
                 continue  # codes in a Hamming ball have one bit per function
-            family.fit(rows)
+            started = time.perf_counter()
+            family = self._fitted(rows, seed, bits)
             codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
             hashing, nearness = time.perf_counter() - started, nearness_of(pool, family)
             for name in names:
@@ -167,6 +210,7 @@ class Speed(Figure):
                         family, structure, nearness, n_compared=compared, n_candidates=n
                     )
                     words = {
+                        "paper_figure": FIGURE,
                         "structure": name,
                         "bits": bits,
                         "candidates": n,
@@ -183,6 +227,7 @@ class Speed(Figure):
         for name in self.peers:
             index = FaissIndex(name, pool)
             words = {
+                "paper_figure": FIGURE,
                 "structure": name,
                 "build_seconds": index.build_seconds,
                 "bytes": index.n_bytes / len(pool),
@@ -193,32 +238,34 @@ class Speed(Figure):
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: a table for each size, with the cheapest sufficient effort marked."""
-        for size in dict.fromkeys(row["items"] for row in rows):
-            of_size = [row for row in rows if row["items"] == size]
+        of_structures, of_balls = _apart(rows)
+        for size in dict.fromkeys(row["items"] for row in of_structures):
+            of_size = [row for row in of_structures if row["items"] == size]
             exact = np.mean([row["exact_ms"] for row in of_size])
             label = FAMILY_LABELS.get(self.family, self.family)
             lines = []
-            for name in dict.fromkeys(row["structure"] for row in of_size):
-                efforts: dict[tuple[Any, ...], list[Row]] = {}
-                for row in of_size:
-                    if row["structure"] == name:
-                        efforts.setdefault(tuple(row.get(key) for key in _EFFORT), []).append(row)
-                means = [_mean(own) for own in efforts.values()]
-                enough = [mean for mean in means if mean["recall"] >= ENOUGH]
-                best = min(enough, key=lambda mean: mean["ms"], default=None)
-                lines += [
-                    [
-                        name,
-                        *_effort(name, mean),
+            for (name, _), own in by_structure(of_size).items():
+                efforts = by_effort(own)
+                best = cheapest(efforts)
+                for effort in efforts:
+                    mean = mean_of(effort)
+                    cells = [
                         f"{mean['recall']:.2f}",
                         f"{mean['ms']:.2f}",
                         f"{mean['exact_ms'] / mean['ms']:.0f}",
-                        f"the cheapest from {ENOUGH:g} on" if mean is best else "",
+                        f"the cheapest from {ENOUGH:g} on" if effort is best else "",
                     ]
-                    for mean in means
-                ]
+                    lines.append([name, *_effort(name, mean), *cells])
             click.echo(heading(of_size[0], f"codes of {label}; the exact scan takes {exact:.2f} ms.\n"))
             show_table(["structure", "bits", "compared", "candidates", "recall@10", "ms", "×", ""], lines)
+        if of_balls:
+            show_balls(of_balls)
+
+    def draw(self, rows: Sequence[Row], folder: Path) -> str:
+        """See `Drawn.draw`."""
+        of_structures, of_balls = _apart(rows)
+        draw_speed(lines_by_items(of_structures) + lines_by_radius(of_balls), folder)
+        return "Bars are 95 % intervals over draws."
 
     def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
         """See `Figure.legend`."""
@@ -289,7 +336,6 @@ def _effort(name: str, mean: Row) -> tuple[str, str, str]:
     return f"{mean['bits']:.0f}", compared, f"{mean['candidates']:,.0f}"
 
 
-def _mean(rows: Sequence[Row]) -> Row:
-    """Average rows over draws."""
-    names = ("bits", *_EFFORT, "recall", "ms", "exact_ms")
-    return {name: float(np.mean([row[name] for row in rows])) for name in names if name in rows[0]}
+def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows about structures, and those about balls of fixed radius."""
+    return [row for row in rows if "radius" not in row], [row for row in rows if "radius" in row]

@@ -11,7 +11,6 @@ from closecall.app.experiments.bench.similar.curves import Curve, seen_from
 from closecall.app.experiments.compare.drawing import (
     INK,
     SECOND,
-    Stroke,
     draw_line,
     list_lines,
     log_axis,
@@ -19,7 +18,7 @@ from closecall.app.experiments.compare.drawing import (
     title,
     write_figures,
 )
-from closecall.app.experiments.compare.similar.looks import MARKS, look_of, size_of
+from closecall.app.experiments.compare.similar.looks import look_of, ramp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,9 +36,6 @@ TITLES = {
 
 _WIDTH, _HEIGHT = 10.0, 3.2
 """Sizes in inches, of a figure and of a row of panels."""
-
-_RAMP = "viridis", 0.0, 0.88
-"""Colours of a parameter's values, from the least to the greatest; the end of the scale is too light."""
 
 _BESIDE = 1.06
 """Ratio of the places of neighbouring intervals."""
@@ -103,20 +99,9 @@ def _draw(curves: Sequence[Curve], R: float) -> Figure:
 def _draw_curve(axes: Axes, curve: Curve, R: float, place: int, n_lines: int) -> None:
     """Draw the mean, wider if more draws chose the parameter, and its interval beside R."""
     mean, low, high = (100 * values for values in curve.interval)
-    stroke = look_of(curve.lane).stroke if curve.figure == "2b" else _ramp(place, n_lines)
+    stroke = look_of(curve.lane).stroke if curve.figure == "2b" else ramp(place, n_lines)
     stroke = stroke._replace(width=stroke.width * (1 + curve.n_chosen / len(curve.values)))
     draw_line(axes, curve.x, mean, stroke, label=curve.line, number=place)
     if curve.figure != "2c" and len(curve.values) > 1:
         beside, at = R * _BESIDE ** (place - (n_lines - 1) / 2), curve.x.index(R)
         axes.plot([beside, beside], [low[at], high[at]], color=stroke.colour, linewidth=1.2, zorder=3)
-
-
-def _ramp(place: int, n: int) -> Stroke:
-    """Return the look of a parameter's value, at this place among `n` ascending ones."""
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    name, first, last = _RAMP
-    mark = MARKS[place % len(MARKS)]
-    share = place / max(n - 1, 1)
-    return Stroke(to_hex(colormaps[name](first + share * (last - first))), mark, size_of(mark))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table, spread
 from closecall.app.experiments.bench.similar.curves import Curve, curves_of, seen_from, write_points
-from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn
+from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
 from closecall.app.experiments.bench.similar.figure import KernelizedFigure
 from closecall.app.experiments.bench.similar.survey import numbers_retrieved
 from closecall.app.experiments.bench.similar.sweep_figures import TITLES, draw_sweeps
@@ -100,7 +100,7 @@ class Sweeps(Drawn, KernelizedFigure):
         InputError
             If the folder cannot be created, or as `KernelizedFigure.measure`.
         """
-        self.create_folder()
+        create_folder(self.figures)
         return super().measure(pool)
 
     def measure_draw(

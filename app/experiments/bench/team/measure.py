@@ -117,8 +117,10 @@ class ServedTeam(TeamExperiment):
             f"image; {row['items']:,} items{before}; {row['database']}:"
         )
         cpu = row["cpu_ms_per_answer"]
-        cost = "" if cpu is None else f"; each took {cpu:.0f} ms of CPU time on the server"
-        click.echo(f"  {row['answers']:,} answers, {row['labels_per_second']:.1f} per second{cost}.")
+        cost = "the CPU time of the server is unknown"
+        if cpu is not None:
+            cost = f"each took {cpu:.0f} ms of CPU time on the server"
+        click.echo(f"  {row['answers']:,} answers, {row['labels_per_second']:.1f} per second; {cost}.")
         if row["p95_ms"] is not None:
             click.echo(
                 f"  From an answer to the next image {row['p50_ms']:.0f} ms in the median, "

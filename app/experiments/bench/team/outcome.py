@@ -91,8 +91,8 @@ def leases_returned(
 ) -> dict[str, int]:
     """Count the leases of annotators who left, and those that expired so that the item was available again.
 
-    An item was available again if another annotator had it, or if the last selection of another session could
-    have chosen it.
+    An item was available again if another annotator got it after the lease had expired, or if the last round
+    of another session could have chosen it.
 
     Returns
     -------
@@ -100,6 +100,8 @@ def leases_returned(
         ``leases_abandoned``, of annotators who left early enough to tell, and ``leases_returned``, the part
         that was available again.
     """
+    # Only the first selection of a round records the leased items.
+    leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}
     abandoned = returned = 0
     for diary in diaries:
         if diary.left is None:
@@ -112,9 +114,16 @@ def leases_returned(
         ]
         if not later:
             continue
-        theirs = {held.item for other in diaries if other is not diary for held in other.held}
+        heard = max((at for at in diary.heard_at if at <= diary.left), default=diary.left)
+        theirs = {
+            held.item
+            for other in diaries
+            for held in other.held
+            if other is not diary and held.since >= heard + lease_seconds - SLACK_SECONDS
+        }
+        unavailable = leased[later[-1].session_id, later[-1].round]
         abandoned += len(diary.left_with)
-        returned += sum(item in theirs or item not in later[-1].leased for item in diary.left_with)
+        returned += sum(item in theirs or item not in unavailable for item in diary.left_with)
     return {"leases_abandoned": abandoned, "leases_returned": returned}
 
 

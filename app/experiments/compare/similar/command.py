@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from closecall.app.runtime.interruption import RESUMES, if_stopped
+
 QUICK: dict[str, Any] = {"bits": (16, 64, 256), "draws": 1, "queries": 200, "landmarks": 300}
 """Defaults with --quick."""
 
@@ -75,6 +77,7 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )
+@if_stopped(RESUMES)
 def compare_similar(
     folder: Path | None,
     out: Path,

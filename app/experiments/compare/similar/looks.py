@@ -48,6 +48,9 @@ _SIZES = {"D": 4.6, "s": 4.9, "P": 7.0, "X": 7.0, "*": 8.5}
 
 _SIZE = 5.8
 
+_RAMP = "viridis", 0.0, 0.88
+"""Colours of a parameter's values, from the least to the greatest; the end of the scale is too light."""
+
 _DOTTED, _DASHED, _BOTH, _SOLID = (1.0, 1.65), (3.7, 1.6), (6.4, 1.6, 1.0, 1.6), ()
 
 _DASHES: dict[str, Dash] = {
@@ -61,6 +64,7 @@ _DASHES: dict[str, Dash] = {
     "weighted": _SOLID,
     "by distance": _SOLID,
     "by class": _DASHED,
+    "on spectral bits": _DOTTED,
 }
 
 
@@ -96,9 +100,24 @@ class Look(NamedTuple):
 
 def look_of(lane: Lane) -> Look:
     """Return the look of a family in one of its forms."""
-    place = list(FAMILIES).index(lane.family)
+    return look_at(list(FAMILIES).index(lane.family), _DASHES.get(lane.form, _SOLID))
+
+
+def look_at(place: int, dash: Dash = _SOLID) -> Look:
+    """Return the look of the line at this place among lines of different kinds."""
     turn, mark = divmod(place, len(MARKS))
-    return Look(_HUES[place % len(_HUES)], MARKS[mark], turn % 2 == 1, _DASHES.get(lane.form, _SOLID))
+    return Look(_HUES[place % len(_HUES)], MARKS[mark], turn % 2 == 1, dash)
+
+
+def ramp(place: int, n: int) -> Stroke:
+    """Return the line of a parameter's value, at this place among `n` ascending ones."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    name, first, last = _RAMP
+    mark = MARKS[place % len(MARKS)]
+    share = place / max(n - 1, 1)
+    return Stroke(to_hex(colormaps[name](first + share * (last - first))), mark, size_of(mark))
 
 
 def size_of(mark: str) -> float:

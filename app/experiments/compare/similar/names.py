@@ -22,6 +22,7 @@ STRUCTURES = {
     "table": "one table",
     "tables": "bucket tables",
     "orders": "permuted orders",
+    "ball": "Hamming ball",
 }
 
 

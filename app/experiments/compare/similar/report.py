@@ -132,7 +132,6 @@ def _named(lane: Lane) -> dict[str, Any]:
 def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
     """Return a lane's row of the table, for its longest codes."""
     pool, bits = results.pool, results.longest(lane)
-    chosen = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
     cost = {
         name: results.mean(lane, name, bits=bits) or 0.0
         for name in ("fit seconds", "hash seconds", "query seconds", "bytes")
@@ -140,7 +139,7 @@ def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
     build = cost["fit seconds"] + cost["hash seconds"] * len(pool)
     return {
         **_named(lane),
-        "chosen": ", ".join(f"{name} {value:g}" for name, value in chosen.items() if value is not None),
+        "chosen": _chosen(results, lane, bits),
         "yardstick": yardstick_label(results.yardsticks[lane]),
         "cells": [
             _percent(results, lane, "nearest", bits, results.first),
@@ -151,6 +150,14 @@ def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
             (f"{cost['bytes']:g}", ""),
         ],
     }
+
+
+def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
+    """Return the parameters chosen by the data: means of rank and scale, and every γ that a draw chose."""
+    means = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
+    parts = [f"{name} {value:g}" for name, value in means.items() if value is not None]
+    gammas = [f"{gamma:g}" for gamma in np.unique(results.draws(lane, "gamma", bits=bits))]
+    return ", ".join([*parts, *([f"γ {' and '.join(gammas)}"] if gammas else [])])
 
 
 def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:

@@ -69,3 +69,17 @@ def test_a_correction_of_a_decision_that_arrives_on_label_stays_a_decision(proje
     correction = in_session(session, card, "yes", selection=None, corrects=decided["id"])
     assert take(project, session, [correction], ADA)["acked"] == [correction["id"]]
     assert project.log.answer(correction["id"]).purpose == "decision"
+
+
+def test_the_log_is_read_once_for_each_answer(project, monkeypatch):
+    """Checks, training, look-ahead and figures share what was read; a page drawn again reads nothing."""
+    session, bob = project.session(None, None, "Bob"), Person("Bob")
+    label(session, 12)
+    read, reads = project.log.answers_after, []
+    monkeypatch.setattr(project.log, "answers_after", lambda *which: reads.append(which) or read(*which))
+    for _ in range(3):
+        card = card_of(session)
+        for given in ([in_session(session, card, "no")], []):
+            take(project, session, given, bob)
+            assert session.item_view.ahead.wait(60)
+    assert len(reads) == 3

@@ -136,7 +136,38 @@ def test_exports_that_cannot_be(project_folder, tmp_path):
     assert "not empty" in refused("export", project_folder, "--format", "folder", "--out", tmp_path / "full")
     assert "not empty" in refused("export-model", project_folder, "--out", tmp_path / "full")
     assert "--format" in refused("predict", project_folder, "--out", tmp_path / "scores.xlsx")
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".tmp", ".half")]
+
+
+@pytest.mark.parametrize(
+    ("words", "writing"),
+    [
+        (("export-model",), "closecall.app.exchange.model._save_estimator"),
+        (("export", "--format", "folder"), "closecall.app.exchange.class_folders._copy"),
+    ],
+)
+def test_a_half_written_folder_of_a_killed_export_is_replaced(
+    project_folder, tmp_path, monkeypatch, words, writing
+):
+    """Nothing of it gets into the folder that the next export writes."""
+    command, *options = words
+    export = (command, project_folder, *options, "--out", tmp_path / "out")
+    halves = []
+
+    def fails(*_: object) -> None:
+        halves.extend(tmp_path.glob("*out*"))
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(writing, fails)
+        assert isinstance(run(*export).exception, RuntimeError)
+    assert not halves[0].exists()
+    halves[0].mkdir()
+    (halves[0] / "half").touch()
+    result = run(*export)
+    assert result.exit_code == 0, result.output
+    assert "half" not in {path.name for path in (tmp_path / "out").iterdir()}
+    assert not halves[0].exists()
 
 
 def test_digits_become_pictures_in_folders(project_folder, tmp_path):
@@ -179,6 +210,11 @@ def test_the_exported_model_is_the_one_that_labels(project_folder, tmp_path):
         svm.decision_function(everything), plane.scores(everything), rtol=1e-9, atol=1e-9
     )
     assert svm.predict(rows).tolist() == np.where(plane.scores(rows) > 0, "yes", "no").tolist()
+
+
+def test_predict_says_that_held_out_items_are_left_out():
+    """As `test_predictions_are_of_every_item` finds."""
+    assert "every item of PROJECT that is not held out" in " ".join(run("predict", "--help").output.split())
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])

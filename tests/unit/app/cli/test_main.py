@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
 from closecall.app.cli.main import main
+from closecall.app.display import pool_output
 from closecall.core.errors import InputError
 from closecall.core.pool.build_progress import being_built
 from closecall.storage.address import with_schema
@@ -181,6 +186,14 @@ def test_the_demo_does_not_shrink(tmp_path):
         workspace.demo(200)
         with pytest.raises(InputError, match="more than"):
             workspace.demo(100)
+
+
+def test_the_demo_s_help_names_the_sizes_that_it_takes():
+    """The option's limits, and no other limit in words."""
+    said = " ".join(run("demo", "--help").output.split())
+    assert "100<=x<=100000000" in said
+    assert not re.search("up to|at most|million", said)
+    assert "100000001" in run("demo", "--items", 100_000_001).stderr
 
 
 def test_export_gives_each_label_once(project_folder):
@@ -366,3 +379,113 @@ def test_a_database_that_does_not_answer(tmp_path):
 def test_an_export_into_a_folder_that_is_not_there(project_folder, tmp_path):
     """The sentence names the file."""
     assert "nowhere" in refused("export", project_folder, "--out", tmp_path / "nowhere" / "labels.csv")
+
+
+def all_commands(command: click.Command = main, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The words that call each command, groups included."""
+    below = getattr(command, "commands", None) or getattr(command, "others", {})
+    return [path, *(words for name, one in below.items() for words in all_commands(one, (*path, name)))]
+
+
+@pytest.mark.parametrize("words", all_commands(), ids=" ".join)
+def test_a_wrong_command_line_is_one_line_that_says_where_the_help_is(words):
+    """For each command, whatever is wrong; exit code 2."""
+    said = refused(*words, "--nonsense")
+    assert said.startswith("No such option '--nonsense'. ")
+    assert said.endswith(f" See {' '.join(['closecall', *words])} --help.")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentences"),
+    [
+        ("serv x", "No such command 'serv'. Did you mean 'serve'? See closecall --help."),
+        ("pool buidl", "No such command 'buidl'. Did you mean 'build'? See closecall pool --help."),
+        ("demo --itmes 5", "No such option '--itmes'. Did you mean '--items'? See closecall demo --help."),
+        ("backup one", "Missing argument 'FILE'. See closecall backup --help."),
+        ("export x --format", "Option '--format' requires an argument. See closecall export --help."),
+        (
+            "compare similar --bits",
+            "Option '--bits' requires an argument. See closecall compare similar --help.",
+        ),
+        ("pool info one two", "Got unexpected extra argument (two). See closecall pool info --help."),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_named(words, sentences):
+    assert refused(*words.split()) == sentences
+
+
+@pytest.mark.parametrize("words", ["", "pool", "bench"])
+def test_a_group_without_a_command_shows_its_help(words):
+    """It lists the commands."""
+    result = run(*words.split())
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
+
+
+RESUMES, SERVES = "the same command continues from there.", "the same command serves them again."
+AGAIN, NEW_FOLDER = "The same command starts from the beginning.", "with --out, it needs a new folder."
+
+
+@pytest.mark.parametrize(
+    ("words", "begins_with", "sentence"),
+    [
+        ("demo", "server.asgi.require_free_port", SERVES),
+        ("serve x", "server.asgi.require_free_port", SERVES),
+        ("new x --images y --question z", "projects.folder_classes.FolderClasses.of", AGAIN),
+        ("pool build x --out y", "display.pool_output.show_build", RESUMES),
+        ("pool info x", "display.pool_output.show_pool", AGAIN),
+        ("verify x", "verification.verify.verify_project", AGAIN),
+        ("export x", "exchange.exporting.export_labels", AGAIN),
+        ("import x y", "exchange.importing.import_labels", AGAIN),
+        ("export-model x --out y", "exchange.model.export_model", AGAIN),
+        ("backup x y", "exchange.backup.backup_labels", AGAIN),
+        ("restore x y", "exchange.backup.restore_labels", AGAIN),
+        ("compare --out x", "experiments.compare.comparison.run_comparison", RESUMES),
+        ("compare similar --out x", "experiments.compare.similar.comparison.run_comparison", RESUMES),
+        ("bench select --pool x", "experiments.bench.experiment.run", AGAIN),
+        ("bench team --pool x", "experiments.bench.experiment.run", NEW_FOLDER),
+    ],
+)
+def test_a_stopped_command_says_what_running_it_again_does(monkeypatch, words, begins_with, sentence):
+    """Ctrl+C ends it with exit code 130. Only those that continue promise to."""
+
+    def stops(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("closecall.core.sources.source_from", lambda *_, **__: None)
+    monkeypatch.setattr(f"closecall.app.{begins_with}", stops)
+    result = run(*words.split())
+    assert result.exit_code == 130
+    assert result.stderr.startswith("Stopped. ")
+    assert result.stderr.endswith(f"{sentence}\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_question_that_is_not_answered_stops_the_command(tmp_path, monkeypatch):
+    """Ctrl+C or the end of the input, where `new` asks about subfolders; nothing is created."""
+    for kind in ("cat", "dog"):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "images" / kind / "1.png")
+    monkeypatch.setattr("closecall.app.cli.main._somebody_answers", lambda: True)
+    result = run("new", tmp_path / "x", "--images", tmp_path / "images", "--question", "Is there a fox?")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == f"Stopped. {AGAIN}"
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_stopped_build_ends_as_a_stopped_command(tmp_path, monkeypatch):
+    """With exit code 130; what was built stays, and the same command completes it."""
+    begun = pool_output.build
+
+    def stopped(*words: Any, stop: threading.Event, **more: Any) -> Any:
+        stop.set()
+        return begun(*words, stop=stop, **more)
+
+    build = ("pool", "build", "digits:300", "--out", tmp_path / "pool")
+    for quiet in ((), ("--quiet",)):
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(pool_output, "build", stopped)
+            result = run(*build, *quiet)
+        assert result.exit_code == 130
+        assert result.stderr.endswith(f"{RESUMES}\n")
+    assert run(*build).exit_code == 0

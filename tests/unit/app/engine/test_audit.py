@@ -229,7 +229,7 @@ def test_what_was_passed_over_is_known_after_a_restart(audited, tmp_path):
     shutil.copytree(audited.folder.parent, tmp_path / "again")
     with open_workspace(tmp_path / "again") as workspace:
         session = workspace.project(audited.folder.name).session(audited.session)
-        assert session.audit_share == 0.7
+        assert session.concept.audit_share == 0.7
         assert session.concept.audit.passed() == audited.passed
 
 
@@ -269,10 +269,20 @@ def test_a_log_whose_audit_was_tampered_with_does_not(audited, tmp_path, stateme
     assert any(complaint in problem for problem in verify(folder)["problems"])
 
 
-def test_a_new_session_audits_as_the_one_before(project, session):
-    """Whoever comes next at the concept: the audit is the concept's."""
-    session.set_audit_share(0.2)
-    assert project.session(annotator="bea").audit_share == 0.2
+def test_all_sessions_of_a_question_draw_for_its_audit(project, session):
+    """Those that are open when an owner sets the share, and new ones, also after a restart."""
+    early = begun(project)
+    other = project.session(None, project.add_concept("Is this a 3?").id)
+    session.set_audit_share(1.0)
+    late = project.session(annotator="bea")
+    for one in (early, late):
+        label_to_an_audit(one)
+    assert other.concept.audit_share == 0
+    concept, folder = session.concept.record.id, project.folder
+    project.close()
+    assert verify(folder)["problems"] == []
+    with open_workspace(folder.parent) as again:
+        assert again.project(folder.name).live_concept(concept).audit_share == 1
 
 
 def test_what_is_no_share_is_refused(session):

@@ -110,3 +110,18 @@ def test_a_late_answer_for_the_audit_to_an_item_that_trains_is_no_sample(project
     assert ada.concept.audit.judge(project.pool).answers == before.answers
     assert progress(ada)["audit"]["judged"]["answers"] == before.answers
     assert verify(project.folder)["problems"] == []
+
+
+def test_an_answer_for_the_audit_whose_draw_has_none_is_no_sample(project, ada):
+    """The draw's answer was refused, but another one in the same message counts as the audit's, too."""
+    ada.set_audit_share(0.5)
+    label(ada, 20)
+    drawn = label_to_an_audit(ada)
+    before, item = ada.concept.audit.judge(project.pool), drawn["item"]["id"]
+    (cell,) = [cell for cell in found(ada, drawn["item"]["alt"]) if cell["id"] == item]
+    word = truth_word(project, item)
+    card = submit(ada, [answer(drawn, word, browser_time=10**30), answer({"item": cell}, word)])
+    assert (len(card["refused"]), len(card["acked"])) == (1, 1)
+    assert item in ada.concept.standing().audited
+    assert ada.concept.audit.judge(project.pool).answers == before.answers
+    assert verify(project.folder)["problems"] == []

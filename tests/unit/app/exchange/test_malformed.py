@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import pyarrow
@@ -16,11 +18,13 @@ from hypothesis import strategies as st
 from closecall.app.exchange.importing import take_in
 from closecall.core.errors import InputError
 from closecall.storage import Concepts, StorageError
-from closecall.storage.imports import digest_of, format_of, read_predictions
+from closecall.storage.imports import ImportFormat, digest_of, format_of, read_labels, read_predictions
 from closecall.storage.tabular import MAX_LINE
 from tests.scale import examples
 from tests.storage_kit import count_rows, make_concept
 from tests.unit.app.exchange.test_exchange import empty_database, pool
+
+FORMATS = get_args(ImportFormat)
 
 
 @pytest.fixture
@@ -189,6 +193,23 @@ def test_files_that_are_not_there(tmp_path):
         digest_of(tmp_path)
     with pytest.raises(StorageError, match="--format"):
         format_of(tmp_path / "labels.xlsx")
+
+
+@pytest.mark.parametrize("read", [digest_of, *(partial(read_labels, format=form) for form in FORMATS)])
+def test_a_file_that_cannot_be_read_gets_one_sentence(tmp_path, read):
+    """Whatever the file system says, in every format."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path, kind, words in (
+        (tmp_path / "nowhere", "missing", f"There is no file {tmp_path / 'nowhere'}"),
+        (tmp_path, "invalid", f"{tmp_path} is "),
+        (loop, "other", f"{loop} cannot be read: Too many levels of symbolic links"),
+        (tmp_path / ("x" * 300), "other", "cannot be read: File name too long"),
+    ):
+        with pytest.raises(StorageError) as caught:
+            list(read(path))
+        assert caught.value.kind == kind
+        assert words in str(caught.value)
 
 
 def test_several_concepts_need_a_name(database, tmp_path):

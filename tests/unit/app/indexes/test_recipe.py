@@ -13,7 +13,7 @@ from closecall.app.indexes.costs import cost_of, guarantee_of
 from closecall.app.indexes.recipe import EXACT, OFFERED, STRUCTURES, Recipe
 from closecall.app.indexes.similar import METHODS
 from closecall.core.errors import InputError
-from closecall.core.hashing import FAMILIES
+from closecall.core.hashing import FAMILIES, ShiftInvariantHash
 from closecall.core.hashing.forms import FORMS, forms_named
 from closecall.core.hashing.pool import fit_rows
 from closecall.core.pool.build import build
@@ -47,6 +47,8 @@ OTHERS = [
     Recipe("table", "spectral", form="trimmed", share=0.5, candidates=10_000),
     Recipe("tables", radius=20.0, epsilon=0.5, memory=512, functions=1_024),
     Recipe("tables", form="from the origin", radius=20.0),
+    Recipe("tables", "shift-invariant", radius=30.0, epsilon=2.0),
+    Recipe("tables", "min-hash", radius=60.0, epsilon=0.5, functions=128),
     Recipe("orders", "kpca-lsh", form="low rank", epsilon=1.5),
     Recipe("ball", "rbm", form="by class", functions=24, share=0.3),
     Recipe("orders", "min-hash", form="weighted", bits=8, memory=64),
@@ -108,6 +110,12 @@ def test_another_structure_or_family_begins_with_its_defaults():
     assert one.under_metric == Recipe("tables", functions=64, memory=64, candidates=9_000)
     assert one.having(form="original").rank is None
     assert Recipe("tables", radius=20.0, epsilon=2.0).having(radius=None) == Recipe("tables")
+    assert Recipe("tables", radius=20.0).of("shift-invariant").radius is None  # it may mean something else
+    angle, overlap = (Recipe("tables", name, radius=30.0) for name in ("shift-invariant", "min-hash"))
+    assert (angle.value("epsilon"), overlap.value("epsilon")) == (1.0, 0.2)
+    assert angle.under_metric == Recipe("tables", radius=30.0)
+    assert overlap.under_metric == Recipe("tables")
+    assert Recipe("orders", "min-hash", epsilon=2.0).under_metric == Recipe("orders", epsilon=2.0)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +150,16 @@ def test_another_structure_or_family_begins_with_its_defaults():
         ({"structure": "tables", "radius": 100.0}, r"\(1 \+ ε\) times the radius must be less than 180°"),
         ({"structure": "tables", "epsilon": 1.5}, "epsilon has no effect"),
         ({"structure": "tables", "family": "spectral", "radius": 10.0}, "radius has no effect with spectral"),
+        (
+            {"structure": "tables", "family": "min-hash", "radius": 100.0},
+            "radius must be from 0.1 to 99.9, got 100",
+        ),
+        (
+            {"structure": "tables", "family": "min-hash", "radius": 80.0, "epsilon": 0.5},
+            "with a least overlap of 20 %, ε must be less than 0.25, got 0.5",
+        ),
+        ({"structure": "tables", "family": "klsh", "radius": 10.0}, "radius has no effect with klsh"),
+        ({"structure": "orders", "family": "min-hash", "radius": 10.0}, "radius has no effect"),
         ({"structure": "tables", "memory": 4}, "memory must be a whole number from 12 to 16,384, got 4"),
     ],
 )
@@ -282,6 +300,46 @@ def test_the_memory_is_what_is_said(tmp_path, recipe):
         assert f"at least {100 * rule.success:.0f} %" in sentence
     else:
         assert guarantee_of(recipe, len(pool)) is None
+
+
+RADII = [
+    Recipe("tables", radius=20.0, functions=300, memory=240),
+    Recipe("tables", form="from the origin", radius=20.0, epsilon=3.0, functions=30),
+    Recipe("tables", "shift-invariant", radius=40.0, epsilon=2.0, memory=600, functions=1_000),
+    Recipe("tables", "min-hash", radius=40.0, memory=400),
+    Recipe("tables", "min-hash", form="weighted", bits=1, radius=30.0, functions=12),
+    Recipe("tables", "min-hash", bits=16, radius=30.0, functions=3),
+]
+
+
+@pytest.mark.parametrize("recipe", RADII, ids=lambda one: f"{one.family}-{one.radius:g}-{one.bits}")
+def test_what_is_guaranteed_is_what_the_tables_guarantee(pools, recipe):
+    """By the tables as they are built: keys and memory, whatever the family's functions and bits."""
+    pool = pools[FAMILIES[recipe.family].takes == "sparse"]
+    recipe.check(len(pool))
+    hasher, codes = coded(pool, None, lambda done, of: None, recipe)  # noqa: ARG005
+    tables = built(recipe, pool, hasher, codes).structure
+    r = np.radians(recipe.radius) if recipe.family != "min-hash" else recipe.radius / 100
+    far = (1 + recipe.value("epsilon")) * r
+    probabilities = [hasher.agreement_within(float(one)) for one in (r, far)]
+    own = tables.guarantee(Guarantee.by_rule(len(pool), *probabilities))
+    sentence = guarantee_of(recipe, len(pool), hasher)
+    assert sentence.startswith(f"{len(tables.functions_)} tables of {own.width} functions: an item ")
+    assert f"with a probability of at least {100 * own.success:.0f} %." in sentence
+    within = f"with an overlap of at least {100 - recipe.radius:g} %"
+    assert (within if recipe.family == "min-hash" else f"within {recipe.radius:g}°") in sentence
+    said = cost_of(recipe, len(pool), hasher)
+    assert said.structure == pytest.approx(tables.n_bytes - codes.packed.nbytes, rel=0.2, abs=5_000)
+
+
+def test_a_guarantee_that_is_estimated_says_so():
+    """While γ is one of few rows; a radius at which codes say nothing is a sentence."""
+    recipe = Recipe("tables", "shift-invariant", radius=40.0)
+    assert "of at least about " in guarantee_of(recipe, N, ShiftInvariantHash(gamma=2.0))
+    with pytest.raises(InputError, match="at a radius of 80°, shift-invariant codes can't tell nearer"):
+        guarantee_of(replace(recipe, radius=80.0), N, ShiftInvariantHash(gamma=100.0))
+    sentence = guarantee_of(Recipe("tables", radius=20.0), N, under_metric=True)
+    assert "an item within 20° under the metric, as seen from the mean, shares a bucket" in sentence
 
 
 def test_the_work_is_said_before_it_is_done():

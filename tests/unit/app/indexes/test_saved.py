@@ -354,6 +354,18 @@ def test_searches_by_other_settings_are_saved_beside_each_other(tmp_path, work):
     assert [found(one) for one in each(grown)] == [found(one) for one in extended]
 
 
+def test_tables_for_a_radius_are_loaded(pool, tmp_path, work):
+    """As they were built, by probabilities that depend on the fitted family."""
+    recipe = Recipe("tables", "shift-invariant", radius=40.0, epsilon=2.0, memory=64)
+    built = made(tmp_path, Wanted(recipe, pool, 1), recipe=recipe)
+    assert work.taken() == ([3000], ["shift-invariant"], ["tables"])
+    assert found(made(tmp_path, Wanted(recipe, pool, 1), recipe=recipe)) == found(built)
+    assert work.taken() == NOTHING
+    other = Recipe("tables", "shift-invariant", radius=50.0, epsilon=2.0, memory=64)
+    made(tmp_path, Wanted(other, pool, 1), recipe=other)
+    assert work.taken() == ([], [], ["tables"])
+
+
 def test_those_used_last_are_kept(pool, tmp_path):
     """Each takes room on the disk: of all others nothing is left. Metrics are counted by themselves."""
     labels = answers_of(24, 7)

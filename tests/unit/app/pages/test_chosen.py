@@ -45,3 +45,12 @@ def test_once_the_browser_knows_its_session_another_can_be_asked_for(project, ta
     assert chosen.chosen_session(project) is second
     tab.query_params["session"] = first.id
     assert chosen.chosen_session(project) is first
+
+
+def test_the_address_decides_which_question_is_asked(project, tab):
+    """Even if another question was chosen in this tab: the browser may have gone back."""
+    first = chosen.chosen_session(project)
+    tab.session_state["concept", project.key] = project.add_concept("Is this a 3?").id
+    assert chosen.chosen_session(project) is first
+    del tab.query_params["session"]
+    assert chosen.chosen_session(project).concept.record.question == "Is this a 3?"

@@ -16,6 +16,7 @@ from closecall.core.errors import InputError
         ("texts", {"path": "/data/letters.csv"}, {}, "texts:/data/letters.csv"),
         ("newsgroups", {"path": "/data/news"}, {}, "newsgroups:/data/news"),
         ("vectors", {"file": "/v.fvecs"}, {}, "vectors:/v.fvecs"),
+        ("points", {"file": "/p.npz,/c.txt"}, {}, "points:/p.npz,/c.txt"),
         ("arrays", {"features": "/e.npy", "images": "/i"}, {}, "arrays:/e.npy,/i"),
     ],
 )

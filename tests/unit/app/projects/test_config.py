@@ -57,3 +57,24 @@ def test_the_file_goes_to_the_disk_before_and_after_it_gets_its_name(project, mo
     monkeypatch.setattr(os, "fsync", synced)
     ProjectFile.change(folder, overlap=2)
     assert steps == [("content", False), ("name", True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("use_classes", "false"),
+        ("use_classes", 0),
+        ("use_classes", None),
+        ("overlap", True),
+        ("overlap_share", True),
+        ("lease_seconds", True),
+        ("format", True),
+        ("source", 3),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(project, name, value):
+    """The sentence names the setting and the value: the word "false" is not false, and true is not 1."""
+    file = project.folder / PROJECT_FILE
+    file.write_text(json.dumps(said(project) | {name: value}))
+    with pytest.raises(InputError, match=rf"{name} must be .*, got {value!r}$"):
+        ProjectFile.read(project.folder)

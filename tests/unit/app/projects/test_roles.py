@@ -218,7 +218,7 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
             attempt()
     assert [other.id for other in project.concepts()] == [concept.id]
     assert len(workspace.projects()) == 1
-    assert (session.audit_share, project.file.overlap, project.log.position()) == (0, 1, 0)
+    assert (session.concept.audit_share, project.file.overlap, project.log.position()) == (0, 1, 0)
     assert project.add_concept("Is this a 3?", by=ADA).question == "Is this a 3?"
     assert OPERATOR.is_owner
 

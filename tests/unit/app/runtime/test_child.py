@@ -12,7 +12,7 @@ import pytest
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.runtime import child
 from closecall.app.sessions.workspace import NewProject
-from closecall.core.pool.build_progress import being_built
+from closecall.core.pool.build_progress import being_built, lock_for_building
 from closecall.core.pool.pool import Pool
 from tests.folders import ROOT
 from tests.projects import digits_pool, open_workspace
@@ -105,6 +105,25 @@ def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pyte
         assert os.getpriority(os.PRIO_PROCESS, builder._process.pid) == min(19, os.nice(0) + 7)
     finally:
         builder.stop()
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_a_builder_waits_for_another_builder_of_its_pool(tmp_path: Path) -> None:
+    """That of a killed server may still be at work: no problem is reported, and one of both builds."""
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    builder = Builder(pool, "digits:60", tmp_path)
+    with lock_for_building(pool):
+        builder.start()
+        assert builder._process is not None
+        with pytest.raises(subprocess.TimeoutExpired):
+            builder._process.wait(timeout=8)
+        assert builder.problem() is None
+        assert builder.progress() is None
+    builder._process.wait(timeout=60)
+    assert builder.problem() is None
+    assert Pool.open(pool).complete
 
 
 def test_a_builder_does_not_load_what_serves_projects() -> None:

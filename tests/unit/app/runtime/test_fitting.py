@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from closecall.app.runtime.background import ClosedError, Fitting, Troubles, Watch, Workers
+from closecall.app.runtime.background import AbandonedError, ClosedError, Fitting, Troubles, Watch, Workers
 from closecall.core.errors import InputError
 
 
@@ -56,6 +56,23 @@ def test_the_newest_request_supersedes_one_that_waits(workers):
     fit.gate.set()
     assert fitting.wait(10)
     assert fit.seen == ["a", "c"]
+
+
+def test_an_abandoned_attempt_leaves_no_trace(workers, troubles, caplog):
+    """It is no failure, requests that came meanwhile follow, and the same data are tried again."""
+    fitting, fit = Fitting(), Fit(a=AbandonedError())
+    fit.gate.clear()
+    ask(fitting, workers, fit, "a")
+    assert fit.started.wait(10)
+    ask(fitting, workers, fit, "b")
+    fit.gate.set()
+    assert fitting.wait(10)
+    ask(fitting, workers, fit, "a")
+    assert fitting.wait(10)
+    assert fit.seen == ["a", "b", "a"]
+    assert (fitting.failure, fitting.share, fitting.is_under_way) == (None, 0, False)
+    assert troubles.first is None
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("too few"), InputError("too few"), MemoryError()])

@@ -119,6 +119,14 @@ def test_starting_afresh_twice_from_the_same_view_changes_nothing_more(project):
     assert [c.name for c in (concept, fresh, again)] == ["Is this a 7", "Is this a 7 (2)", "Is this a 7 (3)"]
 
 
+def test_a_reset_question_keeps_its_place(project):
+    """It is the one that the next visitor sees, and its key in Classes is the same."""
+    concept, other = project.concepts()[0], project.add_concept("Is this a 3?")
+    fresh = start_afresh(project, concept)
+    assert project.concepts() == [fresh, other]
+    assert project.session(annotator="bea").concept.record == fresh
+
+
 def test_the_start_page_shows_what_is_new(workspace, project):
     """Its counts are the fresh concept's."""
     label(project.session(), 4)

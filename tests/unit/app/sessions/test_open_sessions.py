@@ -62,6 +62,17 @@ def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: OpenPr
     assert project.session(other.id) is other
 
 
+def test_who_names_another_question_gets_a_session_of_it(project: OpenProject, clock: Clock) -> None:
+    """Whether the named session is open or not."""
+    name, other = project.session(annotator="Ada").id, project.add_concept("Is this a 3?").id
+    for _ in range(2):
+        found = project.session(name, other, "Ada")
+        assert (found.concept.record.id, found.annotator) == (other, "Ada")
+        clock.now += KEPT_SECONDS + 1
+        project.session(annotator="Bob")
+        gc.collect()
+
+
 def test_an_object_that_a_page_holds_stays_the_only_one(project: OpenProject, clock: Clock) -> None:
     """However long nobody asked for it: a second one would number the same session's rounds, too."""
     session = project.session(annotator="Ada")

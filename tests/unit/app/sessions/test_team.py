@@ -145,6 +145,38 @@ def test_decisions_are_asked_one_by_one_and_train(project):
     assert verified(project)["problems"] == []
 
 
+def test_each_owner_has_the_strip_of_their_own_decisions(project):
+    """However many others have decided since."""
+    disagree(project, 17)  # each owner has two items in view or ahead
+    decided: dict[str, list[int]] = {"cleo": [], "dora": []}
+    views = {name: project.decisions(project.session(annotator=name)) for name in decided}
+    for name, number in (("cleo", 2), ("dora", 13)):
+        for _ in range(number):
+            card = take(project, views[name], [], Person(name, is_owner=True))
+            decided[name].append(card["item"]["id"])
+            submit(views[name], [answer(card, "no", session=views[name].id)], Person(name, is_owner=True))
+    strips = {name: [entry["item"] for entry in card_of(view)["strip"]] for name, view in views.items()}
+    assert strips == {"cleo": decided["cleo"], "dora": decided["dora"][-12:]}
+
+
+def test_decisions_are_read_like_other_answers(project):
+    """A browser's clock may measure fractions of a millisecond; what is no id is refused in one sentence."""
+    disagree(project, 1)
+    session = project.session(annotator="ada")
+    decisions = project.decisions(session)
+    card = take(project, decisions, [], ADA)
+    other = answer(card, "yes", session=session.id, corrects=["no", "id"])
+    (refusal,) = take(project, decisions, [other], ADA)["refused"]
+    assert refusal == {
+        "id": other["id"],
+        "reason": f"The answer {other['id']} can't be read: corrects must be an id, got ['no', 'id']",
+    }
+    given = answer(card, "yes", session=session.id, time_taken_ms=1234.5)
+    assert take(project, decisions, [given], ADA)["acked"] == [given["id"]]
+    stored = project.log.answer(given["id"])
+    assert (stored.time_taken_ms, stored.purpose, stored.selection_id) == (1234, "decision", None)
+
+
 def test_what_follows_a_decision_is_sent_ahead(project):
     """With who said what of it, its picture, and how many wait; and the browser need not load it again."""
     items = disagree(project)

@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import io
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
+from uuid import uuid4
 
+import psycopg
 import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of
 from closecall.app.projects.config import LABELS_FILE, lock_project
 from closecall.app.projects.folder_classes import FolderClasses, guess_class
+from closecall.app.projects.pool_builder import Builder
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.errors import InputError
-from closecall.storage import Database, LabelLog
+from closecall.storage import Database, LabelLog, StorageError
 from tests.projects import digits_pool, label, new_project, open_workspace
-from tests.storage_kit import Annotator
+from tests.storage_kit import ENGINES, Annotator
 
 
 @pytest.mark.parametrize(
@@ -207,16 +213,76 @@ def test_examples_are_what_labeling_starts_with(tmp_path):
         assert source.truth([card["item"]["id"]])[0] == 7
 
 
-def test_a_project_that_cannot_be_opened_leaves_nothing(tmp_path, monkeypatch):
-    """Neither a folder nor a line on the start page; the next try finds the name free."""
+@pytest.fixture(params=ENGINES)
+def database(request, tmp_path) -> str | None:
+    """Where the labels of new projects are: in their folders, or on a server, each in a schema."""
+    return None if request.param == "sqlite" else request.getfixturevalue("server").address
 
-    def fails(*_):
-        raise InputError("The disk is full")
 
-    with open_workspace(tmp_path) as workspace:
+def left_on(address: str | None, schema: str) -> dict[str, int] | None:
+    """How many tables and functions the schema has; None if it is not there."""
+    if address is None:
+        return None
+    with psycopg.connect(address) as connection:
+        found = connection.execute("SELECT oid FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+        if found is None:
+            return None
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {kind} WHERE {column} = %s", found).fetchone()
+            for kind, column in (("pg_class", "relnamespace"), ("pg_proc", "pronamespace"))
+        ]
+        return dict(zip(("tables", "functions"), (count[0] for count in counts if count), strict=True))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "closecall.app.sessions.workspace.ProjectFile.change",
+        "closecall.app.sessions.workspace.Path.rename",
+        "closecall.app.sessions.workspace.OpenProject.__init__",
+        "closecall.app.projects.project.Project._take_up_leases",
+        "closecall.app.sessions.labeling.LabelingSession.add_examples",
+    ],
+)
+def test_a_project_that_fails_late_leaves_nothing(tmp_path, monkeypatch, database, step):
+    """No folder, no schema, no process; the next try finds the name free."""
+    builders: Counter[str] = Counter()
+    monkeypatch.setattr(Builder, "start", lambda _: builders.update(["start"]))
+    monkeypatch.setattr(Builder, "stop", lambda _: builders.update(["stop"]))
+    picture = io.BytesIO()
+    Image.new("L", (20, 20)).save(picture, "PNG")
+    new, key = NewProject("digits:200", "Is this a 7?", examples=(picture.getvalue(),)), f"new-{uuid4().hex}"
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("The disk is full", "full")
+
+    with Workspace(tmp_path, database=database) as workspace:
+        if database is None and step.endswith("change"):
+            return  # then the file is not changed
+        with monkeypatch.context() as broken:
+            broken.setattr(step, fails)
+            with pytest.raises(StorageError, match="The disk is full"):
+                workspace.create(new, key=key)
+        assert list(tmp_path.iterdir()) == []
+        assert left_on(database, key) is None
+        assert workspace.opened() == []
+        assert builders["start"] == builders["stop"]
+        assert workspace.create(replace(new, examples=()), key=key) == key
+
+
+def test_a_schema_that_was_there_before_stays(tmp_path, monkeypatch, server):
+    """Somebody else may have made it for the labels, with rights that only they can give."""
+    key = f"new-{uuid4().hex}"
+    with psycopg.connect(server.address) as connection:
+        connection.execute(f'CREATE SCHEMA "{key}"')
+
+    def fails(*_: object) -> None:
+        raise StorageError("The disk is full", "full")
+
+    with Workspace(tmp_path, database=server.address) as workspace:
         with monkeypatch.context() as broken:
             broken.setattr("closecall.app.sessions.workspace.OpenProject.__init__", fails)
-            with pytest.raises(InputError, match="The disk is full"):
-                workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens")
-        assert not list(tmp_path.glob("sevens"))
-        assert workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens") == "sevens"
+            with pytest.raises(StorageError, match="The disk is full"):
+                workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key=key)
+        assert left_on(server.address, key) == {"tables": 0, "functions": 0}
+        assert workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key=key) == key

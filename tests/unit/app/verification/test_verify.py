@@ -6,13 +6,15 @@ import math
 import shutil
 import sqlite3
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.engine.selection import STAND_INS
+from closecall.core.selection.base import Choice, Query, QueryStrategy
 from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.registry import STRATEGIES
 from tests.projects import (
     answer,
     label,
@@ -68,9 +70,31 @@ def project_folder(labeled_folder, tmp_path):
     return shutil.copytree(labeled_folder, tmp_path / labeled_folder.name)
 
 
-@pytest.mark.parametrize(("strategy", "why"), [("margin-index", "example"), ("random", "random-start")])
-def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
-    """While there is no hyperplane; the random strategy asks no example either."""
+class LowestOfAll(QueryStrategy):
+    """Selects the items with the lowest ids, with or without a hyperplane."""
+
+    name = "lowest-of-all"
+    needs_hyperplane = False
+
+    def choose(self, query: Query) -> Choice:
+        rows = np.flatnonzero(query.allowed(self.pool_.ids))[: query.n]
+        margins = np.full(len(rows), np.nan)
+        if query.hyperplane is not None:
+            margins = self.reader_.margins(rows, query.hyperplane)
+        return Choice(self.pool_.ids[rows], margins, scored=0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why", "chooser"),
+    [
+        ("margin-index", "example", "example"),
+        ("random", "strategy", "random"),
+        ("lowest-of-all", "strategy", "lowest-of-all"),
+    ],
+)
+def test_selections_without_a_hyperplane_are_repeated(tmp_path, monkeypatch, strategy, why, chooser):
+    """The log names the strategy if it needs no hyperplane, and what stands in for it otherwise."""
+    monkeypatch.setitem(STRATEGIES, LowestOfAll.name, LowestOfAll)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         session = project.session()
@@ -82,7 +106,7 @@ def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
         for _ in range(3):
             submit(session, [answer(card_of(session), "yes")])
         last = project.log.last_selection(session.id)
-        assert (last.why, last.strategy) == (why, STAND_INS[why])
+        assert (last.why, last.strategy, last.hyperplane_digest) == (why, chooser, None)
     findings = json.loads(run(project.folder).output)
     assert findings["problems"] == []
     assert findings["choices"] >= 4

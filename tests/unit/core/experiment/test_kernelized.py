@@ -122,7 +122,7 @@ def test_a_low_rank_finds_more_than_all_components() -> None:
         ({"ranks": ()}, "some ranks, scales and queries are needed"),
         ({"scales": ()}, "some ranks, scales and queries are needed"),
         ({"ranks": (40,)}, "rank must be None or from 1 to 39"),
-        ({"scales": (0.0,)}, "scale of a transformed kernel must be positive, got 0.0"),
+        ({"scales": (0.0,)}, "scale of a transformed kernel must be positive and finite, got 0.0"),
         ({"n_landmarks": 5000}, "at least as many rows as landmarks, 5000, got 3000"),
     ],
 )

@@ -73,6 +73,16 @@ def test_a_search_that_is_given_up_goes_on_at_random(pool):
     assert low < search.labels_needed(8) - 5 < high
 
 
+def test_progress_counts_every_search_that_has_ended(pool):
+    """After each round, up to all of them."""
+    said: list[tuple[int, int]] = []
+    way = ByStrategy(make_strategy("random").fit(pool))
+    found = search_positives(pool, way, [0, 1, 2], wanted=9, progress=lambda *numbers: said.append(numbers))
+    rounds = [search.n_answers for search in found]
+    assert len(set(rounds)) > 1
+    assert said == [(sum(n <= done for n in rounds), 3) for done in range(1, max(rounds) + 1)]
+
+
 def test_random_items_need_as_many_labels_as_theory_says(pool):
     """The mean over many searches is that of the negative hypergeometric distribution."""
     way = ByStrategy(make_strategy("random").fit(pool), 5)

@@ -191,3 +191,27 @@ def test_a_session_may_begin_with_many_labels(pool):
     margins[pool.row_of(first)] = np.inf
     assert set(near) == set(pool.ids[np.argsort(margins)[:80]])
     assert len(labels_before(pool, 1, 1, np.random.default_rng(5))) == 1
+
+
+def test_many_labels_have_a_yes_and_a_no(tmp_path):
+    """However rare or frequent the class is, as long as there are items of both kinds."""
+    few = build(FakeSource(600, 4, priors=(0.005, 0.995)), tmp_path / "few")
+    truth = few.truth(few.ids)
+    assert 1 <= np.count_nonzero(truth == 0) <= 6
+    for n in (2, 5, 20, 60):
+        for positive in (0, 1):
+            for seed in range(10):
+                labels = labels_before(few, positive, n, np.random.default_rng(seed))
+                assert len(set(labels.ids.tolist())) == n
+                assert np.array_equal(labels.y, few.truth(labels.ids) == positive)
+                assert {*labels.y.tolist()} == {True, False}
+    assert len(sessions(few, 4, 2, n_before=20, noise=0.0)) == 8
+    with pytest.raises(InputError, match="n_before must be 0, or at least 2 for a yes and a no, got 1"):
+        sessions(few, 1, 1, n_before=1)
+    source = FakeSource(40, 4)
+    gone = build(
+        FakeSource(40, 4, held_out=np.flatnonzero(source.truth(np.arange(40)) == 1)), tmp_path / "gone"
+    )
+    for positive, sentence in ((1, "has no item of the class yes"), (0, "has no item outside the class no")):
+        with pytest.raises(InputError, match=sentence):
+            labels_before(gone, positive, 9, np.random.default_rng(0))

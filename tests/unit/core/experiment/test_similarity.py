@@ -7,11 +7,14 @@ import pytest
 
 from closecall.core.errors import InputError
 from closecall.core.experiment import similarity
-from closecall.core.experiment.families import Draw, forms_of
+from closecall.core.experiment.families import Draw, forms_of, metric_pairs
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.similarity import Measured, Truths, measure_family
+from closecall.core.experiment.slack import MAX_PASSES, validated_metric
 from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
 from closecall.core.mercer import ChiSquared
+from closecall.core.metric import ITML, Constraints
+from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Digits
@@ -114,6 +117,34 @@ def test_kernelized_forms_are_held_to_their_kernel(digits):
     assert value(measured, "rank", form="low rank") == chosen.published.low_rank.rank
     assert value(measured, "scale", form="low rank, transformed") == chosen.published.transformed.scale
     assert value(measured, "rank", form="low rank, from the mean") == chosen.centred.low_rank.rank
+
+
+def test_the_slack_of_a_learned_metric_is_recorded(signed):
+    """It has the best score of cross-validation, and the same pairs with it give the same metric again."""
+    own = draw(signed)
+    n_pairs = metric_pairs(2)
+    scores = validated_metric(own.sample, own.truth, n_pairs=n_pairs // 2, seed=3).scores
+    recorded = value(measure("metric-lsh", signed, bits=(16,)), "gamma")
+    assert scores[recorded] == max(scores.values())
+    pairs = Constraints.from_labels(own.sample, own.truth, n_pairs=n_pairs, random_state=3)
+    metrics = {
+        gamma: ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=3).fit(own.sample, pairs).metric_
+        for gamma in GAMMAS
+    }
+    same = [
+        gamma
+        for gamma, metric in metrics.items()
+        if np.array_equal(metric.squared_norms(own.sample), own.learned.metric.squared_norms(own.sample))
+    ]
+    assert same == [recorded]
+    assert all(one.measure != "gamma" for one in measure("lsh", signed, bits=(16,)).values)
+
+
+def test_the_slack_of_a_learned_kernel_is_recorded(signed):
+    own = draw(signed)
+    (make,) = forms_of("ksh-learned", own).values()
+    assert value(measure("ksh-learned", signed, bits=(16,)), "gamma") == own.kernel_gamma == make(16).gamma
+    assert all(one.measure != "gamma" for one in measure("ksh", signed, bits=(16,)).values)
 
 
 @pytest.mark.parametrize("structure", similarity.STRUCTURES)

@@ -11,6 +11,13 @@ from closecall.core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 
+class PartlyKnown(FakeSource):
+    """A source that does not know the class of its first 200 items."""
+
+    def truth(self, items):
+        return np.where(np.asarray(items) < 200, np.int16(-1), super().truth(items))
+
+
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
     source = FakeSource(2400, 8, classes=("a", "b", "c"), held_out=range(0, 2400, 8), lean=1.0)
@@ -61,6 +68,18 @@ def test_auroc_is_of_items_that_were_not_asked_about(pool, tmp_path):
     assert np.array_equal(truth, none_held_out.truth(others) == 1)
     with pytest.raises(InputError, match="too few items to measure AUROC"):
         list(advised_sessions(none_held_out, 1, n_items=600, n_labels=20))
+
+
+def test_auroc_is_of_held_out_items_of_known_class(tmp_path):
+    """Each with its own truth, wherever the items of unknown class are."""
+    pool = build(PartlyKnown(600, 8, separation=0.0, held_out=range(0, 600, 4)), tmp_path / "pool")
+    rng = np.random.default_rng(0)
+    concept = SampledConcept.draw(pool, ItemsByClass(pool), 1, 200, rng)
+    X, truth = _test_items(pool, concept, 1, rng)
+    known = pool.held_out.truth >= 0
+    assert 0 < np.count_nonzero(known) < len(known)
+    assert np.array_equal(X, pool.held_out.X[known])
+    assert np.array_equal(truth, pool.held_out.truth[known] == 1)
 
 
 def test_the_seed_decides_and_sessions_do_not_meddle(pool):

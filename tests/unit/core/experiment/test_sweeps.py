@@ -90,7 +90,7 @@ def test_a_form_sets_its_own_number_of_landmarks():
     ("changed", "message"),
     [
         ({"ranks": (60,)}, "rank must be None or from 1 to 59"),
-        ({"scales": (0.0,)}, "scale of a transformed kernel must be positive, got 0.0"),
+        ({"scales": (0.0,)}, "scale of a transformed kernel must be positive and finite, got 0.0"),
         ({"sampled": (60,)}, "n_sampled must be from 1 to 59"),
     ],
 )

@@ -185,7 +185,8 @@ def test_thresholds_part_values():
     ("words", "message"),
     [
         ({"neighbours": "colour"}, "neighbours must be one of distance, class, got 'colour'"),
-        ({"alpha": 0.0}, "alpha must be positive, got 0.0"),
+        ({"alpha": 0.0}, "alpha must be positive and finite, got 0.0"),
+        ({"alpha": np.inf}, "alpha must be positive and finite, got inf"),
         ({"n_near": 0}, "n_near must be at least 1, got 0"),
         ({"n_pairs": 1}, "n_pairs must be at least 2, got 1"),
         ({"n_thresholds": 0}, "n_thresholds must be from 1 to 10000, got 0"),

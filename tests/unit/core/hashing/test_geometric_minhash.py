@@ -171,8 +171,9 @@ def test_changed_copies_are_found_by_codes() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"radius": 0.0}, "radius must be positive, got 0"),
-        ({"radius": np.nan}, "radius must be positive, got nan"),
+        ({"radius": 0.0}, "radius must be positive and finite, got 0"),
+        ({"radius": np.nan}, "radius must be positive and finite, got nan"),
+        ({"radius": np.inf}, "radius must be positive and finite, got inf"),
         ({"n_secondary": 0}, "n_secondary must be at least 1, got 0"),
         ({"n_functions": 0}, "n_functions must be at least 1, got 0"),
         ({"random_state": -1}, "random_state must be at least 0, got -1"),

@@ -207,12 +207,14 @@ def test_numbers_out_of_range_are_refused() -> None:
     """In one sentence."""
     with pytest.raises(InputError, match="n_landmarks must be at least 1, got 0"):
         RetrievalBound(0, 0.2, 0.1)
-    for pair in ((0.1, 0.2), (0.0, 0.0), (0.1, -0.1), (np.nan, 0.0)):
-        with pytest.raises(InputError, match="must be positive and descend, got"):
+    for pair in ((0.1, 0.2), (0.0, 0.0), (0.1, -0.1), (np.nan, 0.0), (np.inf, 0.0)):
+        with pytest.raises(InputError, match="must be positive and finite, and next_eigenvalue from 0 to"):
             RetrievalBound(10, *pair)
-    with pytest.raises(InputError, match="xi must be positive, got 0"):
-        RetrievalBound(10, 0.2, 0.1, xi=0.0)
+    for xi in (0.0, np.inf):
+        with pytest.raises(InputError, match=f"xi must be positive and finite, got {xi:g}"):
+            RetrievalBound(10, 0.2, 0.1, xi=xi)
     with pytest.raises(InputError, match=r"η < 1 − √λ_k, got η = .*: it takes more landmarks than 60"):
         RetrievalBound.of(fitted()).similarity(1.0, 0.1)
-    with pytest.raises(InputError, match="epsilon must be positive, got 0"):
-        with_error(0.1).similarity(1.0, 0.0)
+    for epsilon in (0.0, np.inf):
+        with pytest.raises(InputError, match=f"epsilon must be positive and finite, got {epsilon:g}"):
+            with_error(0.1).similarity(1.0, epsilon)

@@ -332,11 +332,15 @@ def test_labels_must_tell_something(family):
 
 
 def test_rows_that_the_kernel_cannot_tell_apart_are_refused():
-    """Of a given kernel, by the values of the labelled rows."""
+    """Whether the rows are equal or the kernel is too narrow, the message names both."""
     X, _ = grouped()
-    same = np.tile(X[:1], (50, 1))
-    with pytest.raises(InputError, match="so no bit can separate them"):
-        SupervisedKernelHash(kernel="rbf:gamma=1", n_anchors=20).fit(same, np.arange(50) % 2)
+    same, alternating = np.tile(X[:1], (50, 1)), np.arange(50) % 2
+    message = "gives all 50 labeled rows the same values, .*: choose another kernel, or label rows that are"
+    with pytest.raises(InputError, match=message):
+        SupervisedKernelHash(kernel="rbf:gamma=1", n_anchors=20).fit(same, alternating)
+    y = np.append(alternating, np.full(len(X) - 50, -1))
+    with pytest.raises(InputError, match=message):
+        SupervisedKernelHash(kernel="rbf:gamma=1e6", n_anchors=1, random_state=1).fit(X, y)
 
 
 def test_constraints_see_the_distances_of_the_kernel():

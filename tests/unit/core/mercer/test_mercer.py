@@ -177,6 +177,24 @@ class TestEvery:
             kernel.prepared(X[0])
 
 
+@pytest.mark.parametrize("scale", [2.0, 1 / 3, 1234567.0, 1e-9 / 7, 1e300, np.float32(0.1)])
+def test_a_word_has_the_exact_scale(scale: float) -> None:
+    """Of a transformation, of one of a transformation, and of the RBF kernel."""
+    for kernel in (
+        Transformed(ChiSquared(), scale),
+        Transformed(Transformed(Cosine(), 3), scale),
+        rbf(scale),
+    ):
+        assert kernel_from(kernel.word) == kernel
+
+
+def test_words_are_short() -> None:
+    """Those of whole scales, and others as they were written before; both can be read."""
+    assert Transformed(ChiSquared(), 5.0).word == "chi2:scale=5"
+    assert rbf(0.05).word == "cosine:scale=0.1"
+    assert kernel_from("chi2:scale=1e+06") == Transformed(ChiSquared(), 1e6)
+
+
 @pytest.mark.parametrize("kernel", [ChiSquared(), Intersection(), Transformed(ChiSquared(), 2)])
 def test_histograms_are_not_negative(kernel: Kernel) -> None:
     """The kernels on histograms refuse centred features and say so."""
@@ -214,8 +232,9 @@ def test_a_metric_of_other_features() -> None:
         ),
         ("rbf", "needs a bandwidth, as in rbf:gamma=2, got 'rbf'"),
         ("rbf:gamma=wide", "'wide' in 'rbf:gamma=wide' is not a number"),
-        ("chi2:scale=0", "the scale of a transformed kernel must be positive, got 0.0"),
-        ("chi2:scale=nan", "must be positive, got nan"),
+        ("chi2:scale=0", "the scale of a transformed kernel must be positive and finite, got 0.0"),
+        ("chi2:scale=nan", "must be positive and finite, got nan"),
+        ("chi2:scale=inf", "must be positive and finite, got inf"),
         ("chi2:gamma=2", "the kernel chi2 only takes a scale, as in chi2:scale=5"),
         ("learned", "needs a metric"),
     ],

@@ -181,7 +181,8 @@ def test_a_metric_learned_on_top_tells_groups_apart():
     ("params", "sets", "message"),
     [
         ({"n_levels": 0}, [np.ones((2, 2))], "n_levels must be from 1 to 31, got 0"),
-        ({"side": 0.0}, [np.ones((2, 2))], "side must be positive, got 0"),
+        ({"side": 0.0}, [np.ones((2, 2))], "side must be positive and finite, got 0"),
+        ({"side": np.inf}, [np.ones((2, 2))], "side must be positive and finite, got inf"),
         ({"n_shifts": -1}, [np.ones((2, 2))], "n_shifts must be at least 0, got -1"),
         ({"random_state": -1}, [np.ones((2, 2))], "random_state must be at least 0, got -1"),
         ({}, [], "needs at least one point to fit, got none in 0 sets"),

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from closecall.core.errors import InputError
-from closecall.core.metric import ITML, Constraints, ImplicitMetric, metric_from_arrays
+from closecall.core.metric import ITML, Constraints, ExplicitMetric, ImplicitMetric, metric_from_arrays
 from closecall.core.metric.itml import positive_kernel
 from closecall.core.metric.metrics import weights_of
 from tests.yardsticks import explicit as in_full
@@ -123,6 +123,25 @@ def test_implicitly_the_same_metric_is_learned(sparse):
     assert np.allclose(metric.directions(Q), new @ A, atol=1e-4)
     difference = new[2] - X[3]
     assert np.isclose(metric.squared_distances(Q, as_given)[2, 3], difference @ A @ difference, atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", [ExplicitMetric, ImplicitMetric])
+def test_rows_of_another_width_get_one_clear_sentence(kind, sparse):
+    """On either side, with either number of features, in every computation."""
+    as_given = csr_array if sparse else np.asarray
+    X, other = as_given(rows(9, 6)[0]), as_given(rows(9, 5)[0])
+    metric = ImplicitMetric(X, np.eye(9)) if kind is ImplicitMetric else ExplicitMetric(np.eye(6))
+    for compute, given in (
+        (metric.inner, (X, other)),
+        (metric.inner, (other, X)),
+        (metric.inner, (other, other)),
+        (metric.squared_distances, (X, other)),
+        (metric.squared_norms, (other,)),
+        (metric.directions, (other,)),
+    ):
+        with pytest.raises(InputError, match="the metric has 6 features, got rows of 5"):
+            compute(*given)
 
 
 def test_with_enough_features_for_the_constrained_rows_kernels_agree_too():

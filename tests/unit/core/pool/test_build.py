@@ -4,6 +4,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +183,45 @@ def test_one_builder_a_pool(tmp_path: Path) -> None:
     assert contents(path) == before
 
 
+class Waiting(threading.Event):
+    """An event that says when it is looked at for the second time: the builder has waited for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = threading.Event()
+        self._calls = itertools.count(1)
+
+    def is_set(self) -> bool:
+        if next(self._calls) > 1:
+            self.is_awaited.set()
+        return super().is_set()
+
+
+def test_a_builder_that_may_wait_completes_what_another_leaves(tmp_path: Path) -> None:
+    """It touches nothing before the other has ended, however the other ends."""
+    path, stop = tmp_path / "p", Waiting()
+    path.mkdir()
+    with ThreadPoolExecutor(1) as executor:
+        with lock_for_building(path):
+            waiting = executor.submit(build, fake(), path, stop=stop, wait=True)
+            assert stop.is_awaited.wait(60)
+            assert contents(path) == {}
+        assert waiting.result().complete
+
+
+def test_a_builder_that_waits_can_be_stopped(tmp_path: Path) -> None:
+    """It returns what the other has built so far, and leaves it alone."""
+    path, stop = tmp_path / "p", Waiting()
+    build(fake(), path, progress=_set_after(3, begun := threading.Event()), stop=begun)
+    before = contents(path)
+    with lock_for_building(path), ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(build, fake(), path, stop=stop, wait=True)
+        assert stop.is_awaited.wait(60)
+        stop.set()
+        assert not waiting.result().complete
+    assert contents(path) == before
+
+
 def test_a_longer_source_makes_the_pool_grow(tmp_path: Path) -> None:
     """Items added at the source's end become rows at the pool's end; what was there is not touched."""
     path = tmp_path / "p"
@@ -302,6 +342,18 @@ def test_another_source_is_refused(tmp_path: Path, which: str) -> None:
     with pytest.raises(InputError, match=f"p was built from 200 made-up items, .*{difference}.*new folder"):
         build(make(), tmp_path / "p")
     assert contents(tmp_path / "p") == before
+
+
+def test_an_item_whose_class_has_changed_is_named(tmp_path: Path) -> None:
+    """Even if its features are the same."""
+
+    class Relabeled(FakeSource):
+        def truth(self, items: np.ndarray) -> np.ndarray:
+            return np.where(items == 7, 1 - super().truth(items), super().truth(items))
+
+    build(FakeSource(30, separation=0), tmp_path / "p")
+    with pytest.raises(InputError, match="item 7 has changed, item 7"):
+        build(Relabeled(40, separation=0), tmp_path / "p")
 
 
 def test_an_item_that_became_unreadable_is_named(tmp_path: Path) -> None:

@@ -56,6 +56,37 @@ def test_a_ball_grows_until_it_holds_enough(n, n_functions, wanted, bias, seed):
     assert np.array_equal(true[whole], np.sort(true)[:wanted])
 
 
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    n=st.integers(1, 3000),
+    n_functions=st.integers(1, 32),
+    radius=st.integers(0, 32),
+    wanted=st.integers(1, 3500),
+    bias=st.sampled_from([0.05, 0.5]),
+    seed=st.integers(0, 20),
+)
+def test_a_ball_of_fixed_radius_has_the_rows_within_it(n, n_functions, radius, wanted, bias, seed):
+    """By brute force: exactly these, the nearest first, whatever number is wanted; also after saving."""
+    codes, query = random_codes(n, n_functions, seed=seed, bias=bias), a_query(n_functions, seed=seed)
+    built = HammingBall.of_radius(codes, radius)
+    true = distances(codes, query)
+    inside = np.flatnonzero(true <= radius)
+    for ball in (built, HammingBall.from_arrays(built.arrays())):
+        found, n_read = ball.within(query, wanted)
+        assert sorted(found.tolist()) == inside.tolist()
+        assert (np.diff(true[found]) >= 0).all()
+        assert n_read == np.count_nonzero(address_distances(codes, query) <= radius)
+        some = ball.found(query, wanted, n_compared=0, measure="disagreements").rows
+        assert np.array_equal(true[some], np.sort(true[inside])[:wanted])
+
+
+@pytest.mark.parametrize("radius", [-1, 33, 0.5, float("nan")])
+def test_a_radius_is_a_number_of_bits(radius):
+    """A whole number from 0 to 32."""
+    with pytest.raises(InputError, match=f"a whole number from 0 to 32, got {radius:g}"):
+        HammingBall.of_radius(random_codes(5, 8), radius)
+
+
 def address_distances(codes, query):
     width = address_bits(len(codes) // ROWS_AN_ADDRESS, codes.n_functions)
     return (codes.unpacked() != query.code.unpacked())[:, :width].sum(axis=1)

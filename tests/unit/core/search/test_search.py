@@ -312,6 +312,8 @@ def test_the_rules_at_a_million():
     assert order_rule(10**6, 2 * 10**8) == 25
     assert order_rule(100, 2 * 10**8) == MOST_ORDERS
     assert order_rule(10**9, 2 * 10**8) == 1
+    assert order_rule(0, 2 * 10**8) == MOST_ORDERS
+    assert order_rule(0, 2 * 10**8, epsilon=1.5) == order_rule(0, 0) == 1
 
 
 @pytest.mark.parametrize("bits", [1, 2])

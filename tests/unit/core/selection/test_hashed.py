@@ -46,6 +46,7 @@ def _between(rows, share, apart=(5,)):
 def test_it_is_fitted_on_rows_from_all_of_the_pool_until_that_has_doubled(monkeypatch):
     """Evenly spread over the first 2^j rows, at most so many; the same ones for up to twice as many rows."""
     monkeypatch.setattr(closecall.core.hashing.pool, "FIT_ROWS", 100)
+    assert fit_rows(0).tolist() == []
     assert fit_rows(1).tolist() == [0]
     assert fit_rows(5).tolist() == [0, 1, 2, 3]
     for n_rows in (128, 200, 255):

@@ -55,7 +55,8 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(name):
         ({"n_functions": 0}, "n_functions must be at least 1, got 0"),
         ({"n_candidates": 0}, "n_candidates and megabytes must be at least 1, got 0 and 200"),
         ({"n_compared": -1}, "n_compared must be at least 0, got -1"),
-        ({"scale": 0.0}, "scale must be positive, got 0.0"),
+        ({"scale": 0.0}, "scale must be positive and finite, got 0.0"),
+        ({"scale": float("inf")}, "scale must be positive and finite, got inf"),
         ({"n_directions": 0}, "n_directions must be at least 1 or None, got 0"),
         (
             {"measure": "length"},

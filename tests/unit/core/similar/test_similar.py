@@ -220,6 +220,23 @@ def test_the_rules_decide_how_many_tables_and_orders_there_are():
     assert len(orders.functions_) == 22
 
 
+@pytest.mark.parametrize("radius", [0, 1, 3])
+def test_a_ball_of_fixed_radius_finds_what_is_within_it(radius):
+    """By brute force: for one example or several, the nearest of them by angle; nothing if it is empty."""
+    pool = gaussian_pool(400, lean=0.0)
+    family = RandomHyperplaneLSH(n_functions=12).fit(pool.rows(np.arange(400)))
+    search = HashedSimilarity.built(pool, family, structure="ball", radius=radius)
+    codes, X = family.hash_points(dense_rows(pool)).unpacked(), dense_rows(pool)
+    for queries in (-X[:1], X[1:2], X[2:5]):
+        own = family.hash_queries(queries).unpacked()
+        near = ((codes[:, None] != own).sum(axis=2) <= radius).any(axis=1)
+        every = [
+            pair for query in queries for pair in brute_force(pool, query, set(pool.ids[~near].tolist()))
+        ]
+        nearest = list(dict.fromkeys(id_ for _, id_ in sorted(every)))
+        assert search.neighbours(queries, 20).ids.tolist() == nearest[:20]
+
+
 def test_bad_input_gets_one_clear_sentence():
     """Queries of nothing, of other features or none, structures that there are not."""
     pool = gaussian_pool(50)

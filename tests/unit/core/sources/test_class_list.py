@@ -33,19 +33,28 @@ def test_strings_of_an_array(tmp_path: Path, column: bool) -> None:
     assert [names[i] if i >= 0 else "" for i in truth] == NAMES
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int64", ">i4", "txt"])
+@pytest.mark.parametrize("dtype", ["int8", "int64", ">i4", "txt", "txt with an empty line"])
 def test_numbers_are_in_their_own_order(tmp_path: Path, dtype: str) -> None:
     """10 comes after 9; negative numbers and empty lines are unknown."""
     given = [10, 9, -1, 100, 9]
-    if dtype == "txt":
+    if dtype.startswith("txt"):
         path = tmp_path / "c.txt"
-        path.write_text("\n".join("" if number < 0 else str(number) for number in given))
+        unknown = "-1" if dtype == "txt" else ""
+        path.write_text("\n".join(unknown if number < 0 else str(number) for number in given))
     else:
         path = tmp_path / "c.npy"
         np.save(path, np.array(given, dtype=dtype))
     names, truth = read_classes(path, 5)
     assert names == ("9", "10", "100")
     assert truth.tolist() == [1, 0, -1, 2, 0]
+
+
+def test_negative_lines_among_names_are_unknown_too(tmp_path: Path) -> None:
+    """Names that only begin with a minus sign are names."""
+    (tmp_path / "c.txt").write_text("hen\n-1\n-x\n\n-20\nhen\n")
+    names, truth = read_classes(tmp_path / "c.txt", 6)
+    assert names == ("-x", "hen")
+    assert truth.tolist() == [1, -1, 0, -1, -1, 1]
 
 
 def test_unsuitable_arrays_are_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from closecall.core.sources import (
     Enlarged,
     Folder,
     Newsgroups,
+    PointSets,
     Source,
     TextFolder,
     Texts,
@@ -54,6 +55,14 @@ def labels(root: Path) -> Path:
     """A class for each of them."""
     (root / "labels.txt").write_text("\n".join("ant" if i % 2 else "bee" for i in range(N)))
     return root / "labels.txt"
+
+
+def point_sets(root: Path) -> Path:
+    """Some points for each of them."""
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 9, N)
+    np.savez(root / "points.npz", points=rng.random((sizes.sum(), 3)), sizes=sizes)
+    return root / "points.npz"
 
 
 def batches(root: Path) -> Path:
@@ -107,6 +116,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
     "vectors": lambda root: Vectors(embeddings(root), labels(root)),
+    "points": lambda root: PointSets(point_sets(root), labels(root)),
     "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
     "described": lambda root: Described(Folder(photos(root)), "edges"),
     "described, sparse": lambda root: Described(Folder(photos(root)), "sets"),
@@ -171,6 +181,9 @@ def test_the_kind_of_features_is_told_by_the_spec(name: str, tmp_path: Path) -> 
     expected = KINDS_OF_FEATURES.get(name, "gist")
     if isinstance(source, Texts):
         expected = f"words of the vocabulary {source.vocabulary.digest}"
+    if isinstance(source, PointSets):
+        spec = source.spec()
+        expected = f"bins of the points {spec['digest']}, classes {spec['labels_digest']}"
     saved = tmp_path / "pool"
     saved.mkdir()
     source.save(saved)

@@ -77,6 +77,8 @@ def test_arrays_and_enlarged_sets_in_words(photos: Path) -> None:
         ("vectors:", "vectors needs a .npy, .parquet, .fvecs or .bvecs file"),
         ("vectors:x.csv", "vectors needs a .npy, .parquet, .fvecs or .bvecs file"),
         ("vectors:x.fvecs", "there is no file"),
+        ("points:x.npy", "points needs a .npz file"),
+        ("points:x.npz", "there is no file"),
         ("enlarged:x:digits", "got 'x'"),
         ("enlarged:2:", "names no file or folder"),
         ("enlarged:2:nowhere", "there is no folder nowhere"),

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.experiments.bench import serving
 from closecall.app.experiments.bench.team import card as rules
 from closecall.app.experiments.bench.team.card import Card, Queue
 from closecall.app.experiments.bench.team.experiment import BEFORE
 from closecall.app.experiments.bench.team.inside import Look, growth
+from closecall.app.experiments.bench.team.measure import ServedTeam
 from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
 from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.app.projects.config import LABELS_FILE
@@ -277,11 +281,13 @@ def test_what_is_missing_doubled_or_from_nowhere_is_counted(logged):
     assert (found["lost"], found["duplicated"], found["misplaced"]) == (0, 1, 1)
 
 
-def shown(session: str, created: float, item: int = 0, leased: tuple[int, ...] = ()) -> SelectionRecord:
+def shown(
+    session: str, created: float, item: int = 0, leased: tuple[int, ...] = (), round_number: int = 1
+) -> SelectionRecord:
     return SelectionRecord(
         session_id=session,
         concept_id=1,
-        round=1,
+        round=round_number,
         item=item,
         why="strategy",
         strategy="exhaustive",
@@ -333,6 +339,24 @@ def test_leases_have_returned_where_others_could_choose_the_items_again():
     assert leases_returned([ada, bob], [early], 60) == {"leases_abandoned": 0, "leases_returned": 0}
 
 
+def test_a_lease_has_not_returned_because_a_round_shows_several_items():
+    """Only the first selection of a round records what is leased; the others leave it out."""
+    ada = held(ADA, left=9.0, left_with=frozenset({3, 4, 5}))
+    earlier = [shown("bob's", 80, leased=(3, 4, 5), round_number=1)]
+    batch = [shown("bob's", 90, 6, (3, 4), 2), *(shown("bob's", 90, item, (), 2) for item in (7, 8))]
+    found = leases_returned([ada, held(BOB)], earlier + batch, 60)
+    assert found == {"leases_abandoned": 3, "leases_returned": 1}
+
+
+@pytest.mark.parametrize(("since", "until", "returned"), [(1, 4, 0), (20, 99, 0), (63, 99, 0), (65, 99, 1)])
+def test_a_lease_has_returned_to_those_who_got_the_item_after_it_expired(since, until, returned):
+    """Neither to somebody who had the item before, nor to one who was given it too early."""
+    ada = held(ADA, left=9.0, left_with=frozenset({3}), heard_at=[5.0, 9.0])
+    bob = held(BOB, Held(3, since, until, in_view=False))
+    found = leases_returned([ada, bob], [shown("bob's", 90, leased=(3,))], 60)
+    assert found == {"leases_abandoned": 1, "leases_returned": returned}
+
+
 def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
     """In milliseconds; whoever was never shown another item counts in neither."""
     given = logged[0][0].presses[0].given
@@ -343,6 +367,30 @@ def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
     assert found["p95_ms"] == pytest.approx(950)
     assert found["saved_p50_ms"] == pytest.approx(1250)
     assert waits([])["p95_ms"] is None
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_cpu_time_that_the_system_does_not_report_stays_unknown(tmp_path, monkeypatch, end):
+    """It does not become zero when the server ends, and the sum over later starts is unknown, too."""
+    reported = [1.5, None, 2.0]
+    monkeypatch.setattr(serving, "_cpu_seconds", lambda _: reported.pop(0))
+    server, found = serving.Server(tmp_path), []
+    for _ in reported.copy():
+        words = [sys.executable, "-c", "import time; time.sleep(60)"]
+        server._process = subprocess.Popen(words, start_new_session=True)
+        getattr(server, end)()
+        found.append(server.cpu_seconds)
+    assert found == [1.5, None, None]
+
+
+def test_an_unknown_cpu_time_is_called_unknown(capsys):
+    """Not zero, and not left out."""
+    counts = ("annotators", "items", "labels_before", "answers", "lost", "duplicated", "misplaced", "refused")
+    others = ("given_twice", "left", "kills", "seconds", "pace_seconds", "labels_per_second")
+    row = dict.fromkeys((*counts, *others), 0) | {"database": "sqlite", "p95_ms": None}
+    for cpu, said in ((None, "the CPU time of the server is unknown."), (3.2, "each took 3 ms of CPU time")):
+        ServedTeam.show(None, [row | {"cpu_ms_per_answer": cpu}])
+        assert said in capsys.readouterr().out
 
 
 # The command

@@ -172,6 +172,14 @@ def test_figures_and_report_are_there(finished):
         assert label in page
     assert re.search("for [0-9]+\N{NO-BREAK SPACE}% of the queries", page)
     assert not re.search("[0-9] %", page)
+    rows = table(finished).to_pylist()
+    gammas: dict[str, set[float]] = {}
+    for row in rows:
+        if row["measure"] == "gamma":
+            gammas.setdefault(row["family"], set()).add(row["value"])
+    assert gammas.keys() == {row["family"] for row in rows} & {"metric-lsh", "ksh-learned"}
+    for own in gammas.values():
+        assert f"<small>γ {' and '.join(f'{gamma:g}' for gamma in sorted(own))}</small>" in page
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -256,7 +258,7 @@ def test_the_verdict_is_that_of_the_classifiers(session, project):
 
 def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     """Its items are a random sample that trains nobody; what a rival learned from is no test of it."""
-    monkeypatch.setattr("closecall.app.api.verdict.LEAST", 2)
+    monkeypatch.setattr("closecall.app.api.verdict.LEAST_OF_EACH", 2)
     blind = begin(judged, ["exhaustive", "random"])
     give(blind, 60, is_even)
     judge = set(answered(blind.judge))
@@ -322,3 +324,16 @@ def test_offers_say_who_judges(session):
     offered = offer(session)
     assert (offered.problem, offered.is_judged_by_truth, offered.first) == (None, True, 0)
     assert begin(session, ["exhaustive", "random"]).judge is None
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "are_enough"), [(50, 0, False), (50, 4, False), (4, 50, False), (5, 5, True)]
+)
+def test_held_out_items_judge_only_with_enough_of_each_class(session, yes, no, are_enough):
+    """Otherwise the result could never be shown, since their number never grows."""
+    pool = session.project.pool
+    held_out, index = pool.held_out, pool.classes.index("7")
+    truth = np.full(len(held_out), -1, dtype=np.int16)
+    truth[:yes], truth[yes : yes + no] = index, (index + 1) % len(pool.classes)
+    pool.__dict__["held_out"] = replace(held_out, truth=truth)
+    assert offer(session).is_judged_by_truth is are_enough

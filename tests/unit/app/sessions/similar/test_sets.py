@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from closecall.app.cli.main import main
 from closecall.app.indexes import codes, saved
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
@@ -115,6 +116,20 @@ def test_searches_of_earlier_versions_are_repeated_as_they_were(project, similar
     hashed = [one.parameters["similar"]["params"] for one in told if one.parameters["similar"]["params"]]
     assert hashed
     assert not any("ranked" in params for params in hashed)
+    assert problems(project) == []
+
+
+def test_sets_are_searched_for_by_their_least_overlap(project, similar):
+    """The tables are built by the rule; the log has the radius, and verify repeats the search."""
+    recipe = Recipe("tables", "min-hash", radius=40.0, memory=600)
+    similar.set_recipe(recipe)
+    card = look(similar, of_class(project, "7")[0])
+    assert card["similar"]["search"]["awaited"] is None
+    *_, record = project.log.selections(similar.session.concept.record.id)
+    assert record.parameters["similar"]["params"]["radius"] == 40
+    tables = similar.result.methods["original"].search.structure
+    # Functions of 4 bits agree with 0.6 + 0.4/16: ⌈0.625⁻⁸⌉ tables of 8 functions, the most in a key.
+    assert tables.functions_.shape == (43, 8)
     assert problems(project) == []
 
 

@@ -27,6 +27,7 @@ RECIPES = (
     KERNELIZED,
     Recipe("ball", "rbm", form="by class", functions=24),
     Recipe("tables", radius=20.0, functions=512),
+    Recipe("tables", "shift-invariant", radius=30.0, epsilon=0.5),
 )
 
 

@@ -116,7 +116,7 @@ def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(histograms, asked):
     learning = ITML(gamma=found.gamma, max_passes=MAX_PASSES, random_state=draw.seed)
     expected = learning.fit(draw.sample, pairs).metric_
     X = draw.sample[:20]
-    assert np.array_equal(draw.metric.inner(X, X), expected.inner(X, X))
+    assert np.array_equal(draw.learned.metric.inner(X, X), expected.inner(X, X))
 
 
 @pytest.mark.thorough

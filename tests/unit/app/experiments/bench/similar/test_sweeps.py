@@ -14,7 +14,7 @@ from scipy import stats
 from closecall.app.cli.main import main
 from closecall.app.experiments.bench.similar import sweep_figures
 from closecall.app.experiments.bench.similar.curves import COLUMNS, curves_of
-from closecall.app.experiments.bench.similar.sweeps import POINTS
+from closecall.app.experiments.bench.similar.drawn import POINTS
 from closecall.core.experiment.families import Draw
 from closecall.core.experiment.kernelized import Form, nearest, recall_of_nearest
 from closecall.core.experiment.queries import held_out_queries
@@ -236,15 +236,15 @@ def test_one_draw_has_no_interval(measured, tmp_path):
             "--sampled must be from 1 to 99, one less than the number of landmarks, got 250",
         ),
         (("--scale", 0), "0.0 is not in the range x>0"),
-        (("--scale", "inf"), "the scale of a transformed kernel must be positive, got inf"),
-        (("--scale", "nan"), "the scale of a transformed kernel must be positive, got nan"),
+        (("--scale", "inf"), "the scale of a transformed kernel must be positive and finite, got inf"),
+        (("--scale", "nan"), "the scale of a transformed kernel must be positive and finite, got nan"),
         (("--kernel", "hellinger"), "kernel must be one of cosine, chi2, intersection"),
         (("--bits", 8, "--bits", 16), "one number of bits is measured for sweeps, got 8, 16"),
         (("--figures", __file__), "is a file"),
         (("--what", "kernels", "--rank", 8), "--rank is for --what sweeps, not for kernels"),
         (
             ("--what", "survey", "--figures", "x"),
-            "--figures is for --what sweeps, neighbours and precision, not for survey",
+            "--figures is for --what sweeps, neighbours, precision, speed and rectangles, not for survey",
         ),
     ],
 )

@@ -1,0 +1,43 @@
+"""Rows of one structure at several search efforts, and the cheapest effort that suffices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from closecall.app.experiments.bench.experiment import Row
+
+ENOUGH = 0.8
+"""Recall from which an effort suffices."""
+
+_EFFORT = ("candidates", "compared", "effort")
+"""Columns that describe the search effort of a structure."""
+
+
+def by_structure(rows: Sequence[Row]) -> dict[tuple[str, int | None], list[Row]]:
+    """Group rows by structure and bits, which a peer doesn't have."""
+    grouped: dict[tuple[str, int | None], list[Row]] = {}
+    for row in rows:
+        grouped.setdefault((row["structure"], row.get("bits")), []).append(row)
+    return grouped
+
+
+def by_effort(rows: Sequence[Row]) -> list[list[Row]]:
+    """Group rows of one structure and size by effort; a group has a row for each draw."""
+    grouped: dict[tuple[float | None, ...], list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(tuple(row.get(name) for name in _EFFORT), []).append(row)
+    return list(grouped.values())
+
+
+def cheapest(efforts: Sequence[list[Row]]) -> list[Row] | None:
+    """Return the effort with the least mean time whose mean recall is at least `ENOUGH`; None if none is."""
+    enough = [rows for rows in efforts if mean_of(rows)["recall"] >= ENOUGH]
+    return min(enough, key=lambda rows: mean_of(rows)["ms"], default=None)
+
+
+def mean_of(rows: Sequence[Row]) -> Row:
+    """Average the rows of one effort over draws."""
+    names = ("bits", *_EFFORT, "recall", "ms", "exact_ms")
+    return {name: float(np.mean([row[name] for row in rows])) for name in names if name in rows[0]}

@@ -1,0 +1,397 @@
+"""How long codes and structures will take to build, estimated before they are built.
+
+The work of each family is counted in operations of a few kinds, such as products of matrices or values of the
+χ² kernel. The machine's speed at each kind is measured once per process, on a small sample (`Speeds`); the
+measurements take about 0.1 s together. Other programs that are running now take a share of the processor
+(`crowding`). Estimates are therefore cheap, and apply to this machine. They are rough: rows may be read from
+a slow disk, and training may converge early. Once codes that took `MEASURABLE` seconds or more are built,
+later estimates for their family are corrected by what these took (`Paces`).
+
+For the families in the table of `docs/benchmarks.md` (a million rows of GIST, 128 bits, one thread),
+uncorrected estimates were 0.8 to 2.6 times the measured building time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log2
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, random_array
+
+from closecall.app.indexes.recipe import LANDMARKS, Recipe
+from closecall.core.hashing import (
+    FAMILIES,
+    BoostedPSH,
+    DeepCodes,
+    LearnedKernelHash,
+    MinHash,
+    ShiftInvariantHash,
+    SpectralHash,
+    SupervisedKernelHash,
+)
+from closecall.core.hashing import nca as tuning
+from closecall.core.hashing import rbm as pretraining
+from closecall.core.hashing.base import BLOCK_ROWS
+from closecall.core.hashing.pool import fit_rows
+from closecall.core.mercer import ChiSquared, Intersection, Kernel
+from closecall.core.numerics.blas import operations_per_second
+from closecall.core.numerics.rows import as_sparse, products
+from closecall.core.pool.pool import Pool
+from closecall.core.search import BucketTables, HammingBall, HashTable, PermutedOrders
+
+MEASURABLE = 1.0
+"""Least time in seconds that tells how fast a family is: a shorter one is mostly overhead."""
+
+_CODING = 2.0
+"""Time of coding a row without a kernel, as a multiple of its operations: rows are also read and packed."""
+
+_EIGEN = 25
+"""Operations of an eigendecomposition, per n³ and in terms of float32 products."""
+
+_PASSES = 30
+"""Passes over the pairs in which a kernel is usually learned; at most 200 are made."""
+
+_SINGULAR = 160
+"""Operations of a truncated singular value decomposition of sparse rows, per row and squared number of
+directions. On sets of local edges (2,048 rows), 64 directions took 1.4 s and 256 took 22 s.
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the time depends on, apart from the settings.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Of the pool.
+    n_nonzero : float or None
+        Mean number of non-zero features of a row, if rows are sparse.
+    n_labels : int
+        Number of answers that a family may learn from.
+    """
+
+    n_rows: int
+    n_features: int
+    n_nonzero: float | None = None
+    n_labels: int = 0
+
+    @classmethod
+    def of(cls, pool: Pool, n_labels: int = 0) -> Shape:
+        """Return the shape of a pool; non-zeros are counted in a sample of its rows."""
+        nonzero = None
+        if pool.is_sparse:
+            sample = np.linspace(0, len(pool) - 1, min(len(pool), 256)).astype(np.int64)
+            nonzero = as_sparse(pool.rows(sample)).nnz / max(1, len(sample))
+        return cls(len(pool), pool.n_features, nonzero, n_labels)
+
+
+class Speeds:
+    """Operations per second on one thread, by kind; each is measured when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, float] = {}
+
+    def of(self, kind: str) -> float:
+        """Return the speed at one kind of operation.
+
+        Kinds are "products" (additions and multiplications of dense matrices), "sparse" (the same of sparse
+        rows), "waves" (cosines and exponentials), "chi2" and "intersection" (terms of a kernel), "minima" and
+        "weighted minima" (a feature of a row under a function; "new" ones for the first row of a block that
+        has the feature), "sorting" (entries times log₂ of their number) and "counting" (entries counted in
+        bins).
+        """
+        if kind not in self._known:
+            self._known[kind] = _MEASURED[kind]()
+        return self._known[kind]
+
+
+def _timed(n_operations: float, work: Callable[[], object]) -> float:
+    """Return operations per second: the better of two runs, after one that may load compiled code."""
+    work()
+    seconds = []
+    for _ in range(2):
+        start = perf_counter()
+        work()
+        seconds.append(perf_counter() - start)
+    return n_operations / max(min(seconds), 1e-9)
+
+
+def _drawn(n: int, d: int) -> NDArray[np.float32]:
+    return np.random.default_rng(0).random((n, d), dtype=np.float32)
+
+
+def _some_sparse(n: int, d: int, density: float) -> csr_array:
+    made = random_array((n, d), density=density, rng=np.random.default_rng(0), dtype=np.float32)
+    return as_sparse(made.tocsr())
+
+
+def _of_sparse() -> float:
+    X, vectors = _some_sparse(256, 1_000, 0.06), _drawn(1_000, 64)
+    return _timed(2 * 64 * X.nnz, lambda: products(X, vectors))
+
+
+def _of_waves() -> float:
+    turns = _drawn(2**17, 1)
+    return _timed(turns.size, lambda: np.cos(turns))
+
+
+def _of_terms(kernel: Kernel) -> float:
+    A, B = _drawn(256, 128), _drawn(64, 128)
+    return _timed(A.size * len(B), lambda: kernel.values(A, B))
+
+
+def _of_minima(*, weighted: bool, are_new: bool = False) -> float:
+    """Measure Min-Hash where each feature is in many rows, or in about one: its numbers are computed once."""
+    X = _some_sparse(64, 50_000, 0.001) if are_new else _some_sparse(512, 64, 0.5)
+    family = MinHash(weighted=weighted, n_functions=64).fit(X)
+    return _timed(64 * X.nnz, lambda: family.hash_points(X))
+
+
+def _of_sorting() -> float:
+    keys = np.random.default_rng(0).integers(0, 2**63, 2**16, dtype=np.uint64)
+    return _timed(len(keys) * 16, lambda: np.sort(keys))
+
+
+def _of_counting() -> float:
+    bins, weights = np.arange(2**16) % 100, np.ones(2**16)
+    return _timed(len(bins), lambda: np.bincount(bins, weights, 100))
+
+
+_MEASURED: dict[str, Callable[[], float]] = {
+    "products": operations_per_second,
+    "sparse": _of_sparse,
+    "waves": _of_waves,
+    "chi2": lambda: _of_terms(ChiSquared()),
+    "intersection": lambda: _of_terms(Intersection()),
+    "minima": lambda: _of_minima(weighted=False),
+    "weighted minima": lambda: _of_minima(weighted=True),
+    "new minima": lambda: _of_minima(weighted=False, are_new=True),
+    "new weighted minima": lambda: _of_minima(weighted=True, are_new=True),
+    "sorting": _of_sorting,
+    "counting": _of_counting,
+}
+
+SPEEDS = Speeds()
+"""The speeds of this machine."""
+
+
+@dataclass(frozen=True)
+class BuildTime:
+    """Estimated seconds on this machine.
+
+    Parameters
+    ----------
+    codes : float
+        For fitting the family and coding all rows.
+    structure : float
+        For the structure over the codes.
+    """
+
+    codes: float
+    structure: float
+
+
+def crowding() -> float:
+    """Return by how much the programs that ran in the last minute slow down work on all cores."""
+    if not hasattr(os, "getloadavg"):  # Windows
+        return 1.0
+    return 1 + float(os.getloadavg()[0]) / (os.cpu_count() or 1)
+
+
+def build_time(
+    recipe: Recipe,
+    shape: Shape,
+    n_tables: int = 1,
+    *,
+    crowded: float | None = None,
+    speeds: Speeds = SPEEDS,
+) -> BuildTime:
+    """Estimate the time that a recipe takes: coding on all cores, everything else on one.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The settings.
+    shape : Shape
+        The pool, and the number of labels.
+    n_tables : int
+        Number of bucket tables or permuted orders.
+    crowded : float or None
+        Factor of `crowding`; None for that of now.
+    speeds : Speeds
+        The speeds of the machine.
+    """
+    work = _Work(recipe, shape, speeds)
+    more = 1.0 if recipe.applies("landmarks") else _CODING
+    coding = more * work.of_a_row() * shape.n_rows / (os.cpu_count() or 1)
+    slower = crowding() if crowded is None else crowded
+    return BuildTime(slower * (work.of_fitting() + coding), slower * work.of_structure(n_tables))
+
+
+def trial_time(
+    recipe: Recipe, shape: Shape, n_trials: int, *, crowded: float | None = None, speeds: Speeds = SPEEDS
+) -> float:
+    """Estimate the seconds of fitting and coding all rows of a small kernelized pool, `n_trials` times.
+
+    The kernel is computed once for all trials; see `core.hashing.klsh.hash_together`. Parameters are those of
+    `build_time`.
+    """
+    slower = crowding() if crowded is None else crowded
+    return slower * _Work(recipe, shape, speeds).of_trials(n_trials)
+
+
+class Paces:
+    """How long earlier builds took, as a multiple of their estimate, by the family's name."""
+
+    def __init__(self) -> None:
+        self._paces: dict[str, float] = {}
+
+    def learn(self, recipe: Recipe, estimated: float, seconds: float) -> None:
+        """Take a build into account, if it took `MEASURABLE` seconds or more."""
+        if seconds >= MEASURABLE and estimated > 0:
+            self._paces[recipe.family] = seconds / estimated
+
+    def corrected(self, recipe: Recipe, estimate: BuildTime) -> BuildTime:
+        """Return an estimate corrected by the last build of the family."""
+        return BuildTime(estimate.codes * self._paces.get(recipe.family, 1.0), estimate.structure)
+
+
+class _Work:
+    """The seconds that one thread would take."""
+
+    def __init__(self, recipe: Recipe, shape: Shape, speeds: Speeds) -> None:
+        self._recipe, self._shape, self._speeds = recipe, shape, speeds
+        self._k = int(recipe.value("functions"))
+        self._sample = len(fit_rows(shape.n_rows))
+        self._landmarks = recipe.landmarks or min(LANDMARKS, self._sample)
+
+    def of_a_row(self) -> float:
+        """Return the seconds of coding a row."""
+        shape, k = self._shape, self._k
+        match self._recipe.family:
+            case SpectralHash.name:
+                return self._projected(min(k, shape.n_features)) + self._taking("waves", k)
+            case ShiftInvariantHash.name:
+                return self._projected(k) + self._taking("waves", k)
+            case MinHash.name:
+                nonzero = shape.n_nonzero or 1
+                new = min(nonzero, shape.n_features / BLOCK_ROWS)
+                return self._taking(self._minima, nonzero * k) + self._taking(f"new {self._minima}", new * k)
+            case BoostedPSH.name:
+                return self._taking("waves", k)
+            case DeepCodes.name:
+                return self._taking("products", 2 * self._n_weights) + self._taking("waves", self._n_units)
+        if not self._recipe.applies("landmarks"):
+            return self._projected(k)
+        m = self._n_points
+        return self._kernel(m) + self._taking("products", 2 * m * k)
+
+    def of_fitting(self) -> float:
+        """Return the seconds of fitting the family to its sample, and to the labels."""
+        n, d, k, labels = self._sample, self._shape.n_features, self._k, self._shape.n_labels
+        match self._recipe.family:
+            case SpectralHash.name:
+                if self._shape.n_nonzero is not None:
+                    return self._taking("counting", _SINGULAR * min(n, d) * min(k, n, d) ** 2)
+                edges = self._taking("sorting", d * n * log2(max(n, 2)))
+                return self._taking("products", 4 * n * d * d + _EIGEN * d**3 + 2 * n * d * d) + edges
+            case ShiftInvariantHash.name:
+                asked = min(n, 1_000)
+                return asked * self._projected(n) * 2 + self._taking("counting", asked * n * 4)
+            case BoostedPSH.name:
+                pairs = BoostedPSH().n_pairs
+                near = 0.0 if self._recipe.learns else self._taking("products", 2 * d * n * min(n, pairs / 2))
+                return near + self._taking("counting", 3 * pairs * d * k)
+            case DeepCodes.name:
+                return self._of_network(labels if self._recipe.learns else n)
+            case SupervisedKernelHash.name | LearnedKernelHash.name:
+                return self._of_supervised(labels)
+        if not self._recipe.applies("landmarks"):
+            return n * self._projected(1)
+        m = self._landmarks
+        return m * self._kernel(m) + self._taking("products", _EIGEN * m**3)
+
+    def of_trials(self, n_trials: int) -> float:
+        """Return the seconds of fitting and coding all rows several times, with the same kernel values."""
+        n, m, k = self._shape.n_rows, self._landmarks, self._k
+        a_trial = self._taking("products", _EIGEN * m**3 + 2 * n * m * k) + m * self._kernel(m)
+        return n * self._kernel(m) + n_trials * a_trial
+
+    def of_structure(self, n_tables: int) -> float:
+        """Return the seconds of building the structure, which takes one thread."""
+        n, structure = self._shape.n_rows, self._recipe.structure
+        n_sorts = {BucketTables.name: n_tables, PermutedOrders.name: n_tables}.get(structure, 0)
+        if structure in (HashTable.name, HammingBall.name):
+            n_sorts = 2
+        return n_sorts * self._taking("sorting", n * log2(max(n, 2)))
+
+    def _taking(self, kind: str, n_operations: float) -> float:
+        return n_operations / self._speeds.of(kind)
+
+    def _projected(self, k: float) -> float:
+        """Return the seconds of k inner products with a row."""
+        if self._shape.n_nonzero is None:
+            return self._taking("products", 2 * self._shape.n_features * k)
+        return self._taking("sparse", 2 * self._shape.n_nonzero * k)
+
+    def _kernel(self, m: float) -> float:
+        """Return the seconds of m kernel values of a row."""
+        word = self._recipe.value("kernel") or "rbf"
+        flat = next((kind for kind in ("chi2", "intersection") if word.startswith(kind)), None)
+        terms = m * self._shape.n_features
+        values = self._taking(flat, terms) if flat else self._taking("products", 2 * terms)
+        is_transformed = self._recipe.own_form.has_scale or word.startswith("rbf")
+        return values + (self._taking("waves", m) if is_transformed else 0.0)
+
+    def _of_supervised(self, labels: int) -> float:
+        n, k, m = self._sample + labels, self._k, self._n_points
+        family = FAMILIES[self._recipe.family]()
+        assert isinstance(family, SupervisedKernelHash)
+        seconds = n * self._kernel(m) + self._taking("products", 4 * labels * m * m + _EIGEN * m**3)
+        # Products of a matrix with a vector read each entry once, so they run at the speed of the memory.
+        seconds += self._taking("counting", k * family.n_steps * labels * (m + k) / 2)
+        if isinstance(family, LearnedKernelHash):
+            c = min(family.n_constrained, labels)
+            seconds += self._taking("counting", _PASSES * min(family.n_pairs, labels**2) * c * c / 4)
+        return seconds
+
+    def _of_network(self, n_taught: int) -> float:
+        family = DeepCodes()
+        batch, many = pretraining.BATCH, tuning.BATCH
+        steps = min(family.n_steps, family.most_passes * pretraining.n_batches(self._sample, batch))
+        tunings = min(family.n_tuning, family.most_passes * pretraining.n_batches(n_taught, many))
+        many = min(many, n_taught)
+        learned = self._taking("products", 2 * (4 * steps * batch + 3 * tunings * many) * self._n_weights)
+        pairs = tunings * many * many
+        d = self._shape.n_features + 3 * self._k
+        units = (3 * steps * batch + 2 * tunings * many) * self._n_units
+        return (
+            learned + self._taking("products", 2 * pairs * d) + self._taking("waves", 4 * pairs + 2 * units)
+        )
+
+    @property
+    def _n_points(self) -> int:
+        """Number of points to which a row is compared by the kernel."""
+        learned = LearnedKernelHash().n_constrained if self._recipe.family == LearnedKernelHash.name else 0
+        return int(self._landmarks) + min(learned, max(self._shape.n_labels, 1) if learned else 0)
+
+    @property
+    def _minima(self) -> str:
+        return "weighted minima" if self._recipe.own_form.params.get("weighted") else "minima"
+
+    @property
+    def _n_units(self) -> int:
+        return sum(DeepCodes().layers) + self._k
+
+    @property
+    def _n_weights(self) -> int:
+        """Number of weights of a deep network."""
+        sizes = (self._shape.n_features, *DeepCodes().layers, self._k)
+        return sum(below * above for below, above in pairwise(sizes))
