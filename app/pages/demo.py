@@ -41,12 +41,12 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
     """Show the autopilot's button, and the choice whether its labels join people's."""
     st.caption("The autopilot knows the truth and answers for you.")
-    together = st.toggle("Add its answers to the labels here", key="together")
+    st.toggle("Add its answers to the labels here", key="together")
 
     def watch() -> None:
         person_at(project).require_owner("let the autopilot label")
         concept = session.concept.record
-        if not together:
+        if not state["together"]:  # as it is now: the page may still be drawing what it was before
             concept = autopilot.own_concept(project, concept)
         state["by hand", project.key, session.concept.record.id] = session.id
         before = state.get((AUTOPILOT, project.key, concept.id))
