@@ -57,12 +57,11 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             return
         used = name_of(session.strategy)
         rival = RIVAL if used != RIVAL else "exhaustive"
+        keys = f"blind-one-{used}", f"blind-other-{used}"
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            one = st.selectbox(
-                "One", list(labels), index=list(labels).index(used), format_func=labels.__getitem__
-            )
-            other = st.selectbox(
-                "The other", list(labels), index=list(labels).index(rival), format_func=labels.__getitem__
+            one, other = (
+                st.selectbox(label, list(labels), list(labels).index(name), labels.__getitem__, key)
+                for label, name, key in zip(("One", "The other"), (used, rival), keys, strict=True)
             )
         if offered.is_judged_by_truth:
             st.caption(
@@ -82,7 +81,8 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 
         def start() -> None:
             state.pop(("another", question.id), None)
-            words = [session.strategy if name == used else name for name in (one, other)]
+            names = [state[key] for key in keys]  # as they are now: the page may still be drawing others
+            words = [session.strategy if name == used else name for name in names]
             try:
                 begin(session, words)
             except (InputError, StorageError) as error:
