@@ -58,8 +58,7 @@ class LabelLog:
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
         self.database = database
-        self.appended = 0
-        """Number of times that answers were appended here or may have been; new ones come with a change."""
+        self._newest: object | None = object()
         self._clock = clock
 
     # Sessions
@@ -296,6 +295,14 @@ class LabelLog:
 
     # Answers
 
+    @property
+    def newest(self) -> object:
+        """A token that is another one after each append.
+
+        During an append, and after one that failed and may yet reach the database, it is a new one each time.
+        """
+        return object() if self._newest is None else self._newest
+
     def append_answers(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers in one transaction; acknowledged answers are on disk when this returns.
 
@@ -315,11 +322,10 @@ class LabelLog:
         if not answers and not shown:
             return AppendResult((), (), ())
         began = time.perf_counter()
-        try:
-            with self.database.write() as connection:
-                result = append(connection, answers, self._clock(), shown)
-        finally:
-            self.appended += 1
+        self._newest = None
+        with self.database.write() as connection:
+            result = append(connection, answers, self._clock(), shown)
+        self._newest = object()
         if _events.isEnabledFor(logging.INFO):
             _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))
         return result

@@ -60,7 +60,7 @@ class ConceptState:
         self._newest_pool = pool
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
-        self._folded: tuple[LabelState, int] | None = None  # with `LabelLog.appended` before it was read
+        self._folded: tuple[LabelState, object] | None = None  # with `LabelLog.newest` before it was read
         self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
 
@@ -71,11 +71,11 @@ class ConceptState:
         """
         with self.lock:
             self._follow_pool()
-            appended = self.log.appended
-            if self._folded != (self._state, appended):
+            newest = self.log.newest
+            if self._folded != (self._state, newest):
                 for answer in self.log.answers_after(self.record.id, self._state.seq):
                     self._apply(answer)
-                self._folded = self._state, appended
+                self._folded = self._state, newest
             return self._state
 
     def _apply(self, answer: AnswerRecord) -> None:

@@ -419,3 +419,19 @@ def test_a_session_finds_its_last_answers_without_reading_those_of_others(tmp_pa
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     assert found.item == 5
     assert "ix_answers_session_id_seq" in str(plan[0])
+
+
+def test_what_may_yet_be_stored_is_looked_for_at_each_reading(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an append whose outcome is unknown, nobody may rely on what was read before."""
+    log = LabelLog(database)
+    before = log.newest
+    assert log.newest is before
+    with monkeypatch.context() as broken:
+        broken.setattr("closecall.storage.log.append", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            log.append_answers([], shown=["unknown"])
+    assert log.newest is not log.newest
+    log.append_answers([], shown=["unknown"])
+    assert log.newest is log.newest is not before
