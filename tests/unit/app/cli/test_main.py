@@ -432,7 +432,7 @@ AGAIN, NEW_FOLDER = "The same command starts from the beginning.", "with --out, 
         ("demo", "server.asgi.require_free_port", SERVES),
         ("serve x", "server.asgi.require_free_port", SERVES),
         ("new x --images y --question z", "projects.folder_classes.FolderClasses.of", AGAIN),
-        ("pool build x --out y", "display.pool_output.show_build", RESUMES),
+        ("pool build digits:9 --out y", "display.pool_output.show_build", RESUMES),
         ("pool info x", "display.pool_output.show_pool", AGAIN),
         ("verify x", "verification.verify.verify_project", AGAIN),
         ("export x", "exchange.exporting.export_labels", AGAIN),
@@ -452,7 +452,6 @@ def test_a_stopped_command_says_what_running_it_again_does(monkeypatch, words, b
     def stops(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("closecall.core.sources.source_from", lambda *_, **__: None)
     monkeypatch.setattr(f"closecall.app.{begins_with}", stops)
     result = run(*words.split())
     assert result.exit_code == 130
