@@ -68,7 +68,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(prevalence, earlier):
     assert (held < n).all(), "an interval that always holds is too wide"
 
 
-AUDITS = scaled(quick=60, all=400)
+AUDITS = scaled(quick=60, all=200)
 
 
 def test_estimates_are_unbiased():

@@ -32,7 +32,7 @@ def audit(pool, planes, n_draws, seed, lengths=(600, 600, 600)):
     return strata, np.array(frame_of), np.array(ids)
 
 
-AUDITS = scaled(quick=60, all=400)
+AUDITS = scaled(quick=60, all=200)
 
 
 @pytest.mark.parametrize("planes", [[EARLY], thorough([EARLY, LATE]), [None, EARLY, LATE]])

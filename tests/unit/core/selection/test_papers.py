@@ -6,6 +6,8 @@ where the hyperplane's code lies in them, and which rows are scored is written o
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -86,9 +88,8 @@ def bits_of_plane(hasher, plane):
     return -bits_of(hasher, w[None])[0]
 
 
-def in_buckets(tables, bits, wanted):
+def in_buckets(tables, rows, own, wanted):
     """The first rows in the hyperplane's buckets, table after table."""
-    rows, own = bits
     found = []
     for functions in tables.functions_:
         same = (rows[:, functions] == own[functions]).all(axis=(1, 2))
@@ -96,20 +97,25 @@ def in_buckets(tables, bits, wanted):
     return list(dict.fromkeys(found))[:wanted]
 
 
-def beside(orders, bits, wanted):
-    """The rows around the hyperplane's place in each order, those that share the longest prefix first."""
-    rows, own = bits
-    walks = []
+def sorted_rows(orders, rows):
+    """Each order's functions, its rows sorted by their prefixes, and these prefixes, a byte for each bit."""
     for functions in orders.functions_:
-        prefixes, key = rows[:, functions], own[functions]
-        flat = prefixes.reshape(len(rows), -1)
-        order = np.lexsort(flat.T[::-1])
-        below = sum(row.tobytes() < key.tobytes() for row in flat)  # a byte for each bit
+        prefixes = rows[:, functions]
+        order = np.lexsort(prefixes.reshape(len(rows), -1).T[::-1])
+        yield functions, order, prefixes[order]
+
+
+def beside(orders, own, wanted):
+    """The rows around the hyperplane's place in each order, those that share the longest prefix first."""
+    walks = []
+    for functions, order, prefixes in orders:
+        key = own[functions]
+        place = bisect_left(prefixes, key.tobytes(), key=lambda prefix: prefix.tobytes())
         shared = np.cumprod((prefixes == key).all(axis=2), axis=1).sum(axis=1)
-        for walk in (order[:below][::-1], order[below:]):
-            walks.append([(int(shared[row]), int(row)) for row in walk])
+        for walk in (range(place)[::-1][:wanted], range(place, len(order))[:wanted]):
+            walks.append([(int(shared[at]), int(order[at])) for at in walk])
     found: dict[int, None] = {}
-    for level in range(orders.functions_.shape[1], -1, -1):
+    for level in range(len(orders[0][0]), -1, -1):
         while any(walk and walk[0][0] == level for walk in walks):
             for walk in walks:
                 if walk and walk[0][0] == level:
@@ -132,23 +138,24 @@ def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
     rows = strategy.structure_.codes_by_row().unpacked().reshape(values.shape) == 1
     assert ((rows == (values >= 0)) | (np.abs(values) < 1e-4)).all()
     X = pool.rows(np.arange(len(pool))).astype(np.float64)
+    orders = list(sorted_rows(strategy.structure_, rows)) if structure == "orders" else []
     empty = 0
     for plane in planes:
         of_plane = bits_of_plane(strategy.hasher_, plane)
         own = strategy.hasher_.hash_hyperplane(plane).unpacked().reshape(of_plane.shape) == 1
         assert ((own == (of_plane >= 0)) | (np.abs(of_plane) < 1e-4)).all()
-        lookup = beside if structure == "orders" else in_buckets
-        candidates = np.array(lookup(strategy.structure_, (rows, own), 100), dtype=np.int64)
+        found = beside(orders, own, 100) if orders else in_buckets(strategy.structure_, rows, own, 100)
+        candidates = np.array(found, dtype=np.int64)
         n = min(10, len(candidates))
         if n == 0:  # nothing is in the hyperplane's buckets: others are looked up
             empty += 1
             continue
-        found = strategy.select(plane, n)
+        chosen = strategy.select(plane, n)
         margins = np.abs(X[candidates] @ plane.normal + plane.bias)
         nearest = candidates[np.lexsort((candidates, margins))[:n]]
-        assert found.scored == len(candidates)
-        assert np.array_equal(found.ids, pool.ids[nearest])
-        assert np.allclose(found.margins, np.sort(margins)[:n], atol=1e-6)
+        assert chosen.scored == len(candidates)
+        assert np.array_equal(chosen.ids, pool.ids[nearest])
+        assert np.allclose(chosen.margins, np.sort(margins)[:n], atol=1e-6)
     assert empty <= (0 if structure == "orders" else len(planes) / 4)
 
 
@@ -203,7 +210,7 @@ def test_tables_find_planted_rows_as_often_as_theory_says(word):
     """
     rng = np.random.default_rng(2)
     plane = Hyperplane(rng.standard_normal(D), 0.1)
-    n_far, trials = scaled(quick=(150, 60), all=(400, 300))
+    n_far, trials = scaled(quick=(150, 60), all=(250, 200))
     far = planted(plane, (1 + EPSILON) * RADIUS, n_far, rng)
     angles = np.array([0.3, 1.0, 1.8]) * RADIUS
     found, scored, guarantee = np.zeros(3, dtype=int), [], None
@@ -237,7 +244,7 @@ def test_tables_that_share_functions_promise_what_those_without_do():
     rng = np.random.default_rng(3)
     plane = Hyperplane(rng.standard_normal(D), 0.1)
     far = planted(plane, (1 + EPSILON) * RADIUS, 200, rng)
-    found, trials = 0, scaled(quick=60, all=300)
+    found, trials = 0, scaled(quick=60, all=200)
     for seed in range(trials):
         pool = ArrayPool(np.concatenate([planted(plane, RADIUS, 1, rng), far]))
         strategy = make_strategy(
