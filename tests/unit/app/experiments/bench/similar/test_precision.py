@@ -19,6 +19,7 @@ from closecall.core.metric import ITML, Constraints
 from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
 from tests.fakes import FakeSource
+from tests.scale import thorough
 from tests.unit.app.experiments.histograms import ten_classes
 
 WORDS = {"n_labels": 100, "n_sample": 700, "kernel": "chi2", "n_landmarks": 60, "seed": 2}
@@ -134,7 +135,7 @@ def test_labels_make_codes_more_precise(histograms, asked):
         assert of["ksh-learned", ""] > best
 
 
-@pytest.mark.parametrize("name", ["ksh", "ksh-learned"])
+@pytest.mark.parametrize("name", ["ksh", thorough("ksh-learned")])
 def test_supervised_codes_learn_from_all_labels_that_are_asked_for(histograms, asked, name):
     """More than the families take by default, and no more than others get."""
     draw = Draw.of(histograms, asked[1].X, **{**WORDS, "n_labels": 1100, "n_sample": 1200})

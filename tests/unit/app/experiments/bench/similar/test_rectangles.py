@@ -24,32 +24,37 @@ def run(*words: object):
     return CliRunner().invoke(main, ["bench", "similar", "--what", "rectangles", *map(str, words)])
 
 
-@pytest.fixture(autouse=True)
-def _few_points(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _few_points():
     """Points and methods that take a moment; figure 14 is coarse."""
-    for module in (rectangles, rectangle_figures):
-        monkeypatch.setattr(module, "N_POINTS", N_POINTS)
-    monkeypatch.setattr(rectangle_figures, "_CELLS", 1200)
-    for form in ("", ON_SPECTRAL):
-        monkeypatch.delitem(METHODS, Method("rbm", form))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (rectangles, rectangle_figures):
+            patch.setattr(module, "N_POINTS", N_POINTS)
+        patch.setattr(rectangle_figures, "_CELLS", 1200)
+        for form in ("", ON_SPECTRAL):
+            patch.delitem(METHODS, Method("rbm", form))
+        yield
 
 
-@pytest.fixture
-def measured(tmp_path, monkeypatch):
-    """Two draws of two lengths in two rectangles: output, rows, and the figures by name, not yet drawn."""
-    pictures = {}
-    monkeypatch.setattr(rectangle_figures, "write_figures", lambda drawn, _: pictures.update(drawn))
-    result = run(
-        *("--draws", 2, "--queries", 25, "--wanted", K, "--bits", 40, "--bits", 6, "--aspect", 3),
-        *("--aspect", 1, "--json", tmp_path / "rows.json", "--figures", tmp_path / "figures"),
-    )
+@pytest.fixture(scope="module")
+def measured(_few_points, tmp_path_factory):
+    """Two draws of two lengths in two rectangles: output, rows, points, and the figures, not yet drawn."""
+    pictures, folder = {}, tmp_path_factory.mktemp("rectangles")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rectangle_figures, "write_figures", lambda drawn, _: pictures.update(drawn))
+        result = run(
+            *("--draws", 2, "--queries", 25, "--wanted", K, "--bits", 40, "--bits", 6, "--aspect", 3),
+            *("--aspect", 1, "--json", folder / "rows.json", "--figures", folder),
+        )
     assert result.exit_code == 0, result.output
-    return result.output, json.loads((tmp_path / "rows.json").read_text()), pictures
+    with (folder / POINTS).open(encoding="utf-8", newline="") as file:
+        points = list(csv.DictReader(file))
+    return result.output, json.loads((folder / "rows.json").read_text()), points, pictures
 
 
 def test_each_method_gets_a_row_for_each_box_draw_and_length(measured):
     """By brute force: the same points and functions give the same shares."""
-    _, rows, _ = measured
+    _, rows, _, _ = measured
     names = ("rectangle 1:1", "rectangle 3:1", "box of ten dimensions")
     assert [(row["data"], row["draw"], row["family"], row["form"], row["bits"]) for row in rows] == [
         (name, draw, *method, bits)
@@ -77,9 +82,9 @@ def test_each_method_gets_a_row_for_each_box_draw_and_length(measured):
         assert certain.mean() / K <= row["first"] <= possible.mean() / K
 
 
-def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
+def test_tables_points_and_lines_show_the_rows(measured):
     """Means over draws with Student's intervals; a share of no points is left out."""
-    output, rows, pictures = measured
+    output, rows, points, pictures = measured
     tables = output.split("how well Hamming distances")[1:]
     assert len(tables) == 3
     lines = lines_of(rows)
@@ -103,8 +108,6 @@ def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
         (curve,) = (line for line in lines if (line.panel, line.name) == (f"{name}, first {K} points", label))
         assert curve.x == [6, 40]
         np.testing.assert_allclose(curve.values[:, curve.x.index(bits)], values)
-    with (tmp_path / "figures" / POINTS).open(encoding="utf-8", newline="") as file:
-        points = list(csv.DictReader(file))
     assert len(points) == 3 * 2 * 4 * 2
     empty = [row for row in rows if row["within"] is None]
     assert empty  # by 40 bits in ten dimensions
@@ -124,7 +127,7 @@ def test_tables_points_and_lines_show_the_rows(measured, tmp_path):
 
 def test_eigenfunctions_are_drawn_in_order_with_products_framed(measured):
     """Of the rectangle that is not square; thresholded ones are their signs."""
-    _, _, pictures = measured
+    _, _, _, pictures = measured
     panels = pictures["figure-12"]().axes
     left, right = panels[:12], panels[12:]
     assert [axes.get_title() for axes in left[:6]] == ["1, 0", "2, 0", "0, 1", "3, 0", "1, 1", "2, 1"]
@@ -141,7 +144,7 @@ def test_eigenfunctions_are_drawn_in_order_with_products_framed(measured):
 
 def test_balls_are_drawn_as_brute_force_has_them(measured):
     """For each method and length: colours by Hamming distance, and borders where codes change."""
-    _, _, pictures = measured
+    _, _, _, pictures = measured
     panels = pictures["figure-14"]().axes
     assert len(panels) == 3 * len(BITS)  # those that hash the points
     box = Box.of_aspect(3)
