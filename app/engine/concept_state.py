@@ -82,9 +82,9 @@ class ConceptState:
         self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
-        """Return whether the item is in the pool, or there is no pool yet.
+        """Return whether answers about the item count: it is in the pool, or there is no pool yet.
 
-        A damaged log may have answers about other items, which do not count.
+        A damaged log may have answers about items that are not in the pool. They are ignored.
         """
         return self._pool is None or self._pool.has_row(item)
 

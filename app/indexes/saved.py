@@ -128,7 +128,7 @@ class Coded:
     is_kept : bool
         Whether these codes are on disk.
     is_new : bool
-        Whether all of them were computed just now.
+        Whether all codes were computed when this object was made, instead of loaded or extended.
     """
 
     pool: Pool

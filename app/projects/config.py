@@ -247,12 +247,14 @@ LOCK_SECONDS = 0.2
 
 
 def lock_project(folder: Path) -> FileLock:
-    """Take and return the lock of the process that serves the project.
+    """Lock the project for this process, and return the lock, which the caller releases.
+
+    Only one process at a time may serve a project, or restore or import its labels. Waits for `LOCK_SECONDS`.
 
     Raises
     ------
     InputError
-        If another process has it, or the file can't be locked.
+        If another process has the lock, or the file can't be locked.
     """
     lock = FileLock(folder / LOCK_FILE)
     try:

@@ -52,6 +52,9 @@ def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float
 def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
     """Return an uploaded image as a PNG of limited size, and its features, of shape (n_features,).
 
+    The PNG has at most `KEPT_SIZE` pixels on its longer side. The features are comparable with the pool's
+    only if `why_none` returns None; without a pool they are GIST.
+
     Raises
     ------
     InputError

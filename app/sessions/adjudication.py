@@ -133,9 +133,10 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """Return the selection with which the card shows the item; it never enters the log.
+        """Return a stand-in for the selection of an item that no strategy selected; it is never logged.
 
-        With `again`, it is the one that shows the item once more after its next answer.
+        Its id contains the number of answers given to the item, so that the card shows an item that returns
+        after Skip as a new one. With `again`, return the stand-in for after the next answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -26,9 +26,9 @@ class FindSimilar(Way):
     """Choice of the items nearest to the positives, one page at a time; the annotator answers the whole page.
 
     The distance of an item is that to its nearest positive (`core.similar.nearness`), among at most 100 of
-    them (`core.similar.queries`). The learned metric is trained after each page on all answers so far
-    (`core.similar.answers`). Until there are `LEAST` answers of
-    each kind, angles between the original features are used. If the answers contradict each other (items with
+    them (`core.similar.queries`). With "learned", a metric is trained after each page on all answers so
+    far (`core.similar.answers`). Until there are `LEAST` answers of each kind, and always with "original",
+    angles between the original features are used. If the answers contradict each other (items with
     the same features are positive and negative), the previous metric stays. The real page differs in two
     ways: answered items keep their places, so a page brings fewer new items, and a metric that is not ready
     in time applies from the next page on.

@@ -131,9 +131,9 @@ class SimilarityHasher(ABC):
     def queries(self, X: Rows) -> list[QueryCode]:
         """Return one query for search structures per row of X.
 
-        The weight of a bit is the distance of the query's own value from zero: if it is small, a near point
-        may well have the other bit (asymmetric distances, which Dong, Charikar and Li 2008 found to be
-        better).
+        Each function computes a number from the row. Its sign is the bit, and its absolute value is the bit's
+        weight: if it is small, a near point may well have the other bit. Dong, Charikar and Li (2008) found
+        such asymmetric distances to be better than Hamming distances.
 
         Raises
         ------

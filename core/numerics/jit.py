@@ -51,9 +51,10 @@ def _as_pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
-    """Return a float32 pointer to an address, for ``carray(float32_at(address), shape)`` in a kernel.
+    """Return an address, an integer, as a pointer to float32, for ``carray(float32_at(address), shape)``.
 
-    This allows a variable number of arrays, such as the segments of a pool. The caller must keep them alive.
+    With an array of addresses, a kernel can take a variable number of arrays, such as the segments of a pool.
+    The caller must keep these arrays alive.
     """
     return cast(Any, types).CPointer(types.float32)(address), _as_pointer
 

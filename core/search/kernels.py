@@ -417,23 +417,25 @@ def from_tables(
 ) -> tuple[NDArray[np.int64], int]:
     """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
-    Each table's own bucket comes first, then always the cheapest of all unread buckets. The cost of a bucket
-    is the sum over its flipped bits (the sequence of Lv et al. 2007).
+    The bucket of the query's key is read first in each table. Then the unread bucket of the lowest cost in
+    any table is read, again and again: the order of Lv et al. (2007). The key of a bucket differs from the
+    query's in some flipped bits, and its cost is the sum of their costs.
 
     Parameters
     ----------
     entries : shape (n_tables, n)
-        Each is sorted; an entry is a key in the upper 32 bits (aligned to the top) and a row below.
+        The sorted entries of each table. The upper 32 bits of an entry are its key, aligned to the left; the
+        lower 32 bits are its row.
     starts : shape (n_tables, 2 ** top + 1)
-        First entry of each address.
+        Index of the first entry for each value of the highest `top` bits.
     top : int
-        Number of bits of an address, see `fill_starts`.
+        See `fill_starts`.
     keys : shape (n_tables,)
         The query's keys, in the upper 32 bits too; the lower ones are zero.
     flips, costs : shape (n_tables, n_flips)
-        Bits of each key that may be flipped, and the cost of each, ascending.
+        Masks of one bit each that may be flipped, in ascending order of cost, and these costs.
     wanted, most_probes :
-        The search ends when either is reached.
+        The search ends when either is reached, or when no bucket is left.
     """
     n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)

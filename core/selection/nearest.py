@@ -27,9 +27,11 @@ _ROW_NORM = 1 + 2.0**-10
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
-    """Return the hyperplane scaled to the range of float32, and the power of two by which it was divided.
+    """Return the hyperplane divided by a power of two, and this divisor, so that float32 does not overflow.
 
-    The scaled hyperplane is geometrically the same, and its margins have the same significant digits.
+    The divisor is 1 if the largest coefficient is from 2⁻²⁰ to 2²⁰; otherwise the division brings this
+    coefficient to between 1 and 2. The hyperplane stays geometrically the same, and its margins keep their
+    significant digits.
     """
     greatest = max(float(np.abs(hyperplane.normal).max()), abs(hyperplane.bias))
     if not greatest or _SMALL <= greatest <= 1 / _SMALL:

@@ -23,9 +23,9 @@ class Subsample(QueryStrategy):
     Parameters
     ----------
     n_scored : int
-        Number of items to score; as many as requested, if that is more.
+        Number of items to score, or the number of items that the query requests if it is larger.
     run_length : int
-        Number of consecutive rows per random draw.
+        Number of consecutive rows per random draw. If whole runs do not fit, the sample is one run.
     random_state : int
     """
 

@@ -77,7 +77,9 @@ def parts_of(word: str) -> tuple[str, dict[str, str]]:
 
 
 def values_of(name: str, texts: dict[str, str], cls: type[Any]) -> dict[str, Any]:
-    """Convert the texts of `parts_of` to parameters of a class; unknown parameters accept any value.
+    """Convert the texts of `parts_of` to values of the types that a class declares for its parameters.
+
+    A parameter that the class does not declare may have any value here. `name` is used in error messages.
 
     Raises
     ------

@@ -20,9 +20,10 @@ from closecall.core.sources.images import grey_of
 
 
 class Vectors(Source):
-    """The rows of a matrix in order, followed by those of the queries, which are held out.
+    """Source of the rows of a matrix.
 
-    With classes instead of queries, a tenth of the rows with a known class, at most 10,000, are held out.
+    Queries follow as further items, which are held out. With classes instead of queries, a tenth of the rows
+    with a known class, at most 10,000, are held out; without either, none.
 
     Parameters
     ----------
@@ -36,8 +37,8 @@ class Vectors(Source):
     Raises
     ------
     InputError
-        If a file is missing or unsuitable, a row is all zeros or not finite, the queries are of another
-        length, or there are both labels and queries.
+        If a file is missing or unsuitable, a row is all zeros or not finite, the queries have
+        another number of features, or there are both labels and queries.
     """
 
     kind: ClassVar[str] = "vectors"

@@ -206,7 +206,7 @@ THREADED += [
 @pytest.mark.parametrize(("variant", "kind"), THREADED)
 def test_the_number_of_threads_changes_nothing(variant, kind):
     """Neither what is built nor what is selected, near-ties included."""
-    shape = scaled(quick=(800, 48), all=(3000, 64))
+    shape = scaled(quick=(800, 48), all=(2000, 64))
     X = np.random.default_rng(3).standard_normal(shape) + 0.5
     X[len(X) // 2 :] = X[: len(X) // 2] * (1 + 1e-7)
     pool = sparse(ArrayPool(X)) if kind == "sparse" else ArrayPool(X)

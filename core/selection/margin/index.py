@@ -56,12 +56,12 @@ class Memory:
     Parameters
     ----------
     scores : array of shape (N,), float32
-        wᵀx + b in the order of the index.
+        wᵀx + b of each row under the `balanced` hyperplane, in the order of `order`.
     normal : array of shape (d,), float32
     at_centre : float
         The hyperplane as returned by `core.selection.margin.kernels.turned`.
     order : array of shape (N,), int32
-        The order of the index, which identifies the index.
+        The index's order of rows. An index uses only memories that have this same array.
     """
 
     scores: NDArray[np.float32]

@@ -20,7 +20,7 @@ from closecall.storage import AnswerRecord, Database, LabelLog, LabelState
 from tests.scale import scaled
 from tests.storage_kit import ENGINES, Annotator, make_concept, sit_down
 
-KILLS = scaled(quick=5, all=24, long=500)
+KILLS = scaled(quick=5, all=16, long=500)
 
 
 def processes() -> multiprocessing.context.ForkServerContext:

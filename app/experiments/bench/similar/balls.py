@@ -49,16 +49,16 @@ def measure_balls(
     """Return a row for each code length and radius.
 
     A row has ``paper_figure``, ``structure`` ("ball"), ``bits``, ``radius``, ``ms`` (the median time of a
-    query), ``returned`` and ``compared`` (mean numbers of items in the ball, and of codes compared),
-    ``empty`` (the share of queries whose ball has no item) and ``scan_ms`` (the median time of a scan of the
-    same codes).
+    query), ``returned`` (mean number of items in the ball), ``compared`` (mean number of codes compared,
+    which is larger because all codes of a bucket are read), ``empty`` (the share of queries whose ball has no
+    item) and ``scan_ms`` (the median time of a scan of the same codes).
 
     Parameters
     ----------
     pool : Pool
         The items.
     fitted : callable
-        Returns the fitted family of this number of functions, of 1 bit each.
+        Takes a number of functions, and returns a fitted family of so many functions of 1 bit each.
     radii : sequence of int
         In bits.
     warm_up, queries : Items

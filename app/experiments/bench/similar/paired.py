@@ -59,9 +59,9 @@ class Panel:
     Parameters
     ----------
     figure : str
-        Number of the figure in the paper.
+        Number of the figure that the panel reproduces, in the paper that the measurement names.
     title : str
-        The quantity, and what is kept.
+        The measured quantity, and the parameters held constant, as in "precision of the first 100, 48 bits".
     across : str
         Name of the parameter on the x-axis.
     x : list of float

@@ -55,7 +55,7 @@ def test_angles_are_those_of_the_appended_rows(pool, planes):
 @pytest.mark.parametrize("name", HYPERPLANES)
 def test_the_nearest_row_is_found_as_often_as_expected(pool, planes, name):
     """Over draws of the functions, in the mean over hyperplanes; labeled rows don't count."""
-    draws = scaled(quick=16, all=200)
+    draws = scaled(quick=16, all=100)
     tried = [try_hyperplanes(pool, name, planes, seed=seed, **HOW) for seed in range(draws)]
     first = tried[0]
     angles = np.array([true_angles(pool, plane) for plane in planes])
@@ -82,7 +82,7 @@ def test_nearest_items_are_found_as_often_as_expected(sparse):
     pool = ArrayPool(csr_array(unit(X).astype(np.float32)) if sparse else unit(X))
     Q = unit(rng.standard_normal((30, D)) + unit(X)[:30] * 5).astype(np.float32)
     queries = csr_array(Q) if sparse else Q
-    draws = scaled(quick=16, all=200)
+    draws = scaled(quick=16, all=100)
     tried = [try_items(pool, queries, seed=seed, **{**HOW, "radius": 0.6}) for seed in range(draws)]
     cosines = Q.astype(np.float64) @ unit(X).T
     assert np.allclose(tried[0].nearest, np.arccos(cosines.max(axis=1)), atol=1e-3)
