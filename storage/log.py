@@ -53,7 +53,7 @@ class LabelLog:
     ----------
     database : Database
     clock : callable
-        Returns the server's time in milliseconds since 1970 UTC. It never determines an order.
+        Returns the server's time in milliseconds since 1970 UTC. It never determines the order of answers.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:

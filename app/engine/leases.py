@@ -41,7 +41,8 @@ class Others:
     session : str
         The session that asks.
     beside : frozenset of str
-        Sessions that may have the same items, including itself.
+        The session that asks, and the sessions that may have the same items as it. Their leases are not in
+        `items`.
     items : tuple of int
         Items leased to the others, ascending.
     asked : float

@@ -59,7 +59,7 @@ class Interval:
     estimate : float
         NaN if it cannot be computed. The interval is then 0 to 1, or the range that is still possible.
     low, high : float
-        Bounds of the interval; they always include the estimate.
+        Bounds of the interval; they include the estimate, unless it is NaN.
     """
 
     estimate: float
@@ -76,8 +76,8 @@ class Audited:
     precision : Interval
         Share of the predicted positives that are positive.
     recall : Interval
-        Share of the positives that the classifier predicts. Neither precision nor recall counts items that
-        the strategy selected, because the classifier knows their answers.
+        Share of the positives that are predicted positive. Neither precision nor recall counts the items that
+        the classifier was trained on, nor audited items that the strategy has passed over.
     found : Interval
         Share of all positives that were either labeled or predicted: the recall of labels and predictions
         together.

@@ -38,11 +38,11 @@ class Gist:
     Attributes
     ----------
     n_features : int
-        384. Feature (8·scale + orientation)·16 + 4·row + column, with the finest scale first. Orientation 0
-        responds to vertical stripes, and each further one to stripes rotated by another 22.5°
-        counterclockwise.
+        384. The feature of a scale, an orientation and a cell of the 4×4 grid has the index
+        (8·scale + orientation)·16 + 4·row + column. Scale 0 is the finest. Orientation 0 responds to vertical
+        stripes, and each further one to stripes rotated by another 22.5° counterclockwise.
     n_entries : None
-        Rows are dense.
+        None, because rows are dense.
     """
 
     n_features = SCALES * ORIENTATIONS * GRID**2

@@ -88,7 +88,8 @@ class ITML(Projecting):
     Parameters
     ----------
     form : "auto", "explicit" or "implicit"
-        Explicit learns G of shape (d, d), implicit learns S of shape (c, c) over the c constrained rows.
+        Explicit learns G, of shape (d, d), with A = GᵀG. Implicit learns S, of shape (c, c), for the c
+        constrained rows; see `Metric`.
         "auto" uses the implicit form for sparse rows, and for dense rows if c < d and there is no prior.
         Without a prior, both forms give the same metric.
     gamma, tol, max_passes, random_state

@@ -76,13 +76,13 @@ class Pool:
     title : str
         Display name of the source.
     dtype : numpy dtype
-        Type of the features on disk, float32 or float16. All methods return float32.
+        Type of the features on disk, float32 or float16. All methods return features as float32.
     is_sparse : bool
         Whether features are `csr_array`s instead of arrays, as for texts and edge sets.
     holds_texts : bool
         Whether items are texts instead of images.
     complete : bool
-        Whether the snapshot has all rows that the pool will have unless its source grows.
+        Whether the snapshot already has all rows of the pool; more can come only if the source grows.
     n_unreadable : int
         Number of items so far that could not be read, not counting held-out items.
     expected : int

@@ -61,7 +61,9 @@ _BYTES_A_ROW = 12
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Guarantee of l tables with keys of k functions, by the collision probabilities of one function [1]_.
+    """Probability that l tables, with k functions in each key, find a near row [1]_.
+
+    It follows from the collision probabilities of one function.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ class BucketTables(SearchStructure):
     entries_ : array of shape (n_tables, n_rows), uint64
         Key and row, sorted; see `core.search.orders.sorted_orders`.
     starts_ : array of shape (n_tables, 2**top + 1), uint32
-        First entry of each address.
+        Index of the first entry for each value of the highest bits of a key.
     codes_ : Codes
         By row.
     """

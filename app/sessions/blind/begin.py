@@ -45,9 +45,10 @@ class Offer:
     problem : str or None
         Why it can't start, in one sentence; None if it can.
     is_judged_by_truth : bool
-        Whether the rivals are compared on held-out items; otherwise, on items answered between the turns.
+        Whether the strategies are compared on held-out items of known truth. If not, they are compared on
+        random items, which a judge draws between their turns.
     first : int
-        Number of yes labels, and of no labels, that all sides start with.
+        Number of yes labels, and of no labels, that all strategies start with.
     """
 
     problem: str | None
