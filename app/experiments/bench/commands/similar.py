@@ -216,7 +216,8 @@ def bench_similar(
     neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
     with a scan of all items and with hashing, which searches a few per cent. Texts are compared as sets of
     words, too, by Min-Hash. With --figures, by bits, labels and ε: figures 1 and 2 of "Fast Similarity Search
-    for Learned Metrics". Differences are to the original metric with a scan.
+    for Learned Metrics", and in pools of sets figure 9 of the survey. Differences are to the original metric
+    with a scan.
 
     survey: the share of the true neighbours that the codes of each hash family find, by bits and by items
     retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".

@@ -5,9 +5,13 @@ declared before any figure was drawn. Each draw has labels, vectors and queries 
 the draws are about other labels, vectors and queries of this pool. γ and the number of pairs are chosen on
 held-out items that no figure reports (`core.experiment.metric_sweeps`).
 
+**Sets.** In a pool of sets of local features, the inner product is a matching kernel, so figure 2 by ε is
+figure 9 of [2]_. It is drawn again under this number, with errors in place of accuracies.
+
 References
 ----------
 .. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
+.. [2] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, section 3.2.
 """
 
 from __future__ import annotations
@@ -45,6 +49,11 @@ LINES = {
 BASELINE = LINES["original", "scan"]
 
 _BELOW = f"Below: differences to the primary baseline ({BASELINE}), with 95 % intervals"
+
+_OF_SETS = (
+    " Items are sets of local features: figure 2 by ε is figure 9 of the survey by Grauman and Fergus, which "
+    "has errors, 100 % less the accuracy."
+)
 
 _DASHED = 3.7, 1.6
 
@@ -86,7 +95,8 @@ class NeighbourSweeps(Drawn):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each draw, see `core.experiment.metric_sweeps.MetricSweeps.measured`.
 
-        Each also has ``kept``: the bits, labels and ε that are kept where another parameter varies.
+        Each also has ``kept``, the bits, labels and ε that are kept where another parameter varies, and
+        ``sets``, whether items are sets of local features.
 
         Raises
         ------
@@ -97,7 +107,8 @@ class NeighbourSweeps(Drawn):
         n_known = int(np.count_nonzero(pool.truth(pool.ids) >= 0))
         sweeps = self._sweeps(labels_among(self.labels, LABELS, n_known))
         queries, choosing = queries_of_draws(pool, self.queries, self.queries, self.draws, known=True)
-        about = {**self.about(pool), "k": self.nearest, "kept": sweeps.kept}
+        sets = pool.is_sparse and not pool.holds_texts
+        about = {**self.about(pool), "k": self.nearest, "kept": sweeps.kept, "sets": sets}
         for seed, asked in enumerate(queries):
             start = perf_counter()
             found = list(sweeps.measured(pool, asked, choosing, k=self.nearest, seed=seed))
@@ -105,7 +116,7 @@ class NeighbourSweeps(Drawn):
             yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
 
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
-        """Return the panels of both figures, from the rows of all draws."""
+        """Return the panels of all figures, from the rows of all draws; figure 9 is for sets."""
         n_bits, n_labels, epsilon = rows[0]["kept"]
         hashed = [row for row in rows if row["search"] == "orders"]
         bits = sorted({row["bits"] for row in hashed})
@@ -118,20 +129,21 @@ class NeighbourSweeps(Drawn):
             lines = [
                 Line(name, _stroke(*way), _values(rows, measure, way, [{**kept, column: at} for at in x]))
                 for way, name in LINES.items()
-                if measure == "accuracy" or way[1] != "scan"
+                if measure != "searched" or way[1] != "scan"
             ]
             others = ", ".join(word for name, word in of.items() if name != column)
-            title = "accuracy" if measure == "accuracy" else "share searched"
-            baseline = BASELINE if measure == "accuracy" else None
+            title = "share searched" if measure == "searched" else measure
+            baseline = None if measure == "searched" else BASELINE
             return Panel(figure, f"{title}, {others}", across, list(x), lines, baseline)
 
-        return [
+        panels = [
             panel("1", "accuracy", "bits", "bits", bits),
             panel("1", "searched", "bits", "bits", bits),
             panel("2", "accuracy", "labels", "labels", labels),
             panel("2", "accuracy", "bits", "bits", bits),
             panel("2", "accuracy", "epsilon", "ε", epsilons),
         ]
+        return [*panels, panel("9", "error", "epsilon", "ε", epsilons)] if rows[0]["sets"] else panels
 
     def draw(self, rows: Sequence[Row], folder: Path) -> str:
         """See `Drawn.draw`."""
@@ -142,10 +154,13 @@ class NeighbourSweeps(Drawn):
 
     def _captions(self, rows: Sequence[Row]) -> dict[str, str]:
         data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
-        return {
+        captions = {
             "1": f"accuracy of {self.nearest}-nn, and share searched, by bits; {data}.\n{_BELOW}.",
             "2": f"accuracy of {self.nearest}-nn by labels, bits and ε; {data}.\n{_BELOW}.",
         }
+        if rows[0]["sets"]:
+            captions["9"] = f"error of {self.nearest}-nn by ε; sets of {data}.\n{_BELOW}."
+        return captions
 
     def show_tables(self, rows: Sequence[Row]) -> None:
         """See `Figure.show_tables`: each panel, and the settings that were chosen."""
@@ -158,7 +173,7 @@ class NeighbourSweeps(Drawn):
             gamma, pairs, upper = (each(row[name] for row in own) for name in ("gamma", "n_pairs", "upper"))
             click.echo(f"Chosen with {n:,} labels: γ {gamma}; pairs {pairs}; bound {upper}.")
 
-    def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
+    def legend(self, rows: Sequence[Row]) -> str:
         """See `Figure.legend`."""
         return (
             f"accuracy: share of {self.queries:,} held-out queries whose {self.nearest} nearest items vote "
@@ -168,16 +183,22 @@ class NeighbourSweeps(Drawn):
             "number of pairs and, unless it is a percentile, the bound of similar pairs are chosen on "
             f"{self.queries:,} other held-out items. The primary baseline is: {BASELINE}. A difference whose "
             "interval contains zero, or that has none, is open; each interval is for one difference alone."
+            f"{_OF_SETS if rows[0]['sets'] else ''}"
         )
 
 
 def _values(
     rows: Sequence[Row], measure: str, way: tuple[str, str], places: Sequence[dict[str, Any]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return a measure of one metric and search for each draw and place, of shape (n_draws, n_places)."""
+    """Return a measure of one metric and search for each draw and place, of shape (n_draws, n_places).
+
+    The measure is a column of the rows, or "error".
+    """
     metric, search = way
     own = {
-        (row["seed"], row["labels"], row["bits"], row["epsilon"]): row[measure]
+        (row["seed"], row["labels"], row["bits"], row["epsilon"]): (
+            1 - row["accuracy"] if measure == "error" else row[measure]
+        )
         for row in rows
         if (row["metric"], row["search"]) == way
     }

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of learned metrics by one command: rows, panels, files and refusals."""
+"""Figures 1 and 2 of learned metrics, and figure 9 of the survey: rows, panels, files and refusals."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
+from closecall.app.experiments.bench.similar import paired_figures
 from closecall.app.experiments.bench.similar.drawn import POINTS
 from closecall.app.experiments.bench.similar.neighbour_sweeps import BASELINE, LINES, NeighbourSweeps
+from closecall.core.experiment import neighbours
 from closecall.core.experiment.metric_sweeps import MetricSweeps
 from closecall.core.experiment.queries import queries_of_draws
 from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from tests.unit.app.experiments.histograms import ten_classes
 
 
@@ -120,6 +123,53 @@ def test_figures_points_and_text_are_written(measured):
     assert "Chosen with 40 labels: γ" in told
     assert f"The primary baseline is: {BASELINE}." in told
     assert " open" in told
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """A pool of small sets of points of two classes, which overlap."""
+    folder = tmp_path_factory.mktemp("sets")
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 6, 400)
+    classes = np.arange(400) % 2
+    points = rng.normal(np.repeat(classes, sizes)[:, None] * [0.8, 0], 1, (sizes.sum(), 2))
+    np.savez(folder / "p.npz", points=points.astype(np.float32), sizes=sizes)
+    (folder / "c.txt").write_text("\n".join("ab"[one] for one in classes))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("closecall.core.sources.unpacking.user_cache_path", lambda name: folder / name)
+        return build(source_from(f"points:{folder / 'p.npz'},{folder / 'c.txt'}"), folder / "pool", threads=1)
+
+
+def test_sets_get_the_surveys_figure(sets, tmp_path, monkeypatch):
+    """Figure 9: errors by ε under the matching kernel, of which the scan's are counted here."""
+    pictures = {}
+    monkeypatch.setattr(paired_figures, "write_figures", lambda drawn, _: pictures.update(drawn))
+    monkeypatch.setattr(neighbours, "SPARSE_SETTINGS", neighbours.SPARSE_SETTINGS[:1])
+    result = run(
+        *("--pool", sets.path, "--draws", 1, "--queries", 12, "--nearest", 3, "--json", tmp_path / "rows"),
+        *("--bits", 16, "--labels", 40, "--epsilon", 2, "--epsilon", 1, "--figures", tmp_path / "figures"),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads((tmp_path / "rows").read_text())
+    panel = figure(draws=1).panels(rows)[-1]
+    assert (panel.figure, panel.title, panel.x) == ("9", "error, 16 bits, 40 labels", [1.0, 2.0])
+    assert panel.baseline == BASELINE
+    errors = {line.name: line.values[0] for line in panel.lines}
+    assert list(errors) == list(LINES.values())
+    for row in rows:
+        line = errors[LINES[row["metric"], row["search"]]]
+        for place in [0, 1] if row["epsilon"] is None else [panel.x.index(row["epsilon"])]:
+            assert line[place] == pytest.approx(1 - row["accuracy"])
+    ((queries,), _) = queries_of_draws(sets, 12, 12, 1, known=True)
+    kernel = (queries.X @ sets.rows(np.arange(len(sets))).T).toarray()
+    classes = sets.truth(sets.ids)[np.argsort(-kernel, kind="stable")[:, :3]]
+    wrong = (classes.sum(axis=1) >= 2) != queries.truth
+    np.testing.assert_allclose(errors[BASELINE], wrong.mean())
+    assert "Figure 9: error, 16 bits, 40 labels, by ε." in result.output
+    assert "figure 2 by ε is figure 9 of the survey" in " ".join(result.output.split())
+    assert list(pictures) == ["figure-1", "figure-2", "figure-9"]
+    caption = pictures["figure-9"]().get_suptitle()
+    assert caption.startswith("Figure 9: error of 3-nn by ε; sets of pool, ")
 
 
 def test_usual_numbers_of_labels_are_those_of_the_pool(pool):
