@@ -50,6 +50,13 @@ MEGABYTES = 400
 """Memory that the orders of one structure may take, beside the codes."""
 
 
+def check_epsilons(epsilons: Sequence[float]) -> None:
+    """Raise InputError if a value of ε is not positive and finite."""
+    for epsilon in epsilons:
+        if not 0 < epsilon < np.inf:
+            raise InputError(f"epsilon must be positive and finite, got {epsilon:g}")
+
+
 @dataclass(frozen=True)
 class MetricSweeps:
     """Values of each parameter, and those that are kept where another parameter varies.
@@ -76,9 +83,7 @@ class MetricSweeps:
     def __post_init__(self) -> None:
         if not (self.bits and self.labels and self.epsilons):
             raise InputError("a sweep needs at least one number of bits, number of labels and ε, got none")
-        for epsilon in self.epsilons:
-            if not 0 < epsilon < np.inf:
-                raise InputError(f"epsilon must be positive and finite, got {epsilon:g}")
+        check_epsilons(self.epsilons)
 
     @property
     def kept(self) -> tuple[int, int, float]:
