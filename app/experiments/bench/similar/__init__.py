@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from closecall.app.experiments.bench.similar.coverage import Coverage
 from closecall.app.experiments.bench.similar.figure import Figure as Figure
 from closecall.app.experiments.bench.similar.kernels import Kernels
 from closecall.app.experiments.bench.similar.neighbour_sweeps import NeighbourSweeps
@@ -14,7 +15,8 @@ from closecall.app.experiments.bench.similar.survey import Survey
 from closecall.app.experiments.bench.similar.sweeps import Sweeps
 
 FIGURES: dict[str, type[Figure] | type[Rectangles]] = {
-    figure.name: figure for figure in (Kernels, Sweeps, NeighbourVotes, Survey, Precision, Speed, Rectangles)
+    figure.name: figure
+    for figure in (Kernels, Sweeps, Coverage, NeighbourVotes, Survey, Precision, Speed, Rectangles)
 }
 """Figures by the values of ``--what``."""
 

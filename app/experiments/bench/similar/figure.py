@@ -21,7 +21,7 @@ from closecall.core.experiment.families import Draw, Lesson, families_named
 from closecall.core.experiment.kernelized import nearest
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.experiment.similarity import Truths
-from closecall.core.mercer.kernel import kernel_from
+from closecall.core.mercer.kernel import Kernel, kernel_from
 from closecall.core.pool.pool import Pool
 
 DEFAULT_BITS = 256
@@ -131,7 +131,7 @@ def labels_among(given: Sequence[int], usual: Sequence[int], n_known: int) -> tu
 
 @dataclass(frozen=True)
 class KernelizedFigure(Figure):
-    """A figure that compares forms of kernelized LSH.
+    """A figure about kernelized LSH.
 
     Parameters
     ----------
@@ -153,6 +153,29 @@ class KernelizedFigure(Figure):
         """See `Figure.about`."""
         return {**super().about(pool), "landmarks": self.landmarks, "bits": self.n_bits}
 
+    def draw_of(self, pool: Pool, choosing: Items, kernel: Kernel, seed: int) -> Draw:
+        """Return one draw of landmarks and of the rows to fit to; see `Draw.of`."""
+        return Draw.of(
+            pool,
+            choosing.X,
+            kernel=kernel,
+            n_landmarks=self.landmarks,
+            share=self.share,
+            seed=seed,
+            n_sample=FITTED_TO,
+        )
+
+
+@dataclass(frozen=True)
+class RecallFigure(KernelizedFigure):
+    """A figure that compares forms of kernelized LSH by the recall of the nearest item.
+
+    Parameters
+    ----------
+    draws, queries, bits, kernels, share, landmarks
+        See `KernelizedFigure`.
+    """
+
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each kernel and draw, with ``kernel``, ``seed``, ``R`` and ``seconds_of_draw``.
 
@@ -168,15 +191,7 @@ class KernelizedFigure(Figure):
             neighbours, _ = nearest(kernel, pool.blocks(), queries.X)
             for seed in range(self.draws):
                 start = perf_counter()
-                draw = Draw.of(
-                    pool,
-                    choosing.X,
-                    kernel=kernel,
-                    n_landmarks=self.landmarks,
-                    share=self.share,
-                    seed=seed,
-                    n_sample=FITTED_TO,
-                )
+                draw = self.draw_of(pool, choosing, kernel, seed)
                 found = self.measure_draw(pool, draw, queries, neighbours)
                 words = {"kernel": kernel.word, "seed": seed, "R": self.share * len(pool)}
                 seconds = perf_counter() - start

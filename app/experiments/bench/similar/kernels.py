@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading, show_table, spread
-from closecall.app.experiments.bench.similar.figure import KernelizedFigure
+from closecall.app.experiments.bench.similar.figure import RecallFigure
 from closecall.core.experiment.families import Draw
 from closecall.core.experiment.kernelized import Form, retrieve_together
 from closecall.core.experiment.queries import Items
@@ -37,7 +37,7 @@ components.
 
 
 @dataclass(frozen=True)
-class Kernels(KernelizedFigure):
+class Kernels(RecallFigure):
     """Recall of the nearest item by each form, with vectors from the origin and from the mean.
 
     Parameters

@@ -15,7 +15,7 @@ from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table, spread
 from closecall.app.experiments.bench.similar.curves import Curve, curves_of, seen_from, write_points
 from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
-from closecall.app.experiments.bench.similar.figure import KernelizedFigure
+from closecall.app.experiments.bench.similar.figure import RecallFigure
 from closecall.app.experiments.bench.similar.survey import numbers_retrieved
 from closecall.app.experiments.bench.similar.sweep_figures import TITLES, draw_sweeps
 from closecall.app.experiments.compare.similar.figures import SHOWN
@@ -42,7 +42,7 @@ _LINES: dict[str, Callable[[Form], str]] = {
 
 
 @dataclass(frozen=True)
-class Sweeps(Drawn, KernelizedFigure):
+class Sweeps(Drawn, RecallFigure):
     """Recall@R by rank, scale and number of sampled landmarks, and eigenvalues by scale.
 
     Parameters
@@ -93,12 +93,12 @@ class Sweeps(Drawn, KernelizedFigure):
         }
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Create the folder of figures, and measure; see `KernelizedFigure.measure`.
+        """Create the folder of figures, and measure; see `RecallFigure.measure`.
 
         Raises
         ------
         InputError
-            If the folder cannot be created, or as `KernelizedFigure.measure`.
+            If the folder cannot be created, or as `RecallFigure.measure`.
         """
         create_folder(self.figures)
         return super().measure(pool)

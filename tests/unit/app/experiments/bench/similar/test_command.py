@@ -268,7 +268,7 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
         (("--wanted", 9), "--wanted is for --what survey and rectangles, not for kernels"),
         (
             ("--what", "speed", "--kernel", "chi2"),
-            "--kernel is for --what kernels, sweeps, survey and precision",
+            "--kernel is for --what kernels, sweeps, coverage, survey and precision",
         ),
         (("--landmarks", 99), "99 is not in the range x>=100"),
         (("--landmarks", 5_000, "--queries", 5), "needs at least as many rows as landmarks, 5000"),

@@ -210,8 +210,8 @@ def test_votes_are_counted_by_hand():
         (("--family", "lsh"), "figures 5 and 6 show differences to ksh: add --family ksh, got lsh"),
         (("--family", "theirs"), "a family is one of lsh"),
         (("--queries", 1_000), "4,000 held-out items of known class are needed as queries"),
-        (("--epsilon", 1), "--epsilon is for --what neighbours, not for precision"),
-        (("--nearest", 1), "--nearest is for --what neighbours, not for precision"),
+        (("--epsilon", 1), "--epsilon is for --what coverage and neighbours, not for precision"),
+        (("--nearest", 1), "--nearest is for --what coverage and neighbours, not for precision"),
     ],
 )
 def test_bad_values_are_one_sentence(pool, words, message, tmp_path):

@@ -179,9 +179,12 @@ def test_files_are_written(tmp_path):
     [
         (
             ("--pool", "x"),
-            "--pool is for --what kernels, sweeps, neighbours, survey, precision and speed",
+            "--pool is for --what kernels, sweeps, coverage, neighbours, survey, precision and speed",
         ),
-        (("--kernel", "chi2"), "--kernel is for --what kernels, sweeps, survey and precision, not for"),
+        (
+            ("--kernel", "chi2"),
+            "--kernel is for --what kernels, sweeps, coverage, survey and precision, not for",
+        ),
         (("--aspect", 0.5), "0.5 is not in the range x>=1"),
         (("--aspect", "nan"), "the aspect of a rectangle must be a finite number of at least 1, got nan"),
         (("--wanted", 151), "--wanted must be at most 150 for rectangles, half of the points, got 151"),

@@ -244,7 +244,8 @@ def test_one_draw_has_no_interval(measured, tmp_path):
         (("--what", "kernels", "--rank", 8), "--rank is for --what sweeps, not for kernels"),
         (
             ("--what", "survey", "--figures", "x"),
-            "--figures is for --what sweeps, neighbours, precision, speed and rectangles, not for survey",
+            "--figures is for --what sweeps, coverage, neighbours, precision, speed and rectangles, not for "
+            "survey",
         ),
     ],
 )
