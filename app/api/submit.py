@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +27,17 @@ def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person
     gave in the same browser, until that person signs in again.
     """
     settled: dict[str, Any] = {"acked": [], "refused": []}
+    decisions: set[str] = set()
     shown = None
+
+    def taken_by(answer: dict[str, Any]) -> View | None:
+        found = taker_of(project, view, answer, person, decisions)
+        if isinstance(found, Decisions):
+            decisions.add(str(answer.get("id")))
+        return found
+
     try:
-        for taker, some in groupby(answers, lambda answer: taker_of(project, view, answer, person)):
+        for taker, some in groupby(answers, taken_by):
             if taker is not None:
                 given, not_theirs = _theirs(project, taker, list(some), person)
                 settled["refused"] += not_theirs
@@ -64,8 +72,13 @@ def _theirs(
     return theirs, refused
 
 
-def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: Person) -> View | None:
-    """Return the view that the answer was given to, or None if it is not the person's."""
+def taker_of(
+    project: OpenProject, view: View, answer: dict[str, Any], person: Person, decisions: Set[str]
+) -> View | None:
+    """Return the view that the answer was given to, or None if it is not the person's.
+
+    `decisions` are the ids of earlier decisions in the same batch, which the log does not have yet.
+    """
     session = project.known_session(str(answer.get("session")), person)
     if session is None:
         return None
@@ -73,16 +86,18 @@ def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: P
         return project.blind(session.parameters[BLIND]["sides"][0])
     if is_press(answer):
         return project.classes(session)
-    if is_decision(answer) or takes_back_decision(project, answer):
+    if is_decision(answer) or takes_back_decision(project, answer, decisions):
         return project.decisions(session)
     return view if session.id == view.id and not isinstance(view, ClassSession | Decisions) else session
 
 
-def takes_back_decision(project: OpenProject, answer: Mapping[str, Any]) -> bool:
-    """Return whether the answer undoes or corrects a decision.
+def takes_back_decision(project: OpenProject, answer: Mapping[str, Any], decisions: Set[str]) -> bool:
+    """Return whether the answer undoes or corrects a decision, in the log or among `decisions`.
 
-    Such an answer names no selection, so only the log can tell.
+    Such an answer names no selection that would tell.
     """
     changed = answer.get("undoes") or answer.get("corrects")
-    stored = project.log.answer(changed) if isinstance(changed, str) else None
-    return stored is not None and stored.purpose == "decision"
+    if not isinstance(changed, str):
+        return False
+    stored = project.log.answer(changed)
+    return changed in decisions if stored is None else stored.purpose == "decision"

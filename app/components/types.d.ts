@@ -161,6 +161,8 @@ export interface StripEntry {
   answer_id: string;
   item: number;
   answer: WordOrUndo;
+  /** Whether it is an owner's decision, which can't be corrected to "skip". */
+  decides?: boolean;
   src: string;
   concept?: number | null;
 }

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.projects.roles import Person
-from closecall.app.sessions.answers import Outcome, item_in, read_answer, read_each, require_answered
+from closecall.app.sessions.answers import (
+    Outcome,
+    Refused,
+    item_in,
+    read_answer,
+    read_each,
+    require_answered,
+)
 from closecall.app.sessions.review import ReviewedConcept
 from closecall.storage import AnswerRecord, SelectionRecord
 from closecall.storage.review import Answers
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """Possible decisions. A skipped item moves to the end of the queue."""
+
+NO_SKIP = "A decision is yes, no or unsure: undo it to decide about the item later"
+"""Why a correction of a decision to "skip" is refused."""
 
 MARK = "decide "
 """Prefix of the ids of stand-in selections, since no strategy selects these items."""
@@ -80,7 +90,9 @@ class Decisions:
         self._begun = uuid.uuid4().hex[:8]  # makes ids unique: other processes count from 0, too
 
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
-        """Store decisions and undos of decisions.
+        """Store decisions, and corrections and undos of decisions; put off skipped items.
+
+        A decision can't be corrected to a skip, which is no decision.
 
         Raises
         ------
@@ -92,6 +104,8 @@ class Decisions:
         acked: list[str] = []
 
         def read(answer: Mapping[str, Any]) -> None:
+            if answer["answer"] == "skip" and answer.get("corrects") is not None:
+                raise Refused("malformed", NO_SKIP)
             if answer["answer"] == "skip":
                 self._put_off(item_in(answer))
                 self._taken[item_in(answer)] += 1

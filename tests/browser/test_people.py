@@ -177,6 +177,10 @@ def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContex
     expect(page.get_by_text("There is nothing to decide")).to_be_visible(timeout=30_000)
     expect(card).to_have_attribute("data-saving", "0")
     assert decided(team, ada.session) == [(items[0], "yes"), (items[1], "no")]
+    card.locator(".thumb").last.click()
+    choices = card.get_by_role("menuitemradio")
+    expect(choices.locator("span")).to_have_text(["No", "Yes", "Unsure"])  # a skip is no decision
+    page.keyboard.press("Escape")
     page.keyboard.press("u")
     expect(card).to_have_attribute("data-painted-item", str(items[1]), timeout=30_000)
     page.keyboard.press("y")

@@ -185,9 +185,12 @@ class Tab:
     def correct(self, name: str, place: int, word: str) -> None:
         """Say something else of an answer of the strip, or grid before."""
         entry = self._given(name, place)
-        if entry is None or name == "decide":
+        if entry is None:
             return
         item, answer_id, _ = entry
+        self.send(name, [self._correction(name, item, answer_id, place, word)])
+
+    def _correction(self, name: str, item: int, answer_id: str, place: int, word: str) -> dict[str, Any]:
         own: dict[str, Any] = {"item": item, "answer": word, "corrects": answer_id}
         if name == "classes":
             concepts = [choice["concept"] for choice in self.cards[name]["classes"]]
@@ -195,7 +198,15 @@ class Tab:
                 "classes": concepts,
                 "concept": concepts[place % len(concepts)] if word == "yes" else None,
             }
-        self.send(name, [self.blank() | {"session": self.cards[name]["session"]} | own])
+        return self.blank() | {"session": self.cards[name]["session"]} | own
+
+    def correct_at_once(self, name: str, place: int, word: str, other: str) -> None:
+        """Answer what the view shows and say something else of it, both in one message."""
+        card = self.cards.get(name) or self.look(name)
+        cell = card["item"] if card is not None else None
+        if card is not None and cell is not None:
+            given = self._answer(cell, word, name, card, place)
+            self.send(name, [given, self._correction(name, cell["id"], given["id"], place, other)])
 
     def _given(self, name: str, place: int) -> tuple[int, str, str] | None:
         card = self.cards.get(name) or self.look(name)

@@ -99,8 +99,13 @@ def tile(session: SessionState, item: int) -> str:
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
     """Return one of the last answers, with the ids that a correction must name."""
-    src = thumbnail(session, answer.item)
-    return {"answer_id": answer.id, "item": answer.item, "answer": answer.answer, "src": src}
+    return {
+        "answer_id": answer.id,
+        "item": answer.item,
+        "answer": answer.answer,
+        "decides": answer.purpose == "decision",
+        "src": thumbnail(session, answer.item),
+    }
 
 
 def thumbnail(session: SessionState, item: int) -> str:

@@ -28,7 +28,8 @@ export function merged(strip, pending, pictures) {
     } else if (!answer.corrects && !shown.some((entry) => entry.answer_id === answer.id)) {
       const src = pictures.get(answer.selection) ?? "";
       const { id, item, answer: word, concept } = answer;
-      shown.push({ answer_id: id, item, answer: word, concept, src, saving: true });
+      const decides = answer.selection?.startsWith("decide ");
+      shown.push({ answer_id: id, item, answer: word, decides, concept, src, saving: true });
     }
   }
   return shown;
@@ -214,7 +215,8 @@ function makeMenu(entry, choices) {
   const menu = element("div", { className, role: "menu", "aria-label": `Correct item ${entry.item}` });
   menu.dataset.answerId = entry.answer_id;
   const given = choices.of(entry);
-  for (const { action, answer, word, key, symbol } of choices.list) {
+  const offered = choices.list.filter(({ answer }) => answer !== "skip" || !entry.decides);
+  for (const { action, answer, word, key, symbol } of offered) {
     const choice = element("button", { type: "button", role: "menuitemradio", className: answer });
     choice.setAttribute("aria-checked", String(action === given.action));
     choice.dataset.correct = action;

@@ -177,6 +177,53 @@ def test_decisions_are_read_like_other_answers(project):
     assert (stored.time_taken_ms, stored.purpose, stored.selection_id) == (1234, "decision", None)
 
 
+def test_a_decision_is_corrected_from_wherever_it_is_shown(project):
+    """To another decision; a skip is none, and is refused instead of lost. Its menu does not offer it."""
+    (first,) = disagree(project, 1)
+    session = project.session(annotator="ada")
+    decisions = project.decisions(session)
+    card = take(project, decisions, [], ADA)
+    assert card["item"]["id"] == first
+    given = answer(card, "yes", session=session.id)
+    own = [entry["decides"] for entry in take(project, decisions, [given], ADA)["strip"]]
+    assert own == [True]
+    shown = answer(card_of(session), "no", session=session.id)
+    strip = take(project, session, [shown], ADA)["strip"]
+    assert [(entry["answer_id"], entry["decides"]) for entry in strip] == [
+        (given["id"], True),
+        (shown["id"], False),
+    ]
+    about = {"session": session.id, "selection": None}
+    for view in (decisions, session):
+        later = answer(card, "skip", **about, corrects=given["id"]) | {"item": first}
+        settled = take(project, view, [later], ADA)
+        assert settled["acked"] == []
+        assert [refusal["reason"] for refusal in settled["refused"]] == [
+            "A decision is yes, no or unsure: undo it to decide about the item later"
+        ]
+        assert project.log.answer(later["id"]) is None
+    other = answer(card, "no", **about, corrects=given["id"]) | {"item": first}
+    assert take(project, session, [other], ADA)["acked"] == [other["id"]]
+    assert project.log.answer(other["id"]).purpose == "decision"
+    assert session.concept.catch_up().status(first) == "no"
+
+
+def test_a_decision_and_its_correction_may_arrive_together(project):
+    """As after a break of the connection: both decide, and neither is a vote."""
+    (item,) = disagree(project, 1)
+    session = project.session(annotator="cleo")
+    decisions, cleo = project.decisions(session), Person("cleo", is_owner=True)
+    card = take(project, decisions, [], cleo)
+    given = answer(card, "yes", session=session.id)
+    about = {"session": session.id, "selection": None, "corrects": given["id"]}
+    corrected = answer(card, "no", **about) | {"item": item}
+    settled = take(project, decisions, [given, corrected], cleo)
+    assert settled["acked"] == [given["id"], corrected["id"]]
+    assert [project.log.answer(name).purpose for name in settled["acked"]] == ["decision", "decision"]
+    state = session.concept.catch_up()
+    assert (state.status(item), state.votes(item)) == ("no", {"ada": "yes", "bob": "no"})
+
+
 def test_what_follows_a_decision_is_sent_ahead(project):
     """With who said what of it, its picture, and how many wait; and the browser need not load it again."""
     items = disagree(project)
