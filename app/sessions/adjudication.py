@@ -104,9 +104,9 @@ class Decisions:
         acked: list[str] = []
 
         def read(answer: Mapping[str, Any]) -> None:
-            if answer["answer"] == "skip" and answer.get("corrects") is not None:
-                raise Refused("malformed", NO_SKIP)
             if answer["answer"] == "skip":
+                if not is_decision(answer) or answer.get("corrects") is not None:
+                    raise Refused("malformed", NO_SKIP)
                 self._put_off(item_in(answer))
                 self._taken[item_in(answer)] += 1
                 acked.append(str(answer["id"]))

@@ -202,6 +202,8 @@ def test_a_decision_is_corrected_from_wherever_it_is_shown(project):
             "A decision is yes, no or unsure: undo it to decide about the item later"
         ]
         assert project.log.answer(later["id"]) is None
+    odd = answer(card, "skip", **about, undoes=given["id"]) | {"item": first}
+    assert [refusal["id"] for refusal in take(project, session, [odd], ADA)["refused"]] == [odd["id"]]
     other = answer(card, "no", **about, corrects=given["id"]) | {"item": first}
     assert take(project, session, [other], ADA)["acked"] == [other["id"]]
     assert project.log.answer(other["id"]).purpose == "decision"
