@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from closecall.app.api.cards import card_of
+from closecall.app.api.submit import settle
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import Review
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
@@ -96,6 +98,13 @@ def truth_word(project: OpenProject, item: int, positive: str = "7") -> str:
     assert project.pool is not None
     index = int(project.pool.truth([item])[0])
     return "yes" if project.pool.classes[index] == positive else "no"
+
+
+def correct(review: Review, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Send answers from Review, as its page does."""
+    project = review.project
+    assert isinstance(project, OpenProject)
+    return settle(project, review, answers, review.person)
 
 
 def give_answers(session: LabelingSession, n: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.api.cards import View, card_of, submit
+from closecall.app.api.cards import View, card_of
 from closecall.app.sessions.adjudication import Decisions, is_decision
 from closecall.app.sessions.answers import has_answered, others_only, refers_to_something
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.presses import is_press
+from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -19,41 +20,63 @@ if TYPE_CHECKING:
     from closecall.app.projects.roles import Person
     from closecall.app.sessions.registry import OpenProject
 
+Taker = View | Review
+"""A view that stores answers."""
+
 
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
-    """Store a person's `answers` and return the card.
+    """Store a person's `answers` as `settle` does, and return the card with the outcome."""
+    settled = settle(project, view, answers, person)
+    card = card_of(view)
+    return {**card, **settled, "message": settled["message"] or card["message"]}
+
+
+def settle(
+    project: OpenProject, view: Taker, answers: list[dict[str, Any]], person: Person
+) -> dict[str, Any]:
+    """Store a person's `answers`; return `acked`, `refused` and a `message`.
 
     Answers that can't be stored stay in the browser, with the reason shown. So do answers that another person
-    gave in the same browser, until that person signs in again.
+    gave in the same browser, until that person signs in again. If one session can't be opened, only its own
+    answers wait.
     """
-    settled: dict[str, Any] = {"acked": [], "refused": []}
+    settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
     decisions: set[str] = set()
-    shown = None
+    stuck: set[str] = set()
 
-    def taken_by(answer: dict[str, Any]) -> View | None:
+    def taken_by(answer: dict[str, Any]) -> Taker | None:
         found = taker_of(project, view, answer, person, decisions)
         if isinstance(found, Decisions):
             decisions.add(str(answer.get("id")))
         return found
 
-    try:
-        for taker, some in groupby(answers, taken_by):
-            if taker is not None:
-                given, not_theirs = _theirs(project, taker, list(some), person)
-                settled["refused"] += not_theirs
-                if isinstance(taker, Decisions) and not given:
-                    continue
-                card = submit(taker, given, person)
-                settled = {part: [*settled[part], *card[part]] for part in settled}
-                shown = card if taker is view else None
-        shown = shown or card_of(view)
-    except (InputError, StorageError) as error:
-        shown = {**card_of(view), "message": str(error)}
-    return {**shown, **settled}
+    def store(given: Iterable[dict[str, Any]]) -> None:
+        for taker, some in groupby(given, taken_by):
+            if taker is None:
+                continue
+            theirs, refused = _theirs(project, taker, list(some), person)
+            settled["refused"] += refused
+            if theirs:
+                outcome = taker.store(theirs, person) if isinstance(taker, Decisions) else taker.store(theirs)
+                for part, ids in outcome.as_json().items():
+                    settled[part] += ids
+
+    for name, some in groupby(answers, lambda answer: str(answer.get("session"))):
+        if name in stuck:
+            continue
+        try:
+            store(some)
+        except InputError as error:
+            stuck.add(name)
+            settled["message"] = str(error)
+        except StorageError as error:
+            settled["message"] = str(error)
+            break
+    return settled
 
 
 def _theirs(
-    project: OpenProject, taker: View, given: list[dict[str, Any]], person: Person
+    project: OpenProject, taker: Taker, given: list[dict[str, Any]], person: Person
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the answers that the person may give, and refusals of the others."""
     if person.is_owner:
@@ -73,8 +96,8 @@ def _theirs(
 
 
 def taker_of(
-    project: OpenProject, view: View, answer: dict[str, Any], person: Person, decisions: Set[str]
-) -> View | None:
+    project: OpenProject, view: Taker, answer: dict[str, Any], person: Person, decisions: Set[str]
+) -> Taker | None:
     """Return the view that the answer was given to, or None if it is not the person's.
 
     `decisions` are the ids of earlier decisions in the same batch, which the log does not have yet.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from closecall.app.api.submit import settle
 from closecall.app.components import REVIEW, answers_of
 from closecall.app.pages.chosen import opened, person_at, pick_concept
 from closecall.app.pages.problems import show_or_keep
@@ -15,6 +16,7 @@ from closecall.app.sessions.review_query import zone_named
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 
 def main() -> None:
@@ -25,20 +27,20 @@ def main() -> None:
     with st.container(key="reviewed"):
         pick_concept(project, session, archived=True)
     with st.container(key="review"):
-        show_review(session)
+        show_review(project, session)
 
 
 @st.fragment
-def show_review(session: LabelingSession) -> None:
+def show_review(project: OpenProject, session: LabelingSession) -> None:
     """Store the browser's corrections, and show the page that it requests."""
     key = f"review-{session.id}"
     sent = state.get(key, {})
     if ("review", session.id) not in state:
-        state["review", session.id] = Review(session, person_at(session.project))
+        state["review", session.id] = Review(session, person_at(project))
     review: Review = state["review", session.id]
 
     def page() -> dict[str, Any]:
-        settled = review.submit(answers_of(sent))
+        settled = settle(project, review, answers_of(sent), person_at(project))
         return {**review.page(Asked.of(sent.get("asked")), zone_named(st.context.timezone)), **settled}
 
     show_or_keep(REVIEW, key, page)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,11 @@ from closecall.app.display.strategy_labels import label_of
 from closecall.app.engine.annotator_agreement import pairs_of
 from closecall.app.engine.label_errors import Judge, Judgement
 from closecall.app.projects.roles import Person
-from closecall.app.sessions.answers import others_only
+from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.review_query import find
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.storage import Standing, StorageError
+from closecall.storage import Refusal, Standing
 from closecall.storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ class Review:
 
     def __init__(self, session: LabelingSession, person: Person | None = None) -> None:
         self.session = session
+        self.id = session.id
         self.person = person or Person(session.annotator, is_owner=True)
         self.project = session.project
         self._shared = ReviewedConcept.of(session)
@@ -172,29 +173,15 @@ class Review:
         self._sent: Asked | None = None
         self._own: tuple[Answers, Answers] | None = None
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Store the browser's queue; return `acked`, `refused` and a `message`.
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
+        """Store answers of the reviewer's session.
 
         An answer about an item that changed elsewhere since the browser showed it is refused.
         """
-        settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
-        try:
-            for name in {str(answer.get("session")) for answer in answers}:
-                known = self.session.sessions.known_session
-                session = self.session if name == self.session.id else known(name, self.person)
-                if session is None:
-                    continue
-                given = [answer for answer in answers if str(answer.get("session")) == name]
-                stale = self._stale(given, session)
-                outcome = session.store(
-                    [answer for answer in given if answer.get("id") not in stale]
-                ).as_json()
-                settled["acked"] += outcome["acked"]
-                settled["refused"] += outcome["refused"]
-                settled["refused"] += [{"id": name, "reason": reason} for name, reason in stale.items()]
-        except (InputError, StorageError) as error:
-            settled["message"] = str(error)
-        return settled
+        stale = self._stale(answers)
+        outcome = self.session.store([answer for answer in answers if answer.get("id") not in stale])
+        refused = [Refusal(name, "conflict", reason) for name, reason in stale.items()]
+        return replace(outcome, refused=[*outcome.refused, *refused])
 
     def page(self, asked: Asked, zone: tzinfo) -> dict[str, Any]:
         """Return the requested items, the counts of each view, and the notes of the margin.
@@ -242,8 +229,8 @@ class Review:
             self._own = (everything, everything.by(self.person.name))
         return self._own[1]
 
-    def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
-        """Return the reasons to refuse answers, by id: their items have changed or may not be answered."""
+    def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Return the reasons to refuse answers whose items have changed, by id."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # by item, changed by the answers of this batch
         replaced: dict[object, object] = {}  # by id
@@ -253,10 +240,8 @@ class Review:
                 if not isinstance(name, str) or not isinstance(item, int) or table.row_of(name) is not None:
                     continue
                 if item not in stands:
-                    stands[item] = table.standing(item, session.annotator)
-                if not (self.person.is_owner or stands[item] or answer.get("selection")):
-                    stale[name] = others_only(item)
-                elif word == "undo":
+                    stands[item] = table.standing(item, self.session.annotator)
+                if word == "undo":
                     stands[item] = replaced.get(str(answer.get("undoes")), ANYTHING)
                 elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):
                     replaced[name], stands[item] = stands[item], name

@@ -15,6 +15,7 @@ from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import current
 from closecall.app.sessions.review import Asked, Review
 from tests.faults.world import ADA, CLASSES, TRIES, World, truth
+from tests.projects import correct
 
 Said = tuple[int, int, str, str]
 """Concept, item, answer, annotator."""
@@ -400,7 +401,7 @@ class Reviewing(Page):
 
     def request(self) -> dict[str, Any]:
         review = self.view()
-        settled = review.submit(list(self.outbox))
+        settled = correct(review, list(self.outbox))
         return {**review.page(Asked("all"), UTC), **settled}
 
     def in_view(self) -> set[int]:

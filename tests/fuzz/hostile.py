@@ -28,6 +28,7 @@ from closecall.app.sessions.review import VIEWS, Asked, Review
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 from tests.fuzz.damage import NONSENSE, spoilt
+from tests.projects import correct
 from tests.stateful.model import Said
 from tests.stateful.people import Tab
 from tests.stateful.served import Served
@@ -113,7 +114,7 @@ class Stage:
         sent: Any = spoilt(answers, rng) if rng.random() < 0.4 else answers
         said = answers_of({"pending": sent})
         if place == "review":
-            settled = Review(tab.session, tab.person).submit(said)
+            settled = correct(Review(tab.session, tab.person), said)
         else:
             view = tab.view(place) or tab.session
             settled = take(project, view, said, tab.person)

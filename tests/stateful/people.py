@@ -23,6 +23,7 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.presses import answer_id
 from closecall.app.sessions.review import VIEWS, Asked, Review
 from closecall.storage import StorageError
+from tests.projects import correct
 from tests.stateful.model import Said
 from tests.stateful.served import Served
 
@@ -454,7 +455,7 @@ class Tab:
             answer["undoes"] = own[-1].id
         elif own:
             answer["corrects"] = own[-1].id
-        before, settled = self.served.model.ids(), Review(self.session, self.person).submit([answer])
+        before, settled = self.served.model.ids(), correct(Review(self.session, self.person), [answer])
         assert settled["message"] is None
         is_other_session = word == "undo" and own[-1].session != self.session_id
         fate = "refused" if is_other_session else "taken"

@@ -7,7 +7,9 @@ import pytest
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
 from closecall.app.projects.roles import Person
-from tests.projects import answer, label, new_project, open_workspace
+from closecall.app.sessions.blind.begin import begin
+from closecall.app.sessions.review import Review
+from tests.projects import answer, correct, label, new_project, open_workspace
 
 ADA = Person("Ada", is_owner=True)
 
@@ -69,6 +71,71 @@ def test_a_correction_of_a_decision_that_arrives_on_label_stays_a_decision(proje
     correction = in_session(session, card, "yes", selection=None, corrects=decided["id"])
     assert take(project, session, [correction], ADA)["acked"] == [correction["id"]]
     assert project.log.answer(correction["id"]).purpose == "decision"
+
+
+def test_a_press_of_a_class_that_arrives_on_review_is_about_all_classes(project):
+    """A yes to another class is a no to the question that is reviewed."""
+    session, other = project.session(None, None, "Ada"), project.add_concept("Is this a 1?")
+    card = take(project, project.classes(session), [], ADA)
+    classes = [choice["concept"] for choice in card["classes"]]
+    press = in_session(session, card, "yes", classes=classes, concept=other.id)
+    assert correct(Review(session, ADA), [press])["acked"] == [press["id"]]
+    words = {concept: project.live_concept(concept).catch_up().status(press["item"]) for concept in classes}
+    assert words == {session.concept.record.id: "no", other.id: "yes"}
+
+
+def test_a_decision_that_arrives_on_review_stays_one(project):
+    """And what takes it back or corrects it; an annotator's is refused there as on Decide."""
+    session, bobs = (project.session(None, None, name) for name in ("Ada", "Bob"))
+    card = label(session, 2)
+    take(project, session, [in_session(session, card, "yes")], ADA)
+    take(project, bobs, [answer(card, "no", selection=None, session=bobs.id)], Person("Bob", is_owner=True))
+    decided = in_session(session, card_of(project.decisions(session)), "no")
+    about = {"item": decided["item"], "selection": None}
+    changed = in_session(session, card, "yes", corrects=decided["id"]) | about
+    undo = in_session(session, card, "undo", undoes=changed["id"]) | about
+    sent = [decided, changed, undo]
+    refused = correct(Review(session, Person("Ada")), sent)["refused"]
+    assert {refusal["reason"] for refusal in refused} == {"Only an owner may decide, but Ada is not one"}
+    assert correct(Review(session, ADA), sent)["acked"] == [one["id"] for one in sent]
+    assert {project.log.answer(one["id"]).purpose for one in sent} == {"decision"}
+    assert session.concept.catch_up().status(decided["item"]) == "no"
+
+
+def test_answers_of_a_blind_comparison_that_arrive_on_review_reach_their_sides(project):
+    """Whichever side asked; a correction reaches all sides that have an answer about the item."""
+    session = project.session(None, None, "Ada")
+    label(session, 20)
+    blind = begin(session, ["exhaustive", "random"])
+    for _ in range(6):
+        card = take(project, blind, [], ADA)
+        given = answer(card, "no", session=card["session"])
+        assert correct(Review(session, ADA), [given])["acked"] == [given["id"]]
+    assert set(blind.labels().values()) == {"no"}
+
+
+def test_a_correction_about_another_question_may_arrive_on_review(project):
+    """It is not compared with the answers to the question that is reviewed."""
+    session, other = project.session(None, None, "Ada"), project.add_concept("Is this a 1?")
+    others = project.session(None, other.id, "Ada")
+    card = card_of(others)
+    given = in_session(others, card, "yes")
+    changed = in_session(others, card, "no", selection=None, corrects=given["id"])
+    take(project, others, [given], ADA)
+    assert correct(Review(session, ADA), [changed])["acked"] == [changed["id"]]
+
+
+def test_a_session_that_cannot_be_opened_keeps_no_other_waiting(project):
+    """Its strategy may be gone: its answers stay in the browser, and later ones are stored."""
+    session = project.session(None, None, "Ada")
+    gone = project.log.start_session(1, "Ada", "of-a-plugin").id
+    card = card_of(session)
+    stuck = answer(card, "no", session=gone)
+    given = in_session(session, card, "no")
+    again = answer(card, "no", session=gone)
+    shown = take(project, session, [stuck, given, again], ADA)
+    assert (shown["acked"], shown["refused"]) == ([given["id"]], [])
+    assert "of-a-plugin" in shown["message"]
 
 
 def test_the_log_is_read_once_for_each_answer(project, monkeypatch):

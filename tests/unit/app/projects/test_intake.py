@@ -23,6 +23,7 @@ from closecall.app.sessions.similar.query import Like
 from closecall.storage import AppendResult, StorageError
 from tests.projects import (
     answer,
+    correct,
     label,
     labeled,
     new_project,
@@ -142,7 +143,7 @@ def test_after_a_lost_reply_decisions_go_on(project, ada):
     items = ada.concept.standing().labels.items[:2].tolist()
     for item in items:
         other = "no" if truth_word(project, item) == "yes" else "yes"
-        Review(bob).submit([answer({"item": {"id": item, "selection": None}}, other, session=bob.id)])
+        correct(Review(bob), [answer({"item": {"id": item, "selection": None}}, other, session=bob.id)])
     decisions = project.decisions(ada)
     card = take(project, decisions, [], ADA)
     assert card["notes"]["waiting"] == 2

@@ -24,7 +24,7 @@ from closecall.app.sessions.reset import start_afresh
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.errors import InputError
-from tests.projects import answer, label, new_project, open_workspace
+from tests.projects import answer, correct, label, new_project, open_workspace
 
 ADA, BOB = Person("ada", is_owner=True), Person("bob")
 
@@ -247,7 +247,7 @@ def test_nobody_answers_in_another_persons_session(project):
     stolen = answer(card_of(adas), "yes", session=adas.id)
     card = take(project, bobs, [stolen], BOB)
     assert (card["acked"], card["refused"], project.log.position()) == ([], [], 0)
-    assert Review(bobs, BOB).submit([stolen])["acked"] == []
+    assert correct(Review(bobs, BOB), [stolen])["acked"] == []
     assert take(project, adas, [stolen], ADA)["acked"] == [stolen["id"]]
 
 
@@ -262,11 +262,11 @@ def test_an_annotator_reviews_own_answers_only(project):
     assert {e["annotator"] for row in listed["rows"] for e in row["events"]} == {"bob"}
     theirs = next(iter(project.log.answers_after(1)))
     given = answer({"item": {"id": theirs.item, "selection": None}}, "no", session=bobs.id)
-    settled = own.submit([given])
+    settled = correct(own, [given])
     assert "no answer of yours" in settled["refused"][0]["reason"]
     mine = listed["rows"][0]["events"][-1]
     correction = given | {"item": listed["rows"][0]["item"], "corrects": mine["id"], "answer": "skip"}
-    assert own.submit([correction])["acked"] == [given["id"]]
+    assert correct(own, [correction])["acked"] == [given["id"]]
 
 
 def zone():

@@ -18,7 +18,7 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import PAGE, Asked, Review
 from closecall.core.linear.leave_one_out import leave_one_out
 from closecall.storage import AnswerRecord, StorageError, new_id
-from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word
+from tests.projects import answer, correct, label, new_project, open_workspace, shown_to, truth_word
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_correction_counts_and_moves_nothing(project, session):
     row = before["rows"][0]
     old, _ = stands(row)
     sent = said(session, row["item"], "yes", corrects=old)
-    assert review.submit([sent])["acked"] == [sent["id"]]
+    assert correct(review, [sent])["acked"] == [sent["id"]]
     after = page(review, view="no")
     assert [r["item"] for r in after["rows"]] == [r["item"] for r in before["rows"]]
     assert stands(after["rows"][0]) == (sent["id"], "yes")
@@ -162,8 +162,8 @@ def test_an_undo_brings_back_what_was_corrected(project, session):
     review = Review(session)
     row = page(review, view="no")["rows"][0]
     sent = said(session, row["item"], "skip", corrects=stands(row)[0])
-    review.submit([sent])
-    review.submit([said(session, row["item"], "undo", undoes=sent["id"])])
+    correct(review, [sent])
+    correct(review, [said(session, row["item"], "undo", undoes=sent["id"])])
     after = page(review, view="no")["rows"][0]
     assert stands(after) == stands(row)
     assert [e["answer"] for e in after["events"]] == ["no", "skip", "undo"]
@@ -180,8 +180,8 @@ def test_a_queue_of_several_changes_is_stored_in_its_order(project, session):
     undo = said(session, row["item"], "undo", undoes=second["id"])
     third = said(session, row["item"], "unsure", corrects=first["id"])
     queue = [first, second, undo, third]
-    assert review.submit(queue)["acked"] == [sent["id"] for sent in queue]
-    assert review.submit(queue) == {"acked": [sent["id"] for sent in queue], "refused": [], "message": None}
+    assert correct(review, queue)["acked"] == [sent["id"] for sent in queue]
+    assert correct(review, queue) == {"acked": [sent["id"] for sent in queue], "refused": [], "message": None}
     assert stands(page(review, view="no")["rows"][0]) == (third["id"], "unsure")
 
 
@@ -190,13 +190,13 @@ def test_a_change_made_without_sight_of_another_is_refused(project, session):
     review = Review(session)
     row = page(review, view="no")["rows"][0]
     mine = said(session, row["item"], "yes", corrects=stands(row)[0])
-    review.submit([mine])
+    correct(review, [mine])
     late = said(session, row["item"], "skip", corrects=stands(row)[0])
-    (refusal,) = review.submit([late])["refused"]
+    (refusal,) = correct(review, [late])["refused"]
     assert refusal["id"] == late["id"]
     assert "another window" in refusal["reason"]
     assert stands(page(review, view="no")["rows"][0]) == (mine["id"], "yes")
-    assert review.submit([said(session, row["item"], "skip", corrects=mine["id"])])["refused"] == []
+    assert correct(review, [said(session, row["item"], "skip", corrects=mine["id"])])["refused"] == []
 
 
 def test_a_second_annotator_adds_an_answer_and_the_majority_counts(project, session):
@@ -208,16 +208,16 @@ def test_a_second_annotator_adds_an_answer_and_the_majority_counts(project, sess
     shown = next(r for r in page(review, view="no")["rows"] if r["item"] == item)
     assert stands(shown, "lin") is None
     given = said(lin, item, "yes")
-    assert review.submit([given])["acked"] == [given["id"]]
+    assert correct(review, [given])["acked"] == [given["id"]]
     shown = page(review, view="contested")
     assert [r["item"] for r in shown["rows"]] == [item]
     assert (stands(shown["rows"][0], "ada")[1], stands(shown["rows"][0], "lin")[1]) == ("no", "yes")
     assert item not in session.concept.standing().labels.items
     bob = project.session(annotator="bob")
-    Review(bob).submit([said(bob, item, "yes")])
+    correct(Review(bob), [said(bob, item, "yes")])
     assert session.concept.catch_up().status(item) == "yes"
     again = said(lin, item, "no")
-    assert "another window" in review.submit([again])["refused"][0]["reason"]
+    assert "another window" in correct(review, [again])["refused"][0]["reason"]
 
 
 def test_agreement_is_of_the_two_who_share_most_items(project, session):
@@ -227,9 +227,9 @@ def test_agreement_is_of_the_two_who_share_most_items(project, session):
     assert page(review)["notes"]["agreement"] is None
     labels = session.concept.standing().labels
     for item, yes in zip(labels.items[:10].tolist(), labels.yes[:10].tolist(), strict=True):
-        review.submit([said(lin, item, "yes" if yes else "no")])
+        correct(review, [said(lin, item, "yes" if yes else "no")])
     bob = project.session(annotator="bob")
-    Review(bob).submit([said(bob, int(labels.items[0]), "skip"), said(bob, int(labels.items[1]), "yes")])
+    correct(Review(bob), [said(bob, int(labels.items[0]), "skip"), said(bob, int(labels.items[1]), "yes")])
     agreement = page(review)["notes"]["agreement"]
     assert (agreement["names"], agreement["items"]) == (["ada", "lin"], 10)
     assert agreement["kappa"] == 1
@@ -241,7 +241,7 @@ def test_the_pace_is_the_median_of_the_last_answers(project, session):
         submit(session, [answer(card_of(session), "no", time_taken_ms=taken)])
     review = Review(session)
     row = page(review, view="no")["rows"][0]
-    review.submit([said(session, row["item"], "yes", corrects=stands(row)[0])])
+    correct(review, [said(session, row["item"], "yes", corrects=stands(row)[0])])
     notes = page(review)["notes"]
     assert notes["paces_ms"][-3:] == [500, 900, 1300]
     assert notes["pace_ms"] == np.median(notes["paces_ms"])
@@ -281,7 +281,7 @@ def test_answers_of_other_sessions_left_in_the_browser_are_stored_too(project, s
     card = card_of(session)
     left = answer(card, "no", session=session.id)
     foreign = answer(card, "no", session="of-another-database")
-    settled = Review(newer).submit([left, foreign])
+    settled = correct(Review(newer), [left, foreign])
     assert (settled["acked"], settled["refused"]) == ([left["id"]], [])
 
 
@@ -295,7 +295,7 @@ def test_a_disk_that_is_full_is_told_and_nothing_is_acknowledged(project, sessio
 
     with monkeypatch.context() as full:
         full.setattr(project.log, "append_answers", refuse)
-        settled = review.submit([said(session, row["item"], "yes", corrects=stands(row)[0])])
+        settled = correct(review, [said(session, row["item"], "yes", corrects=stands(row)[0])])
     assert settled == {"acked": [], "refused": [], "message": "the disk is full"}
     assert stands(page(review, view="no")["rows"][0])[1] == "no"
 
@@ -348,12 +348,12 @@ def test_whatever_is_said_of_an_item_of_an_audit_stays_out_of_training(project, 
     drawn = audited(session, "no", item)
     lin = project.session(annotator="lin")
     second, correction = said(lin, item, "yes"), said(session, item, "yes", corrects=drawn.id)
-    assert Review(lin).submit([second])["acked"] == [second["id"]]
-    assert Review(session).submit([correction])["acked"] == [correction["id"]]
+    assert correct(Review(lin), [second])["acked"] == [second["id"]]
+    assert correct(Review(session), [correction])["acked"] == [correction["id"]]
     assert [project.log.answer(given["id"]).purpose for given in (second, correction)] == ["audit", "audit"]
     assert session.concept.catch_up().status(item) == "yes"
     assert session.concept.standing().labels.items.tolist() == labels
-    Review(session).submit([said(session, item, "undo", undoes=correction["id"])])
+    correct(Review(session), [said(session, item, "undo", undoes=correction["id"])])
     assert session.concept.standing().labels.items.tolist() == labels
 
 
