@@ -152,7 +152,11 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Return whether id and content are the same; times are ignored, since a retry has others."""
+        """Return whether id and content are the same.
+
+        A retry has other times, and another purpose if its item has joined or left an audit meanwhile. Only
+        a decision is never the same as a vote.
+        """
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
@@ -166,7 +170,7 @@ class AnswerRecord:
             self.selection_id,
             self.undoes,
             self.corrects,
-            self.purpose,
+            self.purpose == "decision",
         )
 
 

@@ -40,10 +40,10 @@ def refusal(annotator: Annotator, record: AnswerRecord) -> str:
 
 
 def test_an_answer_sent_again_is_acknowledged_and_stored_once(ada: Annotator) -> None:
-    """A lost acknowledgement costs nothing: not even its times need to be the same."""
+    """A lost acknowledgement costs nothing: not even its times need to be the same, nor whether it trains."""
     record = ada.record("yes", 5)
     ada.send(record)
-    again = ada.send(record, replace(record, browser_time=1, time_taken_ms=None))
+    again = ada.send(record, replace(record, browser_time=1, time_taken_ms=None, purpose="audit"))
     twice = ada.record("no", 6)
     result = ada.send(twice, twice)
     assert ([a.id for a in result.accepted], result.known, result.refused) == ([twice.id], (), ())
@@ -53,7 +53,7 @@ def test_an_answer_sent_again_is_acknowledged_and_stored_once(ada: Annotator) ->
 
 @pytest.mark.parametrize(
     "change",
-    [{"item": 6}, {"answer": "no"}, {"annotator": "Bob"}, {"purpose": "audit"}],
+    [{"item": 6}, {"answer": "no"}, {"annotator": "Bob"}, {"purpose": "decision"}],
     ids=lambda change: next(iter(change)),
 )
 def test_an_id_never_means_two_things(ada: Annotator, change: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from closecall.app.api.cards import card_of
@@ -9,6 +11,7 @@ from closecall.app.api.submit import take
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import begin
 from closecall.app.sessions.review import Review
+from closecall.storage import new_id
 from tests.projects import answer, correct, label, new_project, open_workspace
 
 ADA = Person("Ada", is_owner=True)
@@ -136,6 +139,18 @@ def test_a_session_that_cannot_be_opened_keeps_no_other_waiting(project):
     shown = take(project, session, [stuck, given, again], ADA)
     assert (shown["acked"], shown["refused"]) == ([given["id"]], [])
     assert "of-a-plugin" in shown["message"]
+
+
+def test_an_answer_sent_again_is_known_although_its_item_has_joined_an_audit(project):
+    """Both had the item in view; Bob's answer, for the audit, came between Ada's and its repetition."""
+    session, bobs = (project.session(None, None, name) for name in ("Ada", "Bob"))
+    given = in_session(session, label(session, 2), "yes")
+    assert take(project, session, [given], ADA)["acked"] == [given["id"]]
+    stored = project.log.answer(given["id"])
+    bobs_own = {"id": new_id(), "session_id": bobs.id, "annotator": "Bob", "selection_id": None}
+    project.log.append_answers([replace(stored, **bobs_own, purpose="audit")])
+    assert take(project, session, [given], ADA)["acked"] == [given["id"]]
+    assert project.log.answer(given["id"]) == stored
 
 
 def test_the_log_is_read_once_for_each_answer(project, monkeypatch):
