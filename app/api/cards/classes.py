@@ -56,8 +56,8 @@ def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str
     strip = []
     for answer in reversed(recent):
         given = words[answer.item]
-        if len(given) < 2:
-            continue  # answered for this concept alone
+        if len(given) < 2 or answer.purpose == "decision":
+            continue  # answered for this concept alone, or decided
         chosen = next((concept for concept, word in given.items() if word == "yes"), None)
         word = "yes" if chosen is not None else answer.answer
         strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})

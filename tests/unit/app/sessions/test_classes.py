@@ -342,6 +342,24 @@ def test_a_correction_gives_another_class(classes, project):
     )
 
 
+def test_a_press_changes_no_decision(classes, project):
+    """A decision is about one question: the strip leaves it out, and no class corrects or undoes it."""
+    card = card_of(classes)
+    given = press(card, "7")
+    submit(classes, [given])
+    bobs = project.session(annotator="bob")
+    bobs.store([answer(card, "no", selection=None)])
+    decisions = project.decisions(classes.session)
+    decided = answer(card_of(decisions), "no")
+    assert submit(decisions, [decided])["acked"] == [decided["id"]]
+    assert card_of(classes)["strip"] == []
+    for word, changes in (("1", {"corrects": decided["id"]}), ("undo", {"undoes": decided["id"]})):
+        (refusal,) = submit(classes, [press(card, word, selection=None, **changes)])["refused"]
+        assert refusal["reason"] == f"Item {given['item']} was decided: change the decision on Decide"
+    state = classes.session.concept.catch_up()
+    assert (state.status(given["item"]), state.votes(given["item"])["annotator"]) == ("no", "yes")
+
+
 def test_what_was_answered_for_one_concept_alone_may_come_again(classes, project):
     """Of all, the last word counts; the strip leaves out what has no class."""
     session = classes.session
