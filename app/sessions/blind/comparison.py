@@ -182,11 +182,12 @@ class BlindComparison:
         log = self.project.log
         changed = answer.get("undoes") or answer.get("corrects")
         if changed is None:
-            record = log.selection(str(answer.get("selection")))
+            # What was sent ahead is in the log of selections once it was shown.
+            record, following = (
+                log.selection(name) or log.foreseen(name)
+                for name in (str(answer.get("selection")), str(answer.get("next")))
+            )
             side = self._side(record.session_id if record else None)
-            shown_next = str(answer.get("next"))
-            # If the reply to this answer was lost, what was foreseen is in the log by now.
-            following = log.foreseen(shown_next) or log.selection(shown_next)
             is_its_own = following is not None and following.session_id == side.id
             return [(side, answer if is_its_own else {**answer, "next": None})]
         target = log.answer(str(changed))

@@ -106,6 +106,24 @@ def test_an_item_that_both_choose_is_asked_once(session):
     assert blind.turns == 20
 
 
+def test_what_was_sent_ahead_to_another_window_reaches_the_side_that_chose_it(session):
+    """Its answer is stored although the one before it came too late."""
+    blind = begin(session, ["exhaustive", "random"])
+    card = card_of(blind)
+    while not (blind.turn(blind.turns) is blind.turn(blind.turns + 1) is blind.sides[1]):
+        give(blind, 1)
+    card = card_of(blind)
+    while card["next_is_coming"]:
+        card = card_of(blind)
+    ahead = card["next"]["no"]["item"]
+    submit(blind, [answer(card, "skip")])
+    late = answer(card, "no", next=ahead["selection"])
+    given = answer(card, "no", item=ahead["id"], selection=ahead["selection"])
+    settled = submit(blind, [late, given])
+    assert settled["acked"] == [given["id"]]
+    assert answered(blind.sides[1])[ahead["id"]] == "no"
+
+
 def test_undo_and_correction_reach_all_who_share_the_answer(session):
     blind = begin(session, ["exhaustive", "margin-index:confidence=0.999999"])
     give(blind, 20)
