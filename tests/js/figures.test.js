@@ -140,6 +140,20 @@ test("the strip shows what is stored, changed by what waits to be saved", () => 
     ["b", "no", false],
   ]);
   assert.equal(merged([], pending.slice(0, 1), new Map([["s3", "3"]]))[0].src, "3");
+  const decided = {
+    id: "g",
+    item: 3,
+    selection: "decide 3 x 0",
+    answer: "yes",
+    undoes: null,
+    corrects: null,
+  };
+  const later = { ...decided, id: "h", item: 4, selection: "decide 4 x 0", answer: "skip" };
+  assert.deepEqual(
+    merged([], [decided, later], new Map()).map(({ answer_id, decides }) => [answer_id, decides]),
+    [["g", true]],
+    "an item that is put off has no decision to undo or correct",
+  );
 });
 
 test("an annotator's answer is the last one that was not taken back", () => {
@@ -167,6 +181,12 @@ test("an annotator's answer is the last one that was not taken back", () => {
   ];
   assert.deepEqual(standing(events, "ada", undone), []);
   assert.deepEqual(names(standing([], "ada", [pending[0], pending[0]])), [["e", "skip"]]);
+  const decided = { id: "h", answer: "no", selection: "decide 1 x 0", undoes: null };
+  const changed = { id: "i", answer: "yes", corrects: "h", undoes: null };
+  const undo = { id: "j", answer: "undo", undoes: "h" };
+  assert.deepEqual(names(standing(events, "ada", [decided, changed, undo])), [["a", "yes"]]);
+  const stored = event("h", "no", { annotator: "ada, deciding" });
+  assert.deepEqual(names(standing([...events, stored], "ada", [changed])), [["a", "yes"]]);
 });
 
 test("times are formatted for readers", () => {

@@ -1,6 +1,7 @@
 // The latest answers, newest last; a click on one opens a menu to correct it.
 
 import { around, element, glyph, part, partsOf, targetOf, treeOf } from "../shared/dom.js";
+import { isDecision } from "../shared/queue.js";
 
 /** @import { Answer, StripEntry } from "../types" */
 
@@ -28,7 +29,8 @@ export function merged(strip, pending, pictures) {
     } else if (!answer.corrects && !shown.some((entry) => entry.answer_id === answer.id)) {
       const src = pictures.get(answer.selection) ?? "";
       const { id, item, answer: word, concept } = answer;
-      const decides = answer.selection?.startsWith("decide ");
+      const decides = isDecision(answer);
+      if (decides && word === "skip") continue; // it is not stored, and can be neither undone nor corrected
       shown.push({ answer_id: id, item, answer: word, decides, concept, src, saving: true });
     }
   }

@@ -2,6 +2,7 @@
 
 import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, say } from "../shared/dom.js";
+import { isDecision } from "../shared/queue.js";
 import { clock, seconds } from "./times.js";
 
 /** @import { Answer, ReviewEvent, ReviewRow, Word, WordOrUndo } from "../types" */
@@ -20,11 +21,12 @@ const WORDS = { no: "no", skip: "skipped", unsure: "unsure", yes: "yes" };
 const MINUS = "\u2212";
 
 /**
- * Return an annotator's answers about an item, oldest first, without undone ones and with those waiting to be saved.
+ * Return an annotator's answers about an item, oldest first, without undone ones and decisions, and with those waiting
+ * to be saved.
  *
  * @param {Pick<ReviewEvent, "id" | "answer" | "undoes" | "annotator">[]} events
  * @param {string} annotator
- * @param {Pick<Answer, "id" | "answer" | "undoes">[]} pending
+ * @param {Pick<Answer, "id" | "answer" | "selection" | "undoes" | "corrects">[]} pending
  * @returns {Given[]}
  */
 export function standing(events, annotator, pending) {
@@ -33,11 +35,14 @@ export function standing(events, annotator, pending) {
     (event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id),
   );
   const stack = own.map(({ id, answer }) => ({ id, answer, saving: false }));
-  for (const { id, answer, undoes } of pending) {
-    if (answer === "undo") {
-      const place = stack.findIndex((given) => given.id === undoes);
+  const others = new Set(events.filter((event) => event.annotator !== annotator).map(({ id }) => id));
+  for (const given of pending) {
+    const { id, answer, undoes, corrects } = given;
+    if (isDecision(given) || others.has(undoes ?? corrects ?? "")) others.add(id);
+    else if (answer === "undo") {
+      const place = stack.findIndex((one) => one.id === undoes);
       if (place >= 0) stack.splice(place, 1);
-    } else if (!stack.some((given) => given.id === id)) stack.push({ id, answer, saving: true });
+    } else if (!stack.some((one) => one.id === id)) stack.push({ id, answer, saving: true });
   }
   return stack;
 }

@@ -6,6 +6,13 @@
 const ROOT = "closecall";
 const FORMER_ROOT = "marginalia"; // unsent answers of earlier versions are sent and removed like current ones
 
+/**
+ * Return whether an answer was given on Decide; a skip only puts the item off there.
+ *
+ * @param {Partial<Pick<Answer, "selection">>} answer
+ */
+export const isDecision = ({ selection }) => Boolean(selection?.startsWith("decide "));
+
 export class Queue {
   /** @type {string} */
   #project;
