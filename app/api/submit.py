@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards import View, card_of
 from closecall.app.sessions.adjudication import Decisions, is_decision
-from closecall.app.sessions.answers import has_answered, others_only, refers_to_something
+from closecall.app.sessions.answers import Outcome, has_answered, others_only, refers_to_something, with_ids
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.presses import is_press
 from closecall.app.sessions.review import Review
@@ -40,7 +40,8 @@ def settle(
     gave in the same browser, until that person signs in again. If one session can't be opened, only its own
     answers wait.
     """
-    settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
+    readable, malformed = with_ids(answers)
+    settled: dict[str, Any] = {**Outcome(refused=malformed).as_json(), "message": None}
     decisions: set[str] = set()
     stuck: set[str] = set()
 
@@ -61,7 +62,7 @@ def settle(
                 for part, ids in outcome.as_json().items():
                     settled[part] += ids
 
-    for name, some in groupby(answers, lambda answer: str(answer.get("session"))):
+    for name, some in groupby(readable, lambda answer: str(answer.get("session"))):
         if name in stuck:
             continue
         try:

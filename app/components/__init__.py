@@ -225,7 +225,7 @@ def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and value.isascii() and len(value) <= LONGEST_ID
+    return isinstance(value, str) and value.isprintable() and value.isascii() and len(value) <= LONGEST_ID
 
 
 def _read(name: str) -> str:

@@ -259,7 +259,7 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
         raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r:.80}")
     taken = answer.get("time_taken_ms")
     return AnswerRecord(
-        id=str(uuid.UUID(answer["id"])),
+        id=own_id(answer),
         concept_id=session.concept.record.id,
         session_id=session.id,
         annotator=session.annotator,
@@ -271,6 +271,34 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
         undoes=_id_in(answer, "undoes"),
         corrects=_id_in(answer, "corrects"),
     )
+
+
+def own_id(answer: Mapping[str, Any]) -> str:
+    """Return the answer's id; raise ValueError unless it is a UUID as `uuid.UUID` prints it.
+
+    Under another form of the id, the browser would not recognize the acknowledgement.
+    """
+    name = str(uuid.UUID(answer["id"]))
+    if name != answer["id"]:
+        raise ValueError(f"id must be {name}, got {answer['id']!r:.80}")
+    return name
+
+
+def with_ids(answers: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Refusal]]:
+    """Return the answers that refer to others by possible ids, and refusals of the rest.
+
+    A database fails on half a character, and would keep the whole queue waiting.
+    """
+    readable: list[dict[str, Any]] = []
+    refused: list[Refusal] = []
+    for answer in answers:
+        try:
+            for name in ("selection", "undoes", "corrects", "next"):
+                _id_in(answer, name)
+            readable.append(answer)
+        except ValueError as error:
+            refused.append(_malformed(answer, error))
+    return readable, refused
 
 
 def item_in(answer: Mapping[str, Any]) -> int:
@@ -285,6 +313,8 @@ def item_in(answer: Mapping[str, Any]) -> int:
 
 def _id_in(answer: Mapping[str, Any], name: str) -> str | None:
     value = answer.get(name)
-    if value is not None and not (isinstance(value, str) and value.isascii() and len(value) <= MAX_ID):
+    if value is not None and not (
+        isinstance(value, str) and value.isprintable() and value.isascii() and len(value) <= MAX_ID
+    ):
         raise ValueError(f"{name} must be an id, got {value!r:.80}")
     return value

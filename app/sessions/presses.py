@@ -13,6 +13,7 @@ from closecall.app.sessions.answers import (
     following,
     in_its_audit,
     item_in,
+    own_id,
     read_answer,
     read_each,
     refers_to_something,
@@ -65,7 +66,7 @@ class _Reading:
 
     def press(self) -> Press:
         """Return the press with its answers, after checking its references for all concepts together."""
-        name, item = str(uuid.UUID(self.answer["id"])), item_in(self.answer)
+        name, item = own_id(self.answer), item_in(self.answer)
         words = self._words()
         undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
         if undone:

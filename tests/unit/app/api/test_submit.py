@@ -153,6 +153,27 @@ def test_an_answer_sent_again_is_known_although_its_item_has_joined_an_audit(pro
     assert project.log.answer(given["id"]) == stored
 
 
+@pytest.mark.parametrize("name", ["selection", "undoes", "corrects", "next"])
+def test_an_id_that_no_database_takes_keeps_no_other_answer_waiting(project, name):
+    """Half a character, say: it is refused, and what follows is stored."""
+    session = project.session(None, None, "Ada")
+    card = card_of(session)
+    for view in (session, project.grid(session), project.decisions(session)):
+        odd = in_session(session, card, "no", **{name: "\ud800"})
+        given = in_session(session, card, "no")
+        card = take(project, view, [odd, given], ADA)
+        assert (card["acked"], [refusal["id"] for refusal in card["refused"]]) == ([given["id"]], [odd["id"]])
+        card = card_of(session)
+
+
+def test_an_answer_is_settled_under_the_id_that_was_sent(project):
+    """Under another form of it, the browser would send the answer for ever."""
+    session = project.session(None, None, "Ada")
+    given = in_session(session, card_of(session), "no")
+    odd = given | {"id": given["id"].upper().replace("-", "")}
+    assert [refusal["id"] for refusal in take(project, session, [odd], ADA)["refused"]] == [odd["id"]]
+
+
 def test_the_log_is_read_once_for_each_answer(project, monkeypatch):
     """Checks, training, look-ahead and figures share what was read; a page drawn again reads nothing."""
     session, bob = project.session(None, None, "Bob"), Person("Bob")
