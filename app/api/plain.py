@@ -12,12 +12,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.api.cards import card_of, submit
+from closecall.app.api.cards import card_of
+from closecall.app.api.submit import take
 from closecall.core.errors import InputError
 from closecall.storage import StorageError, new_id
 
 if TYPE_CHECKING:
+    from closecall.app.projects.roles import Person
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 SETTLE_SECONDS = 0.3
 """Presses sooner than this after drawing are ignored, since nobody can have judged the image yet.
@@ -76,11 +79,15 @@ class PlainCard:
 
     Parameters
     ----------
+    project : OpenProject
     session : LabelingSession
+    person : Person
     """
 
-    def __init__(self, session: LabelingSession) -> None:
+    def __init__(self, project: OpenProject, session: LabelingSession, person: Person) -> None:
+        self._project = project
         self._session = session
+        self._person = person
         self._drawn: Drawn | None = None
         self._pressed_at = -math.inf
         self._unacknowledged: dict[str, Any] | None = None  # an undo that may or may not be stored
@@ -114,16 +121,16 @@ class PlainCard:
 
     def _send(self, answer: dict[str, Any]) -> bool:
         """Send the answer; return whether it is settled: stored, or refused for good."""
+        sent = answer | {"session": self._session.id}
         try:
-            settled = submit(self._session, [answer])
+            settled = take(self._project, self._session, [sent], self._person)
         except (InputError, StorageError) as error:
-            self._unacknowledged = answer if answer["answer"] == "undo" else None
-            self.message = str(error)
-            return False
-        self._unacknowledged = None
+            settled = {"acked": [], "refused": [], "message": str(error)}
+        is_settled = bool(settled["acked"] or settled["refused"])
+        self._unacknowledged = None if is_settled or answer["answer"] != "undo" else answer
         reasons = [refusal["reason"] for refusal in settled["refused"]]
         self.message = " ".join(reasons) or settled["message"] or ""
-        return True
+        return is_settled
 
     def _answer(self, drawn: Drawn, word: str) -> dict[str, Any] | None:
         item = drawn.card["item"]

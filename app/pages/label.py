@@ -80,7 +80,7 @@ def main() -> None:
         pick_strategy(project, session)
     with st.container(key="card"):
         if plain_is_wanted():
-            show_plain(session)
+            show_plain(project, session)
         else:
             show_card(project, view)
             if view is session:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from closecall.app.api.plain import Drawn, PlainCard
+from closecall.app.pages.chosen import person_at
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
 from closecall.core.errors import InputError
@@ -15,6 +16,7 @@ from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "plain"
 """Address parameter of the plain card."""
@@ -50,11 +52,11 @@ def offer_plain() -> None:
 
 
 @st.fragment
-def show_plain(session: LabelingSession) -> None:
+def show_plain(project: OpenProject, session: LabelingSession) -> None:
     """Show the item in view, and a button for each answer."""
     key = f"plain-{session.id}"
     if key not in st.session_state:
-        st.session_state[key] = PlainCard(session)
+        st.session_state[key] = PlainCard(project, session, person_at(project))
     plain: PlainCard = st.session_state[key]
     try:
         drawn = plain.draw()

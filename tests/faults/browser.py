@@ -216,7 +216,7 @@ class Plain(Page):
     def open(self) -> Any:
         self.is_lost |= bool(self.outbox)
         self.outbox = []  # a press that a process took with it is made again by nobody
-        return PlainCard(self.session())
+        return PlainCard(self.world.project, self.session(), self.person)
 
     def request(self) -> dict[str, Any]:
         plain = self.view()

@@ -407,7 +407,7 @@ class Tab:
     def press(self, word: str) -> None:
         """Use the plain widgets."""
         if self.plain is None or self.plain._session is not self.session:
-            self.plain = PlainCard(self.session)
+            self.plain = PlainCard(self.served.project, self.session, self.person)
         drawn = self.plain.draw()
         drawn.sent()
         drawn.at, self.plain._pressed_at = drawn.at - 10, -math.inf  # nobody presses at once

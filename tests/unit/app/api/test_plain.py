@@ -7,9 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from closecall.app.api import plain
+from closecall.app.api.cards import card_of
 from closecall.app.api.plain import Drawn, PlainCard
+from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.storage import StorageError
-from tests.projects import new_project, open_workspace
+from tests.projects import answer, new_project, open_workspace
+
+OWNER = Person(SOMEBODY, is_owner=True)
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def card(session, clock):
-    return PlainCard(session)
+    return PlainCard(session.project, session, OWNER)
 
 
 def seen(card: PlainCard, clock) -> Drawn:
@@ -110,9 +114,26 @@ def test_undo_takes_back_the_last_answer_and_brings_its_item_back(session, card,
     assert card.draw().card["item"]["id"] == item
 
 
+def test_only_an_owner_undoes_a_decision(session, card, clock):
+    """One who is not an owner any more is told; an owner's undo is stored as one of a decision."""
+    first = seen(card, clock)
+    card.press(first, "yes")
+    session.project.session(annotator="bob").store([answer(first.card, "no", selection=None)])
+    decisions = session.project.decisions(session)
+    decided = answer(card_of(decisions), "no")
+    decisions.store([decided], OWNER)
+    formerly = PlainCard(session.project, session, Person(SOMEBODY))
+    formerly.press(seen(formerly, clock), "undo")
+    assert formerly.message == "Only an owner may decide, but annotator is not one"
+    undo = seen(card, clock)
+    card.press(undo, "undo")
+    stored_undo = session.project.log.answer(undo.undo_id)
+    assert (stored_undo.undoes, stored_undo.purpose) == (decided["id"], "decision")
+
+
 def test_two_windows_store_one_answer(session, card, clock):
     """The second to answer the same image is told; it then sees another one."""
-    other = PlainCard(session)
+    other = PlainCard(session.project, session, OWNER)
     mine, theirs = seen(card, clock), seen(other, clock)
     card.press(mine, "yes")
     other.press(theirs, "no")
