@@ -156,11 +156,12 @@ class BlindComparison:
         `session` is a session of the question.
         """
         with session.concept.lock:
-            known = set(session.concept.catch_up().answered_items().tolist())
+            state = session.concept.catch_up()
+            known, position = set(state.answered_items().tolist()), state.seq
         now = int(time.time() * 1000)
         records = [
             AnswerRecord(
-                id=_copy_id(session, f"{self.id} {item}"),
+                id=_copy_id(session, f"{self.id} {item} {position}"),
                 concept_id=session.concept.record.id,
                 session_id=session.id,
                 annotator=session.annotator,

@@ -320,6 +320,19 @@ def test_its_labels_can_be_added_to_the_question(session, project):
     assert card_of(session)["item"]["id"] not in after
 
 
+def test_a_label_that_was_undone_can_be_added_again(session):
+    label(session, 30)
+    blind = begin(session, ["exhaustive", "random"])
+    give(blind, 10)
+    blind.add_to_question(session)
+    last = card_of(session)["strip"][-1]
+    undo = answer(card_of(session), "undo", item=last["item"], selection=None, undoes=last["answer_id"])
+    assert submit(session, [undo])["acked"] == [undo["id"]]
+    assert last["item"] not in answered(session)
+    assert blind.add_to_question(session) == 1
+    assert answered(session)[last["item"]] == last["answer"]
+
+
 def test_its_log_holds(session, project):
     """Every side's selections are found again."""
     blind = begin(session, ["exhaustive", "random"])
