@@ -163,10 +163,12 @@ class Labeling(RuleBasedStateMachine):
         """Say something else of one of the last answers."""
         self._tab(who).correct(view, place, word)
 
-    @rule(who=who, view=CARD, place=place, word=word, other=word)
-    def correct_at_once(self, who: int, view: str, place: int, word: str, other: str) -> None:
-        """Answer the item in view, and correct the answer before it was sent."""
-        self._tab(who).correct_at_once(view, place, word, other)
+    @rule(who=who, view=CARD, place=place, word=word, other=word, on_review=st.booleans())
+    def correct_at_once(
+        self, who: int, view: str, place: int, word: str, other: str, on_review: bool
+    ) -> None:
+        """Answer the item in view, and correct the answer before it was sent, maybe once Review is open."""
+        self._tab(who).correct_at_once(view, place, word, other, on_review=on_review)
 
     @rule(who=who)
     def again(self, who: int) -> None:

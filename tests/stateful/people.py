@@ -201,13 +201,14 @@ class Tab:
             }
         return self.blank() | {"session": self.cards[name]["session"]} | own
 
-    def correct_at_once(self, name: str, place: int, word: str, other: str) -> None:
-        """Answer what the view shows and say something else of it, both in one message."""
+    def correct_at_once(self, name: str, place: int, word: str, other: str, *, on_review: bool) -> None:
+        """Answer what the view shows and say something else of it, in one message that Review may get."""
         card = self.cards.get(name) or self.look(name)
         cell = card["item"] if card is not None else None
         if card is not None and cell is not None:
             given = self._answer(cell, word, name, card, place)
-            self.send(name, [given, self._correction(name, cell["id"], given["id"], place, other)])
+            correction = self._correction(name, cell["id"], given["id"], place, other)
+            self.send(name, [given, correction], on_review=on_review)
 
     def _given(self, name: str, place: int) -> tuple[int, str, str] | None:
         card = self.cards.get(name) or self.look(name)
@@ -219,15 +220,22 @@ class Tab:
             found = [(e["item"], e["answer_id"], e["answer"]) for e in card["strip"]]
         return found[place % len(found)] if found else None
 
-    def send(self, name: str, answers: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Hand answers to the view; asserts that what must be taken is, and is stored once."""
+    def send(
+        self, name: str, answers: list[dict[str, Any]], *, on_review: bool = False
+    ) -> dict[str, Any] | None:
+        """Hand answers to the view, or to Review; asserts that what must be taken is, and is stored once."""
         view = self.view(name)
         if view is None:
             return None
         self.last = (name, answers)
         before = self.served.model.ids()
         fates = self._fates(answers)
-        settled = take(self.served.project, view, answers_of({"pending": answers}), self.person)
+        pending = answers_of({"pending": answers})
+        if on_review:
+            settled = correct(Review(self.session, self.person), pending)
+            self._settled(answers, settled, before, fates)
+            return None
+        settled = take(self.served.project, view, pending, self.person)
         self._settled(answers, settled, before, fates)
         self._sees(name, settled)
         self._went_on(settled, answers)
