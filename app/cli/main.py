@@ -218,7 +218,7 @@ def _tell_of_owners(roles: Roles) -> None:
     "--classes/--no-classes",
     "use_classes",
     default=None,
-    help="Whether subfolders are classes; then some images are held out to measure accuracy.  "
+    help="Whether subfolders are classes; then some items are held out to measure accuracy.  "
     "[default: yes if the question names one of them; otherwise ask, or no without a terminal]",
 )
 @_database_option(_OF_NEW)
@@ -242,7 +242,7 @@ def new_project(
     yes = found.positive(question, positive)
     if use_classes is None and found.names and yes is None and _somebody_answers():
         use_classes = click.confirm(
-            f"Are these subfolders classes: {some(found.names)}? Then some images are held out",
+            f"Are these subfolders classes: {some(found.names)}? Then some items are held out",
             default=False,
         )
     asked = NewProject(images, question, positive, guideline, use_classes=use_classes)
@@ -250,11 +250,11 @@ def new_project(
         workspace.create(asked, key=project.resolve().name)
         if found.names and (use_classes or (use_classes is None and yes is not None)):
             click.echo(
-                f"Subfolders are classes: {some(found.names)}. Some images are held out to measure accuracy."
+                f"Subfolders are classes: {some(found.names)}. Some items are held out to measure accuracy."
             )
         elif found.names:
             click.echo(
-                f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
+                f"Subfolders do not count as classes: {some(found.names)}. All items can be labeled; "
                 "--classes makes them classes."
             )
         click.echo(f"Created. Label with: closecall serve {project}")

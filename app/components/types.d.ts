@@ -308,7 +308,7 @@ export interface About {
   total: number;
   view: string;
   problem: string | null;
-  kind: "image" | "text";
+  kind: "image" | "text" | "vector" | "set" | "item";
   why_no_upload: string | null;
   several?: boolean;
   metric: Learning;

@@ -22,9 +22,9 @@ def growth(progress: Progress) -> str:
     return ", ".join(parts)
 
 
-def short_growth(progress: Progress, kind: str = "image") -> str:
-    """Return the progress of a pool in short: "Preparing images: 61 %, 1 min 18 s left"."""
-    share = f"Preparing {kind}s: {100 * done_share(progress):.0f} %"
+def short_growth(progress: Progress, word: str = "item") -> str:
+    """Return the progress of a pool in short: "Preparing items: 61 %, 1 min 18 s left"."""
+    share = f"Preparing {word}s: {100 * done_share(progress):.0f} %"
     if progress.state == "stopped":
         return f"{share}, stopped"
     return share if progress.seconds_left is None else f"{share}, {duration(progress.seconds_left)} left"
@@ -46,7 +46,7 @@ def done_share(progress: Progress) -> float:
 
 
 def of_several(question: str) -> str:
-    """Return a question about many images: "Which of these are a 7?" for "Is this a 7?"."""
+    """Return a question about many items: "Which of these are a 7?" for "Is this a 7?"."""
     for start in ("Is this ", "Is it "):
         if question.startswith(start):
             return f"Which of these are {question.removeprefix(start)}"

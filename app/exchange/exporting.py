@@ -51,6 +51,8 @@ def export_labels(
             click.echo(f"{counted(sum(copied.values()), 'file')} in {out}: {_counts(copied)}")
             return
         pool = _pool(file.pool_path(project))
+        if form == "label-studio" and pool is not None:
+            _warn_without_images(pool)
         options: dict[str, Any] = {
             "format": form,
             "concept_id": its.id if its else None,
@@ -134,6 +136,16 @@ def _pool(path: Path) -> Pool | None:
         click.echo(f"Warning: item names are left out, since the pool can't be read: {error}", err=True)
         return None
     return pool
+
+
+def _warn_without_images(pool: Pool) -> None:
+    """Warn if the items are neither texts nor image files: Label Studio then finds nothing to show."""
+    if len(pool) and not isinstance(pool.source, Texts) and pool.source.original(int(pool.ids[0])) is None:
+        click.echo(
+            "Warning: Label Studio can't show these items, which are not image files: the tasks have their "
+            "names and answers only",
+            err=True,
+        )
 
 
 def _shows(pool: Pool, image_url: str) -> Callable[[Sequence[int]], list[dict[str, Any]]]:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 GAMMA_QUERIES = 100
 """Number of rows by which the width of shift-invariant kernels is estimated; fitting takes 1,000."""
 
+SIGN_ROWS = 1_000
+"""Number of rows in which negative features are looked for."""
+
 
 class Estimates:
     """Estimates for a pool, and choices made by it. Thread-safe: at worst, two threads compute the same.
@@ -43,8 +46,20 @@ class Estimates:
         self._pool = pool
         self._shape: Shape | None = None
         self._gamma: tuple[int, float] | None = None
+        self._signs: tuple[int, bool] | None = None
         self._paces = Paces()
         self._chosen: dict[tuple[Recipe, int], Recipe] = {}
+
+    @property
+    def has_negatives(self) -> bool:
+        """Return whether a sample of the pool's features has negative ones, as embeddings have."""
+        pool = self._pool()
+        if pool is None:
+            return False
+        rows, known = fit_rows(len(pool))[:SIGN_ROWS], self._signs
+        if known is None or not (known[1] or known[0] == len(rows)):
+            self._signs = known = len(rows), bool((pool.rows(rows) < 0).sum())
+        return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
         """Return a family that agrees within a radius about as often as the fitted one; None if not needed.

@@ -36,6 +36,7 @@ from closecall.app.runtime import kernels
 from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers
 from closecall.core.errors import InputError
 from closecall.core.hashing import FAMILIES, SimilarityHasher
+from closecall.core.mercer.kernel import OF_HISTOGRAMS, Cosine
 from closecall.core.numerics.interruption import interruptible
 from closecall.core.numerics.rows import Rows
 from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
@@ -63,6 +64,11 @@ METHODS: Mapping[str, str] = MappingProxyType(
 
 CODES: Mapping[str, str] = MappingProxyType({name: FAMILY_LABELS.get(name, name) for name in OFFERED})
 """Display names of the hash families."""
+
+KERNELS: Mapping[str, str] = MappingProxyType(
+    {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
+)
+"""Display names of the kernels."""
 
 
 def label_of(recipe: Recipe) -> str:
@@ -235,6 +241,17 @@ class Similar:
         pool = self._pool()
         own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
+
+    @property
+    def kernels(self) -> Mapping[str, str]:
+        """Return the display names of the kernels that suit the pool's features, by word."""
+        unsuitable = OF_HISTOGRAMS if self.estimates.has_negatives else ()
+        return {word: label for word, label in KERNELS.items() if word not in unsuitable}
+
+    def with_suitable_kernel(self, recipe: Recipe) -> Recipe:
+        """Return the recipe, with the cosine as its kernel if its own does not suit the pool's features."""
+        word = (recipe.value("kernel") or "").partition(":")[0]
+        return recipe if not word or word in self.kernels else recipe.having(kernel=Cosine.word)
 
     def method(
         self,

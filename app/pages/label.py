@@ -198,8 +198,8 @@ def watch(project: OpenProject, session: LabelingSession) -> None:
     if index is not None and compiled is not None:
         st.progress(compiled, text=words.engine(compiled))
     elif progress is not None:
-        kind = "text" if project.pool is not None and project.pool.holds_texts else "image"
-        st.progress(words.done_share(progress), text=words.short_growth(progress, kind))
+        word = "item" if project.pool is None else project.pool.item_word
+        st.progress(words.done_share(progress), text=words.short_growth(progress, word))
     elif index is not None:
         again = index.notice is not None
         text = words.preparation(label_of(session.strategy), index.share, again=again)

@@ -35,6 +35,8 @@ class ImageChoice:
         Example of a question, for the empty field.
     can_be_enlarged : bool
         Whether shifted and flipped copies can enlarge the pool.
+    takes_examples : bool
+        Whether images can be examples: not if their features can't be computed here.
     """
 
     label: str
@@ -42,6 +44,7 @@ class ImageChoice:
     fields: tuple[Field, ...] = ()
     question: str = "Is it a leaf?"
     can_be_enlarged: bool = False
+    takes_examples: bool = True
 
 
 _HERE = "On the machine that runs Closecall."
@@ -89,6 +92,7 @@ CHOICES = {
                 f"{_HERE} A folder, or a list of files in the rows' order.",
             ),
         ),
+        takes_examples=False,
     ),
     "vectors": ImageChoice(
         "Vectors without images",
@@ -103,6 +107,7 @@ CHOICES = {
             ),
         ),
         question="Is it a corner?",
+        takes_examples=False,
     ),
     "points": ImageChoice(
         "Sets of points, such as local features",
@@ -117,6 +122,7 @@ CHOICES = {
             ),
         ),
         question="Is it a corner?",
+        takes_examples=False,
     ),
     "texts": ImageChoice(
         "Texts, a folder or a table",
@@ -130,12 +136,14 @@ CHOICES = {
             ),
         ),
         question="Is it a complaint?",
+        takes_examples=False,
     ),
     "newsgroups": ImageChoice(
         "20 Newsgroups, by date",
         "newsgroups:{path}",
         (Field("path", "Archive or folder", "/data/20news-bydate.tar.gz", f"{_HERE} Headers are kept."),),
         question="Is it about space?",
+        takes_examples=False,
     ),
     "pool": ImageChoice(
         "An existing pool",

@@ -87,7 +87,9 @@ def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
     n_rows = 0 if project.pool is None else len(project.pool)
 
     def cost(name: str) -> str:
-        recipe = similar.recipe if name == similar.recipe.family else similar.recipe.of(name)
+        recipe = similar.recipe
+        if name != recipe.family:
+            recipe = project.similar.with_suitable_kernel(recipe.of(name))
         is_built = project.similar.seconds(recipe, similar.session.concept) is not None
         time = None if is_built else project.similar.build_time(recipe, similar.session.concept)
         return brief_of(recipe, max(n_rows, 1), time)

@@ -15,6 +15,7 @@ from closecall.app.display.phrases import about
 from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
 from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE, Recipe
+from closecall.app.indexes.similar import KERNELS
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
 from closecall.app.runtime import kernels
@@ -31,8 +32,6 @@ GAMMA = "gamma"
 """Name of the field for γ of an RBF kernel, which in a recipe is part of the kernel's word."""
 
 FROM_ITEMS = "RBF, width from the items"
-
-KERNELS = {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
 
 TROUBLE = "more-trouble"
 """Session-state key: why rank and scale could not be chosen."""
@@ -111,7 +110,7 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
         for first in range(0, len(names), 2):
             for name, column in zip(names[first : first + 2], st.columns(2), strict=False):
                 with column:
-                    _control(draft, name)
+                    _control(project, draft, name)
         _show_cost(project, similar, draft, n_rows)
 
 
@@ -127,14 +126,14 @@ def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
     return names
 
 
-def _control(draft: Draft, name: str) -> None:
+def _control(project: OpenProject, draft: Draft, name: str) -> None:
     """Show one setting."""
     if name == "form":
         _choose(draft, name, "Form", {form: form.capitalize() for form in draft.recipe.forms})
     elif name == "bits":
         _choose(draft, name, "Bits per function", {bits: str(bits) for bits in BITS_A_FUNCTION})
     elif name == "kernel":
-        _choose_kernel(draft)
+        _choose_kernel(project, draft)
     elif name == GAMMA:
         _enter_gamma(draft)
     else:
@@ -153,10 +152,13 @@ def _choose(draft: Draft, name: str, label: str, options: dict[Any, str]) -> Non
     )
 
 
-def _choose_kernel(draft: Draft) -> None:
+def _choose_kernel(project: OpenProject, draft: Draft) -> None:
     """Show the picker of the kernel."""
     word = (draft.recipe.value("kernel") or "").partition(":")[0]
-    options = KERNELS if draft.recipe.default("kernel") else {"": FROM_ITEMS, **KERNELS}
+    suitable = project.similar.kernels
+    options = {name: label for name, label in KERNELS.items() if name in suitable or name == word}
+    if not draft.recipe.default("kernel"):
+        options = {"": FROM_ITEMS, **options}
 
     def picked() -> None:
         own = state["more-kernel"]
@@ -228,7 +230,7 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
         st.error(literal(problem[:1].upper() + problem[1:]))
     else:
         st.caption(literal(said))
-    usual = Recipe(recipe.structure, recipe.family)
+    usual = project.similar.with_suitable_kernel(Recipe(recipe.structure, recipe.family))
     if recipe.applies("rank"):
         _offer_choice(project, draft)
     with st.container(horizontal=True):

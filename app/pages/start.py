@@ -117,7 +117,7 @@ def description(summary: ProjectSummary) -> str:
 
 def new_project(workspace: Workspace, person: Person) -> None:
     """Show the form for a new project, with problems below its button."""
-    choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
+    choice = st.selectbox("Items", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
     paths = {
         field.name: st.text_input(
@@ -129,14 +129,16 @@ def new_project(workspace: Workspace, person: Person) -> None:
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
     question = st.text_input("Question", placeholder=offered.question)
-    files = st.file_uploader(
-        "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
-    )
+    files = []
+    if offered.takes_examples:
+        files = st.file_uploader(
+            "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
+        )
     times, guideline, positive = more_options(offered.can_be_enlarged)
     use_classes = choose_classes(choice, paths, question, positive)
     if st.button("Create and label", type="primary", width="stretch"):
         try:
-            with st.spinner("Reading the images…"):
+            with st.spinner("Reading the items…"):
                 word = source_word(choice, paths, items=items, times=times)
                 examples = tuple(file.getvalue() for file in files)
                 new = NewProject(word, question, positive or None, guideline, examples, use_classes)
@@ -194,7 +196,7 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(
             "Class that means yes (optional)",
-            help="For images that come with classes: shows accuracy on held-out images while you label.",
+            help="For items that come with classes: shows accuracy on held-out items while you label.",
         )
         times = 1
         if can_be_enlarged:

@@ -177,5 +177,5 @@ def _status(counts: Counts, accuracy: float | None, *, growing: bool) -> str:
         f"{counts.yes:,} yes, {counts.no:,} no" + (f", {counts.skip:,} skipped" if counts.skip else "") + "."
     )
     if accuracy is not None:
-        words += f" {100 * accuracy:.1f} % on held-out images."
+        words += f" {100 * accuracy:.1f} % on held-out items."
     return words + (" Labeling can continue while the pool grows." if growing else "")

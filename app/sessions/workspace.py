@@ -249,11 +249,11 @@ class Workspace:
             )
         word = new.source_word.strip()
         if not word:
-            raise InputError("A project needs images: enter a folder")
+            raise InputError("A project needs items: enter a folder")
         file, classes = self._describe(replace(new, source_word=word, question=question))
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
-            raise InputError(f"The images have no class {positive!r}; they have {some(classes)}")
+            raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
         with ExitStack() as undo:
             with self._lock:
                 key = key or self._free_key(question)

@@ -337,6 +337,10 @@ def _finite(X: Rows, word: str) -> Matrix:
     return dense
 
 
+OF_HISTOGRAMS = (ChiSquared.word, Intersection.word)
+"""Words of the kernels that refuse negative features."""
+
+
 def _histograms(X: Rows, word: str) -> Matrix:
     X = _finite(X, word)
     if X.size and X.min() < 0:

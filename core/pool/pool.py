@@ -31,7 +31,7 @@ from closecall.core.pool.feature_files import LAYOUTS
 from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
 from closecall.core.pool.segments import Segment, check_part, load_part
 from closecall.core.sources import Problem, Source, open_source
-from closecall.core.sources.registry import feature_kind, holds_texts
+from closecall.core.sources.registry import feature_kind, holds_texts, item_word
 
 COPIED_ROWS = 8192
 """Maximum number of rows per block in `Pool.blocks`, where rows must be copied."""
@@ -81,6 +81,8 @@ class Pool:
         Whether features are `csr_array`s instead of arrays, as for texts and edge sets.
     holds_texts : bool
         Whether items are texts instead of images.
+    item_word : str
+        Display name of one item: "image", "text", "vector" or "set".
     complete : bool
         Whether the snapshot already has all rows of the pool; more can come only if the source grows.
     n_unreadable : int
@@ -100,6 +102,7 @@ class Pool:
         self.dtype = np.dtype(manifest.dtype)
         self.is_sparse = manifest.layout == SPARSE
         self.holds_texts = holds_texts(manifest.source)
+        self.item_word = item_word(manifest.source)
         self._layout = LAYOUTS[manifest.layout]
         self.complete = manifest.complete
         self._manifest = manifest

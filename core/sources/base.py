@@ -49,6 +49,8 @@ class Source(ABC):
     ----------
     kind : str
         Name of this kind of source in a spec.
+    item_word : str
+        Display name of one item.
     title : str
         Display name of the whole set.
     classes : tuple of str
@@ -67,6 +69,7 @@ class Source(ABC):
     """
 
     kind: ClassVar[str]
+    item_word: ClassVar[str] = "image"
     title: str
     classes: tuple[str, ...] = ()
     n_features: int | None = None

@@ -66,6 +66,7 @@ class PointSets(Source):
     """
 
     kind: ClassVar[str] = "points"
+    item_word: ClassVar[str] = "set"
     is_sparse: ClassVar[bool] = True
     own_features: ClassVar[str] = "pyramid match over the bins of the pool's points"
 
@@ -164,7 +165,7 @@ class PointSets(Source):
         places = size * _MARGIN + inner * (points - low) / np.where(high > low, high - low, 1)
         picture = np.full((size, size, 3), _DARK, dtype=np.uint8)
         columns, rows = np.clip(places.astype(np.int64), 0, size - 1).T
-        radius = size // 128
+        radius = size // 128 or int(size > GREY_SIZE)
         for down in range(-radius, radius + 1):
             for across in range(-radius, radius + 1):
                 where = np.clip(rows + down, 0, size - 1), np.clip(columns + across, 0, size - 1)

@@ -44,6 +44,12 @@ def holds_texts(spec: dict[str, Any]) -> bool:
     return kind is not None and issubclass(kind, Texts)
 
 
+def item_word(spec: dict[str, Any]) -> str:
+    """Return `Source.item_word` of the source that returned `spec`, without opening it; "item" if unknown."""
+    kind = KINDS.get(spec.get("kind", ""))
+    return "item" if kind is None else kind.item_word
+
+
 def _class_of(spec: dict[str, Any]) -> type[Source]:
     kind = spec.get("kind")
     if kind not in KINDS:

@@ -37,6 +37,7 @@ class UnreadableTextError(InputError):
 class Texts(Source):
     """Base class of sources of texts. Subclasses implement `read` and set `title`, `classes` and `_saved`."""
 
+    item_word: ClassVar[str] = "text"
     is_sparse: ClassVar[bool] = True
     own_features: ClassVar[str] = "tf-idf over the pool's vocabulary"
 

@@ -42,6 +42,7 @@ class Vectors(Source):
     """
 
     kind: ClassVar[str] = "vectors"
+    item_word: ClassVar[str] = "vector"
 
     def __init__(self, path: Path, labels: Path | None = None, *, queries: Path | None = None) -> None:
         if labels is not None and queries is not None:

@@ -83,7 +83,7 @@ def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[s
         "total": total,
         "view": similar.view,
         "problem": similar.problem,
-        "kind": "text" if pool is not None and pool.holds_texts else "image",
+        "kind": "item" if pool is None else pool.item_word,
         "why_no_upload": why_none(pool, "Uploads"),
         "metric": {**learning.state(), "newer": False},
         "undo": _undoable(similar),

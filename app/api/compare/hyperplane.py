@@ -142,7 +142,7 @@ class HyperplaneComparison:
             }
         else:
             told = {
-                "headline": headline(rows, len(shown.pool), "text" if shown.pool.holds_texts else "image"),
+                "headline": headline(rows, len(shown.pool), shown.pool.item_word),
                 "about": self._about(shown, rows),
                 "rows": [asdict(row) for row in rows],
                 "n": shown.n_done,
@@ -258,7 +258,7 @@ class HyperplaneComparison:
         return f"{said} {hero.label} finds the nearest item for {hero.nearest} of {n_done}."
 
 
-def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
+def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
     """Return the sentence that compares the strategy in use with the full scan."""
     hero = _hero(rows)
     if hero is None:
@@ -266,14 +266,14 @@ def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
     faster = hero.ratio >= ALIKE
     slower = hero.ratio <= 1 / ALIKE
     if hero.rank:
-        picks = f"{hero.label} picks the {ordinal(hero.rank + 1)} nearest of {n_items:,} {kind}s"
+        picks = f"{hero.label} picks the {ordinal(hero.rank + 1)} nearest of {n_items:,} {word}s"
         if faster:
             return f"{picks}, {many_times(hero.ratio)} faster than a full scan."
         return (
             f"{picks}, and takes {many_times(1 / hero.ratio) + ' ' if slower else ''}as long as a full scan."
         )
     full = next(row for row in rows if row.strategy == REFERENCE)
-    same = f"the same {kind} as a full scan" if hero.item == full.item else "an equally near one"
+    same = f"the same {word} as a full scan" if hero.item == full.item else "an equally near one"
     picks = f"{hero.label} picks {same}"
     if faster:
         return f"{picks}, {many_times(hero.ratio)} faster."

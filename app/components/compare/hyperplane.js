@@ -10,8 +10,8 @@ import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, 
 /** @import { CompareData, CompareRow, Component, ShownRow, Spread } from "../types" */
 
 const POLL = 700; // milliseconds between requests while something is being measured or built
-// A time's label goes to the left of its dot beyond `until` per cent, or less than `apart` per cent before the full
-// scan's line.
+// A time's label goes to the left of its dot beyond `until` per cent, unless it would cover the full scan's line, less
+// than `apart` per cent away, instead of which it takes the other side where there is room.
 const ROOM = { until: 62, apart: 20 };
 const ALIKE = 1.1; // times that differ by a smaller factor are shown as equal
 
@@ -67,10 +67,7 @@ class Comparison {
     const full = shown.find((row) => row.strategy === "exhaustive");
     if (!full) return;
     say(this.last, spanOf(this.component.data.n));
-    const time = new LogAxis(
-      shown.flatMap(({ ms }) => [ms.low, ms.high]),
-      { unit: "ms", write: plain },
-    );
+    const time = timeAxis(shown, full);
     const margin = new LogAxis(
       shown.flatMap((row) => [row.margin.low, row.margin.high, row.margin.now]),
       { mostTicks: 4, write: powerOfTen },
@@ -94,6 +91,33 @@ class Comparison {
       }
     }
   }
+}
+
+/**
+ * Return the axis of the times, with one more power of ten if a label would otherwise reach beyond the left end.
+ *
+ * @param {ShownRow[]} rows
+ * @param {ShownRow} full
+ */
+function timeAxis(rows, full) {
+  const times = rows.flatMap(({ ms }) => [ms.low, ms.high]);
+  const how = { unit: "ms", write: plain };
+  const axis = new LogAxis(times, how);
+  const places = rows.map(({ ms }) => axis.at(ms.median));
+  const isCut = places.some((at) => at < ROOM.apart && sideOf(at, axis.at(full.ms.median)) === "left");
+  return isCut ? new LogAxis([...times, 10 ** (axis.low - 1)], how) : axis;
+}
+
+/**
+ * Return the side of a time's label.
+ *
+ * @param {number} at
+ * @param {number} full
+ */
+function sideOf(at, full) {
+  const isNear = Math.abs(at - full) < ROOM.apart;
+  if (at <= full) return isNear || at > ROOM.until ? "left" : "right";
+  return at > (isNear ? 100 - ROOM.apart : ROOM.until) ? "left" : "right";
 }
 
 /** @param {number} n */
@@ -162,7 +186,7 @@ class Row {
     const [value, ratio] = [`${milliseconds(row.ms.median)} ms`, ratioOf(row)];
     const reads = placed("span", "reads", at, element("b", {}, value), element("small", {}, ratio));
     reads.style.setProperty("--x", at.toFixed(2));
-    reads.dataset.side = at > ROOM.until || (full >= at && full - at < ROOM.apart) ? "left" : "right";
+    reads.dataset.side = sideOf(at, full);
     const dot = placed("span", "dot", at, this.marker("mark"));
     return [
       stretched("rule", at, full),

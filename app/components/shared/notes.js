@@ -29,7 +29,7 @@ const ROWS = [
     brief: "selection",
     unit: "ms",
     write: fixed(2),
-    aside: (notes) => (notes.full_scan_ms == null ? "" : `full scan ${whole(notes.full_scan_ms)} ms`),
+    aside: ({ full_scan_ms: ms }) => (ms == null ? "" : `full scan ${fixed(ms < 10 ? 2 : 0)(ms)} ms`),
     scale: Math.log,
   },
   {

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from closecall.app.experiments.bench.contenders import BLAS_SCAN
+from closecall.app.experiments.bench.contenders import PLAIN_SCANS
 from closecall.app.experiments.bench.figure import panel, panel_title
 from closecall.app.experiments.compare.boxes import AROUND, ROW, Cost, draw_costs
 from closecall.app.experiments.compare.drawing import styled
@@ -31,7 +31,8 @@ def draw_boxes(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    panels = [[row for row in group if row["strategy"] != BLAS_SCAN] for _, group in groupby(rows, key=panel)]
+    strategies = [row for row in rows if row["strategy"] not in PLAIN_SCANS]
+    panels = [list(group) for _, group in groupby(strategies, key=panel)]
     heights = [_HEADING + AROUND + ROW * len(of_panel) for of_panel in panels]
     with styled(path.stem):
         figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")

@@ -1,4 +1,4 @@
-"""Contenders of a comparison: query strategies with their indexes, and a bare BLAS product."""
+"""Contenders of a comparison: query strategies with their indexes, and a bare product."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 import click
 import numpy as np
 
+from closecall.app.experiments.bench.subsample import product_into
 from closecall.app.experiments.compare.lanes import tell_cost, tenths
 from closecall.core.errors import InputError
 from closecall.core.experiment.planes import Plane
@@ -28,7 +29,8 @@ from closecall.core.selection import (
 from closecall.core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
-BLAS_SCAN = "blas-scan"
+PLAIN_SCANS = ("blas-scan", "scipy-scan")
+"""Names of the bare product of all rows, for dense and for sparse pools."""
 
 LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
@@ -92,13 +94,13 @@ class StrategyContender:
         return Answer(int(found.ids[0]), found.scored, 1000 * seconds, 1000 * (process_time() - cpu))
 
 
-class BlasScan:
-    """A matrix–vector product in float32 into an existing array, and nothing else."""
+class PlainScan:
+    """A matrix–vector product in float32, by BLAS or for sparse rows by SciPy, and nothing else."""
 
-    word = BLAS_SCAN
     fit_seconds: float | None = None
 
     def __init__(self, pool: Pool) -> None:
+        self.word = PLAIN_SCANS[pool.is_sparse]
         self._pool = pool
         self._scores = np.full(len(pool), 0, dtype=np.float32)
 
@@ -111,7 +113,7 @@ class BlasScan:
         w = plane.hyperplane.normal.astype(np.float32)
         cpu, start = process_time(), perf_counter()
         for first, X in self._pool.blocks():
-            np.dot(X, w, out=self._scores[first : first + len(X)])
+            product_into(X, w, self._scores[first : first + X.shape[0]])
         seconds, cpu = perf_counter() - start, process_time() - cpu
         margins = np.abs(self._scores + np.float32(plane.hyperplane.bias))
         margins[excluded_rows(self._pool, Query(plane.hyperplane, 1, plane.labeled, 0))] = np.inf
@@ -129,7 +131,7 @@ def default_words(pool: Pool) -> list[str]:
 
 
 def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
-    """Return the BLAS product, the exhaustive scan and the strategies that `words` name, ready to select.
+    """Return the bare product, the exhaustive scan and the strategies that `words` name, ready to select.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
     InputError
         If a word does not name a strategy, or names one that cannot cover this pool.
     """
-    found: list[Contender] = [BlasScan(pool)]
+    found: list[Contender] = [PlainScan(pool)]
     had: dict[str, tuple[QueryStrategy, float | None]] = {}
     for word in dict.fromkeys([REFERENCE, *words]):
         strategy = strategy_from(word, random_state=seed)

@@ -12,7 +12,7 @@ import numpy as np
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
-from closecall.app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
+from closecall.app.experiments.bench.contenders import PLAIN_SCANS, REFERENCE
 from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble
@@ -160,7 +160,7 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
     marks: list[Mark] = []
     families: dict[str, list[dict[str, Any]]] = {}
     for row in by_time:
-        if row["strategy"] != BLAS_SCAN:
+        if row["strategy"] not in PLAIN_SCANS:
             families.setdefault(row["strategy"].partition(":")[0], []).append(row)
     for name, points in families.items():
         colour = STRATEGY_COLOURS.get(name, (_SECOND,))[0]

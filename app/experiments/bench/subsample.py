@@ -1,10 +1,11 @@
 """The equal-time random subsample: the baseline that every fast strategy must beat.
 
-The fairest version stores rows in random order and reads a run of them from contiguous memory: a BLAS
-product, the bias, absolute values, the argmin. The cost of such a run is measured among the strategies, for
-1, 2, 4, … rows up to the whole pool, at random places, with one thread and with all that are allowed, since a
-short run may be slower with several. Its result is the nearest of equally many random rows, whose rank is
-computed by brute force. Between two sizes, logarithms are interpolated.
+The fairest version stores rows in random order and reads a run of them from contiguous memory: a product by
+BLAS, or by SciPy if rows are sparse, the bias, absolute values, the argmin. The cost of such a run is
+measured among the strategies, for 1, 2, 4, … rows up to the whole pool, at random places, with one thread
+and with all that are allowed, since a short run may be slower with several. Its result is the nearest of
+equally many random rows, whose rank is computed by brute force. Between two sizes, logarithms are
+interpolated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
 WINDOWS = 20
@@ -28,6 +30,14 @@ COPIED_ROWS = 1 << 17
 """Number of rows copied from a pool that is not stored in float32; longer runs repeat the copy."""
 
 Floats = NDArray[np.float64]
+
+
+def product_into(X: Rows, w: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Write the products of rows and `w` to `out`: BLAS's, or for sparse rows SciPy's."""
+    if is_sparse(X):
+        out[:] = X @ w
+    else:
+        np.dot(X, w, out=out)
 
 
 class EqualTimeSubsample:
@@ -123,22 +133,23 @@ class EqualTimeSubsample:
         out = self._out[:size]
         start = perf_counter()
         for X, part in parts:
-            np.dot(X, w, out=part)
+            product_into(X, w, part)
         out += b
         np.abs(out, out=out)
         out.argmin()
         return 1000 * (perf_counter() - start)
 
-    def _parts(self, size: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    def _parts(self, size: int) -> list[tuple[Rows, NDArray[np.float32]]]:
         """Return `size` consecutive rows from a random place, with the output for their products."""
         first_rows = [first for first, _ in self._blocks]
-        n = first_rows[-1] + len(self._blocks[-1][1])
+        n = first_rows[-1] + self._blocks[-1][1].shape[0]
         row, done = int(self._rng.integers(n)), 0
         parts = []
         while done < size:
             first, X = self._blocks[int(np.searchsorted(first_rows, row, side="right")) - 1]
             found = X[row - first : row - first + size - done]
-            parts.append((found, self._out[done : done + len(found)]))
-            done += len(found)
-            row = (row + len(found)) % n
+            n_found = found.shape[0]
+            parts.append((found, self._out[done : done + n_found]))
+            done += n_found
+            row = (row + n_found) % n
         return parts

@@ -164,7 +164,7 @@ class SimilarSession(SearchSession):
         known = self.session.project.similar.codes
         if name not in known:
             raise InputError(f"codes must be one of {', '.join(known)}, got {name!r:.80}")
-        self.set_recipe(self.recipe.of(name))
+        self.set_recipe(self.session.project.similar.with_suitable_kernel(self.recipe.of(name)))
 
     def set_recipe(self, recipe: Recipe) -> None:
         """Search with other settings from now on.

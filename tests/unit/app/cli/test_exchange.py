@@ -389,3 +389,11 @@ def test_imports_count_as_labels_in_the_database(project_folder):
     exported = {its["item"]: its["label"] == "yes" for its in labels(project_folder) if its["label"]}
     assert exported == dict(zip(trained.items.tolist(), trained.yes.tolist(), strict=True))
     assert purposes == {"train", "import"}
+
+
+def test_label_studio_is_not_promised_images_that_no_file_has(project_folder, tmp_path):
+    """Digits are drawn: the export says so, and other formats don't mention it."""
+    for form, warns in (("label-studio", True), ("csv", False)):
+        said = run("export", project_folder, "--format", form, "--out", tmp_path / form)
+        assert said.exit_code == 0
+        assert ("Label Studio can't show these items" in said.stderr) is warns

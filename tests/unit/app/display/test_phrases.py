@@ -21,7 +21,7 @@ def test_a_build_that_stopped_does_not_look_as_if_it_went_on() -> None:
     """What nobody builds has no time left."""
     stopped = Progress(500, 2000, per_second=100.0, seconds_left=15.0, state="stopped")
     assert words.growth(stopped) == "500 of 2,000 items, stopped"
-    assert words.short_growth(stopped) == "Preparing images: 25 %, stopped"
+    assert words.short_growth(stopped) == "Preparing items: 25 %, stopped"
     assert words.short_growth(stopped, "text") == "Preparing texts: 25 %, stopped"
 
 

@@ -34,3 +34,9 @@ def test_an_empty_field_is_named(choice: str) -> None:
     said = f"^Enter (an? )?{field.label.lower()}, such as {field.placeholder}$"
     with pytest.raises(InputError, match=said):
         source_word(choice, {field.name: "  "})
+
+
+def test_examples_are_offered_where_they_can_be_compared() -> None:
+    """Not where the features are the user's own, nor for texts."""
+    without = [name for name, offered in CHOICES.items() if not offered.takes_examples]
+    assert without == ["arrays", "vectors", "points", "texts", "newsgroups"]

@@ -30,7 +30,7 @@ from closecall.core.sources import (
     Vectors,
     open_source,
 )
-from closecall.core.sources.registry import feature_kind
+from closecall.core.sources.registry import feature_kind, item_word
 
 N = 24
 
@@ -164,6 +164,17 @@ def test_a_spec_survives_json_and_gives_the_same_source(source: Source, tmp_path
         assert (again.held_out() == source.held_out()).all()
         assert (features(again, items) == features(source, items)).all()
         assert again.names(items) == [source.name(int(item)) for item in items]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_spec_tells_what_an_item_is_called(name: str, tmp_path: Path) -> None:
+    """Names of vectors and sets begin with it."""
+    source = MAKERS[name](tmp_path)
+    word = item_word(source.spec())
+    by_kind = {"vectors": "vector", "points": "set"}
+    assert word == by_kind.get(source.kind, "text" if isinstance(source, Texts) else "image")
+    assert source.kind not in by_kind or source.name(0).startswith(f"{word} ")
+    assert item_word({"kind": "of another version"}) == "item"
 
 
 KINDS_OF_FEATURES = {

@@ -178,13 +178,14 @@ FULL = row("exhaustive", ratio=1.0)
 )
 def test_the_headline_is_made_from_the_data(used, said):
     """Whichever way it comes out."""
-    assert headline([FULL, row("quick", in_use=True, **used)], 600) == said
+    assert headline([FULL, row("quick", in_use=True, **used)], 600, "image") == said
 
 
-def test_texts_are_called_texts():
+@pytest.mark.parametrize("word", ["text", "vector"])
+def test_items_are_called_what_they_are(word):
     """The headline is about what people label."""
     rows = [FULL, row("quick", in_use=True, ratio=3.0)]
-    assert headline(rows, 600, "text") == "Quick picks the same text as a full scan, 3.0 times faster."
+    assert headline(rows, 600, word) == f"Quick picks the same {word} as a full scan, 3.0 times faster."
 
 
 def test_beside_the_full_scan_in_use_the_headline_is_about_who_comes_nearest_to_it():

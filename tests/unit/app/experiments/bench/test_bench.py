@@ -15,6 +15,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
+from closecall.core.sources import source_from
 from tests.fakes import FakeSource
 from tests.yardsticks import median_rank_of_best, rank_of
 
@@ -108,6 +109,21 @@ def session_planes(pool: Pool, setting: str, n_sessions: int, n_rounds: int) -> 
         for session in range(n_sessions)
         for t in range(n_rounds)
     ]
+
+
+def test_select_compares_on_sparse_rows_too(tmp_path):
+    """The bare product is SciPy's there, and the subsample's too."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(3, 9, 200)
+    points = rng.random((sizes.sum(), 2)) + np.repeat(np.arange(200) % 2, sizes)[:, None]
+    np.savez(tmp_path / "p.npz", points=points, sizes=sizes)
+    (tmp_path / "c.txt").write_text("a\nb\n" * 100)
+    pool = build(source_from(f"points:{tmp_path / 'p.npz'},{tmp_path / 'c.txt'}"), tmp_path / "pool")
+    assert pool.is_sparse
+    rows = select(pool, "--queries", 2, "--strategy", "random")
+    assert sorted(row["strategy"] for row in rows) == ["exhaustive", "random", "scipy-scan"]
+    ranks = {row["strategy"]: row["rank_median"] for row in rows}
+    assert ranks["scipy-scan"] == ranks["exhaustive"] == 0
 
 
 def test_select_writes_a_row_for_each_strategy(pool, tmp_path):

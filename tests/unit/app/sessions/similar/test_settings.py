@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -15,7 +16,10 @@ from closecall.app.indexes.recipe import Recipe
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import SimilarSession
+from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from tests.families import learning_little
 from tests.projects import new_project, open_workspace, tamper
 from tests.similar import answer_truly, settled
@@ -163,3 +167,25 @@ def test_codes_by_class_need_answers_of_both_kinds(tmp_path):
         )
         assert card["similar"]["search"]["taught"]["used"] == last_params(similar)["labels"] == 24
         assert last_params(similar)["form"] == "by class"
+
+
+def test_kernels_of_histograms_are_for_histograms(tmp_path):
+    """Where features are negative, kernelized codes compare by the cosine; digits keep the papers' χ²."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "v.npy", rng.standard_normal((400, 16)))
+    build(source_from(f"vectors:{tmp_path / 'v.npy'}"), tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        vectors = workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is it a corner?")))
+        digits = new_project(workspace)
+        assert list(vectors.similar.kernels) == ["cosine", "rbf"]
+        assert list(digits.similar.kernels) == ["chi2", "intersection", "cosine", "rbf"]
+        for project, kernel in ((vectors, "cosine"), (digits, "chi2")):
+            similar = project.similar_to(project.session())
+            similar.set_method("scan")
+            similar.set_codes("klsh")
+            assert similar.recipe.value("kernel") == kernel
+            similar.look_for(Like(item=int(project.pool.ids[7])))
+            assert settled(similar)["similar"]["search"]["awaited"] is None
+            similar.set_codes("ksh")
+            assert similar.recipe.value("kernel") is None  # RBF, its width from the items
+        assert card_of(vectors.similar_to(vectors.session()))["similar"]["kind"] == "vector"
