@@ -8,7 +8,7 @@ takes precedence. Only yes and no train, never a tie or an audit's answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -191,12 +191,12 @@ class LabelState:
             self._overlaps[persons] = _Overlap(persons, self._votes)
         return self._overlaps[persons].wanted(annotator)
 
-    def is_audited(self, item: int) -> bool:
-        """Return whether an audit's answer about the item is in force.
+    def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
+        """Return whether an audit's answer about the item is in force, other than those `without`, by id.
 
         The service then stores further answers about it as the audit's, too, so that they don't train.
         """
-        return self._meaning(item).is_audited
+        return any(not vote.trains and vote.id not in without for vote in self._votes.get(item, ()))
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
         """Return the labels and items that a selection for the annotator depends on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 
 from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
@@ -102,10 +102,10 @@ class ConceptState:
         with self.lock:
             return self.catch_up().counts
 
-    def is_audited(self, item: int) -> bool:
-        """Return whether the item belongs to the audit: new answers about it do not train."""
+    def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
+        """Return whether the item belongs to the audit; see `LabelState.is_audited`."""
         with self.lock:
-            return self.catch_up().is_audited(item)
+            return self.catch_up().is_audited(item, without=without)
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
         """Return the labels up to the end of the log; see `LabelState.standing`."""

@@ -222,8 +222,12 @@ def in_its_audit(record: AnswerRecord, session: SessionState, batch: Sequence[An
     if record.answer == "undo":
         return record
     audited = record.selection_id is not None and session.is_audits(record.selection_id)
-    audited |= session.concept.is_audited(record.item)
-    audited |= any(earlier.item == record.item and earlier.purpose == "audit" for earlier in batch)
+    undone = {earlier.undoes for earlier in batch}
+    audited |= session.concept.is_audited(record.item, without=undone)
+    audited |= any(
+        earlier.item == record.item and earlier.purpose == "audit" and earlier.id not in undone
+        for earlier in batch
+    )
     return replace(record, purpose="audit") if audited else record
 
 

@@ -174,6 +174,22 @@ def test_an_answer_is_settled_under_the_id_that_was_sent(project):
     assert [refusal["id"] for refusal in take(project, session, [odd], ADA)["refused"]] == [odd["id"]]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_an_item_leaves_the_audit_with_the_undo_of_its_answer(project, together):
+    """What follows the undo trains, also in the same message."""
+    session = project.session(None, None, "Ada")
+    given = in_session(session, label(session, 2), "no")
+    take(project, session, [given], ADA)
+    audits = {"id": new_id(), "selection_id": None, "purpose": "audit"}
+    project.log.append_answers([replace(project.log.answer(given["id"]), **audits)])
+    about = {"item": given["item"], "selection": None}
+    undo = in_session(session, card_of(session), "undo", undoes=audits["id"]) | about
+    changed = in_session(session, card_of(session), "yes", corrects=given["id"]) | about
+    for sent in [[undo, changed]] if together else [[undo], [changed]]:
+        assert take(project, session, sent, ADA)["refused"] == []
+    assert project.log.answer(changed["id"]).purpose == "train"
+
+
 def test_the_log_is_read_once_for_each_answer(project, monkeypatch):
     """Checks, training, look-ahead and figures share what was read; a page drawn again reads nothing."""
     session, bob = project.session(None, None, "Bob"), Person("Bob")
