@@ -11,7 +11,7 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
-from closecall.core.sources.base import Items, Problem, Source
+from closecall.core.sources.base import Items, Problem, Source, changed
 from closecall.core.sources.embeddings import Embeddings
 from closecall.core.sources.folder import Folder
 
@@ -77,7 +77,7 @@ class Arrays(Source):
         """See `Source.from_spec`; rows were checked when the source was made and are not read again."""
         embeddings = Embeddings(Path(spec["features"]))
         if embeddings.digest != spec["digest"]:
-            raise InputError(f"{embeddings.path} has changed since the pool was made")
+            raise changed(embeddings.path)
         source = cls.__new__(cls)
         source._join(embeddings, Folder.from_spec(spec["images"], folder))
         return source

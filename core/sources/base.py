@@ -33,6 +33,13 @@ EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 Items = NDArray[np.int64]
 
 
+def changed(file: Path | None) -> InputError:
+    """Return the error about a file of a pool that is not the same any more."""
+    return InputError(
+        f"{file} has changed since the pool was made: put the former file back, or build another pool"
+    )
+
+
 @dataclass(frozen=True)
 class Problem:
     """An item that could not be read, with a reason for the owner of the file."""

@@ -28,7 +28,7 @@ from closecall.core.errors import InputError
 from closecall.core.files.durable import replace_file
 from closecall.core.mercer.pyramid import PyramidMatch
 from closecall.core.numerics.rows import Rows
-from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, changed
 from closecall.core.sources.class_list import read_classes
 from closecall.core.sources.classes import digest_of, some_of_known, unknown
 from closecall.core.sources.images import grey_of
@@ -124,7 +124,7 @@ class PointSets(Source):
         source._open(Path(spec["path"]), None if spec["labels"] is None else Path(spec["labels"]))
         for file, name in ((source.path, "digest"), (source.labels, "labels_digest")):
             if source.spec()[name] != spec[name]:
-                raise InputError(f"{file} has changed since the pool was made")
+                raise changed(file)
         if folder is not None:
             source._saved = _loaded(folder / PYRAMID_FILE)
         return source

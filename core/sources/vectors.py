@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, changed
 from closecall.core.sources.class_list import read_classes
 from closecall.core.sources.classes import digest_of, some_of_known, unknown
 from closecall.core.sources.embeddings import Embeddings
@@ -91,7 +91,7 @@ class Vectors(Source):
         source = cls.__new__(cls)
         source._join(embeddings, None if spec["labels"] is None else Path(spec["labels"]), queries)
         if source.spec()["labels_digest"] != spec["labels_digest"]:
-            raise InputError(f"{source.labels} has changed since the pool was made")
+            raise changed(source.labels)
         return source
 
     @classmethod
@@ -145,5 +145,5 @@ class Vectors(Source):
 def _unchanged(path: str, digest: str) -> Embeddings:
     embeddings = Embeddings(Path(path))
     if embeddings.digest != digest:
-        raise InputError(f"{embeddings.path} has changed since the pool was made")
+        raise changed(embeddings.path)
     return embeddings

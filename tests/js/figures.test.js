@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
+import { yScale } from "../../app/components/compare/curves.js";
 import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged } from "../../app/components/label/strip.js";
 import { standing } from "../../app/components/review/row.js";
@@ -116,6 +117,27 @@ test("the verdict says when the leader had for good what the other one has now",
   const alike = race([0.5, 0.5, 0.5, 0.5, 0.6], [0.5, 0.5, 0.5, 0.5, 0.6]);
   assert.match(verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).headline, /as good as chosen/);
   assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).headline, null);
+});
+
+test("the verdict does not blame random labels where nothing is left to learn, or neither kind taught anything", () => {
+  const said = (first, ...aurocs) => {
+    const records = race(aurocs, aurocs);
+    records.firstAuroc = first;
+    return verdict(records, lanes, { against: "labels", labelSeconds: 0 }).headline;
+  };
+  assert.match(said(1, 1, 1, 1, 1, 1), /first labels are enough/);
+  assert.match(said(0.8, 0.8, 0.8, 0.8, 0.8, 0.8), /neither chosen nor random/);
+});
+
+test("the axis of the curves ends at 1, the highest AUROC", () => {
+  for (const course of [
+    [1, 1],
+    [0.999, 1],
+    [0.5, 0.9],
+  ]) {
+    const { low, high } = yScale([course]);
+    assert.ok(low < high && high <= 1 && low <= course[0] && high >= course[1], `${low} to ${high}`);
+  }
 });
 
 test("the strip shows what is stored, changed by what waits to be saved", () => {

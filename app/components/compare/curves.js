@@ -209,12 +209,12 @@ function guided({ from, to, y, write }, across, down, edges) {
  *
  * @param {number[][]} courses
  */
-function yScale(courses) {
+export function yScale(courses) {
   const all = courses.flat();
   const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys[ys.length - 1]]);
   const [least, highest] = [Math.min(1, quantile(all, BELOW) ?? 1, ...ends), Math.max(...all, 0.5)];
   const step = STEPS.find((one) => highest - least < 7 * one) ?? 0.1;
-  const low = Math.floor(least / step + 1e-9) * step;
+  const low = Math.min(1 - step, Math.floor(least / step + 1e-9) * step);
   const high = Math.max(low + step, Math.min(1, Math.ceil(highest / step - 1e-9) * step));
   const ticks = Array.from({ length: Math.round((high - low) / step) + 1 }, (_, i) => low + i * step);
   return { low, high, ticks, digits: step < 0.01 ? 3 : 2, fine: step < 0.005 ? 4 : 3 };

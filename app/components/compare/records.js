@@ -150,6 +150,10 @@ export function verdict(records, lanes, { against, labelSeconds }) {
   const seconds = (/** @type {number} */ x) => `${x < 10 ? x.toFixed(1) : Math.round(x)} s`;
   const write = against === "labels" ? String : seconds;
   const names = isAhead ? ["chosen", "random"] : ["random", "chosen"];
+  if (!from && y >= 1) return { headline: "The first labels are enough: AUROC is 1 already.", guide: null };
+  if (!from && ownLast === otherLast) {
+    return { headline: "So far neither chosen nor random labels have taught anything.", guide: null };
+  }
   if (!from) return { headline: `So far ${names[1]} labels have taught nothing.`, guide: null };
   if (from >= 0.95 * to) return { headline: "So far random labels are as good as chosen ones.", guide: null };
   const headline =

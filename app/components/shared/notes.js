@@ -73,7 +73,7 @@ const ROWS = [
 /** @param {RoundNotes} notes */
 function marginAside({ margin, furthest, why }) {
   if (margin == null) return why ? "after the first yes and no" : "";
-  if (why === "search") return "of the first image";
+  if (why === "search") return "of the first item";
   return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
 }
 
