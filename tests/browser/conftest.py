@@ -107,6 +107,7 @@ def context(profile: BrowserContext) -> Iterator[BrowserContext]:
     profile.new_page()
     for page in profile.pages[:-1]:
         page.close()
+    profile.clear_cookies()  # they hold for all servers on this machine
 
 
 @pytest.fixture
