@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from closecall.core.errors import InputError
-from closecall.core.sources.base import GREY_SIZE
+from closecall.core.sources.base import GREY_SIZE, Items, Source
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
@@ -99,6 +99,12 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
     if grey.size != (GREY_SIZE, GREY_SIZE):
         grey = grey.resize((GREY_SIZE, GREY_SIZE), Image.Resampling.BILINEAR)
     return np.asarray(grey, dtype=np.float32) / np.float32(255)
+
+
+def grey_drawings(source: Source, items: Items) -> NDArray[np.float32]:
+    """Return what `image` of a source draws at 32 × 32 pixels, of shape (n, 32, 32), in [0, 1]."""
+    drawn = [grey_of(source.image(item, GREY_SIZE)) for item in source.check_items(items).tolist()]
+    return np.array(drawn, dtype=np.float32).reshape(len(drawn), GREY_SIZE, GREY_SIZE)
 
 
 def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -31,7 +31,7 @@ from closecall.core.numerics.rows import Rows
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, changed
 from closecall.core.sources.class_list import read_classes
 from closecall.core.sources.classes import digest_of, some_of_known, unknown
-from closecall.core.sources.images import grey_of
+from closecall.core.sources.images import grey_drawings
 from closecall.core.sources.unpacking import unpacked
 
 PYRAMID_FILE = "pyramid.npz"
@@ -174,11 +174,7 @@ class PointSets(Source):
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`; returns the drawings that `image` shows."""
-        items = self.check_items(items)
-        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
-        for row, item in enumerate(items.tolist()):
-            grey[row] = grey_of(self.image(item, GREY_SIZE))
-        return grey, []
+        return grey_drawings(self, items), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """See `Source.truth`."""

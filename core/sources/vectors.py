@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, changed
+from closecall.core.sources.base import Items, Problem, Source, changed
 from closecall.core.sources.class_list import read_classes
 from closecall.core.sources.classes import digest_of, some_of_known, unknown
 from closecall.core.sources.embeddings import Embeddings
 from closecall.core.sources.heat_map import heat_map
-from closecall.core.sources.images import grey_of
+from closecall.core.sources.images import grey_drawings
 
 
 class Vectors(Source):
@@ -110,11 +110,7 @@ class Vectors(Source):
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`; returns the drawings that `image` shows."""
-        items = self.check_items(items)
-        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
-        for row, item in enumerate(items.tolist()):
-            grey[row] = grey_of(self.image(item, GREY_SIZE))
-        return grey, []
+        return grey_drawings(self, items), []
 
     def features(self, items: Items) -> NDArray[np.float32]:
         """Return the rows as float32, not normalized."""

@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from closecall.app.projects.pool_builder import Builder
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection.margin.layout import Layout
 from closecall.core.sources import source_from
+from tests.projects import new_project, open_workspace
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -32,6 +36,17 @@ def build_a_margin_index_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Layout, "built", built)
         yield
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace: Workspace) -> OpenProject:
+    return new_project(workspace)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def measure_balls(
     pool : Pool
         The items.
     fitted : callable
-        Takes a number of functions, and returns a fitted family of so many functions of 1 bit each.
+        Takes a number of functions, and returns a fitted family with that number of functions of 1 bit.
     radii : sequence of int
         In bits.
     warm_up, queries : Items

@@ -115,7 +115,7 @@ def test_undo_takes_back_the_last_answer_and_brings_its_item_back(session, card,
 
 
 def test_only_an_owner_undoes_a_decision(session, card, clock):
-    """One who is not an owner any more is told; an owner's undo is stored as one of a decision."""
+    """A former owner's is refused with the reason; an owner's is stored as the undo of a decision."""
     first = seen(card, clock)
     card.press(first, "yes")
     session.project.session(annotator="bob").store([answer(first.card, "no", selection=None)])

@@ -21,12 +21,6 @@ from tests.projects import answer, label, new_project, open_workspace, wait_for_
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
 def session(workspace) -> LabelingSession:
     return begun(new_project(workspace))
 

@@ -24,12 +24,6 @@ WORDS = ["yes", "no", "skip", "unsure"]
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
 def project(workspace):
     return new_project(workspace)
 

@@ -41,17 +41,6 @@ def everything_is_saved(monkeypatch):
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
-
-
-@pytest.fixture
 def similar(project) -> SimilarSession:
     return begun(project)
 

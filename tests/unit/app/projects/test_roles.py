@@ -24,7 +24,7 @@ from closecall.app.sessions.reset import start_afresh
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.errors import InputError
-from tests.projects import answer, correct, label, new_project, open_workspace
+from tests.projects import answer, correct, label, open_workspace
 
 ADA, BOB = Person("ada", is_owner=True), Person("bob")
 
@@ -33,11 +33,6 @@ ADA, BOB = Person("ada", is_owner=True), Person("bob")
 def workspace(tmp_path):
     with Workspace(tmp_path, roles=Roles.of(["Ada"])) as workspace:
         yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
 
 
 def test_where_nobody_is_named_everybody_is_an_owner():

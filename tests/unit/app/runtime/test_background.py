@@ -16,13 +16,7 @@ from closecall.app.server.health import Health
 from closecall.app.sessions.similar.query import Like
 from closecall.core.evaluation.stopping import LEAST_GROWTH
 from closecall.storage import StorageError
-from tests.projects import label, new_project, open_workspace
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
+from tests.projects import label, new_project
 
 
 @pytest.fixture

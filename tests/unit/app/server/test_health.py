@@ -12,14 +12,8 @@ from closecall.app.server.health import Health
 from closecall.app.sessions.registry import OpenProject
 from closecall.storage import StorageError
 from closecall.storage.place import LabelFile
-from tests.projects import answer, new_project, open_workspace
+from tests.projects import answer, new_project
 from tests.storage_kit import no_room
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
 
 
 @pytest.fixture

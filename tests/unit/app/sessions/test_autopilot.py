@@ -11,13 +11,7 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.sessions import autopilot
 from closecall.app.sessions.reset import start_afresh
 from closecall.app.verification.verify import verify_project
-from tests.projects import answer, label, new_project, open_workspace, truth_word
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
+from tests.projects import answer, label, new_project, truth_word
 
 
 @pytest.fixture

@@ -20,12 +20,6 @@ DIGITS = ("7", "3", "1")
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
 def project(workspace):
     return with_classes(new_project(workspace))
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.sessions.grid import MOST, GridSession
-from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.storage import StorageError
@@ -23,17 +22,6 @@ from tests.projects import (
 )
 
 SIZE = 12
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
 
 
 @pytest.fixture

@@ -28,17 +28,6 @@ from tests.unit.app.engine.test_audit import verify
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
-
-
-@pytest.fixture
 def session(project) -> LabelingSession:
     return project.session()
 

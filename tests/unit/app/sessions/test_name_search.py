@@ -11,21 +11,9 @@ from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.training import SEARCH
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import LONGEST, PAGE, FoundSession
-from closecall.app.sessions.registry import OpenProject
 from closecall.app.verification.verify import verify_project
 from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word, wait_for_index
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
 
 
 @pytest.fixture

@@ -29,12 +29,6 @@ from tests.projects import (
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
 def project(workspace):
     return new_project(workspace)
 

@@ -19,7 +19,6 @@ from closecall.app.indexes.metric import Learning, learn, parameters, what_is_mi
 from closecall.app.indexes.recipe import CANDIDATES, Recipe
 from closecall.app.indexes.similar import KEPT_CODES
 from closecall.app.projects.uploads import Uploads
-from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.app.sessions.similar.session import PAGE, SimilarSession
 from closecall.core.errors import InputError
@@ -42,17 +41,6 @@ from closecall.storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 from tests.similar import settled
 from tests.yardsticks import explicit
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    with open_workspace(tmp_path) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def project(workspace) -> OpenProject:
-    return new_project(workspace)
 
 
 @pytest.fixture
