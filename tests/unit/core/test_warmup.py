@@ -69,7 +69,7 @@ OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
 def test_nothing_is_left_to_compile(name, before, images):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
     pool = images
-    assert before["closecall.core.linear.svm._sides"]
+    assert before["closecall.core.linear.kernels.sides"]
     assert before["closecall.core.linear.scoring._move_bits"]
     kind = STRATEGIES[name]
     structures = kind.structures if issubclass(kind, HashedSearch) else [None]

@@ -1,0 +1,324 @@
+"""Inner loops of the support vector machine, compiled by Numba: the three steps of `core.linear.svm`.
+
+They run on one thread with the GIL released.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]
+from numpy.typing import NDArray
+
+from closecall.core.numerics.jit import fast_kernel, pointer, prefetch, strict_kernel
+
+Float32s = NDArray[np.float32]
+Float64s = NDArray[np.float64]
+Index = int | np.intp
+
+# Relative ridge on the diagonal of a face's Gram matrix. It makes dependent labels push each other to a
+# bound.
+_RIDGE = 1e-10
+_ENTERING = 8
+_AHEAD = 2  # rows that are requested before they are read
+_LINE = 16  # float32 values in a cache line
+
+
+class Signed(NamedTuple):
+    """The rows aᵢ = yᵢ[xᵢ, 1], as the places of the xᵢ, their yᵢ = ±1, and an array of the type of the xᵢ."""
+
+    places: NDArray[np.uintp]
+    signs: Float64s
+    typed: Float32s | Float64s
+
+
+@strict_kernel
+def free_at_most(d: int) -> int:
+    """Return how many labels may be free: d + 1 where no rows are dependent, and some more where some are."""
+    return -(-(d + 1) // _LINE) * _LINE
+
+
+@fast_kernel
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """Return aᵀb in the precision of b."""
+    total = b.dtype.type(0)
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@fast_kernel
+def _margin(A, i, d, w):  # type: ignore[no-untyped-def]
+    """Return aᵢᵀw, summed in the precision of w."""
+    return A.signs[i] * np.float64(_dot(carray(pointer(A.places[i], A.typed), (d,)), w) + w[d])
+
+
+@strict_kernel
+def _request(A, i, d):  # type: ignore[no-untyped-def]
+    """Prefetch the row: rows of a mapped pool lie apart, so each would otherwise be waited for."""
+    coming = carray(pointer(A.places[i], A.typed), (1, d))
+    for j in range(0, d, _LINE):
+        prefetch(coming, 0, j)
+
+
+@strict_kernel
+def _add(scale: float | np.floating, a: Float32s | Float64s, out: Float32s | Float64s) -> None:
+    """Add scale·a to out."""
+    for j in range(a.shape[0]):
+        out[j] += scale * a[j]
+
+
+@strict_kernel
+def _add_row(A, i, d, scale, out):  # type: ignore[no-untyped-def]
+    """Add scale·aᵢ to out, in the precision of out."""
+    signed = out.dtype.type(A.signs[i] * scale)
+    _add(signed, carray(pointer(A.places[i], A.typed), (d,)), out)
+    out[d] += signed
+
+
+@strict_kernel
+def squared_norms(A: Signed, d: int) -> Float64s:
+    """Return ‖aᵢ‖² of every row."""
+    squares = np.ones(A.places.shape[0])
+    for i in range(A.places.shape[0]):
+        x = carray(pointer(A.places[i], A.typed), (d,))
+        for j in range(d):
+            squares[i] += np.float64(x[j]) * np.float64(x[j])
+    return squares
+
+
+@strict_kernel
+def _combine(A: Signed, d: int, alpha: Float64s) -> Float64s:
+    """Return Σαᵢaᵢ, summed in the order of the rows."""
+    w = np.zeros(d + 1)
+    for i in range(alpha.shape[0]):
+        if alpha[i] != 0.0:
+            _add_row(A, i, d, alpha[i], w)
+    return w
+
+
+@strict_kernel
+def sides(
+    A: Signed,
+    d: int,
+    squares: Float64s,
+    upper: Float64s,
+    alpha: Float64s,
+    passes: int,
+    tolerance: float,
+) -> None:
+    """Run dual coordinate descent from alpha = 0, in place.
+
+    It ends when all projected gradients of a pass are within `tolerance` of each other, or after `passes`
+    passes. Labels at a bound that the last pass gave no reason to leave are left out (shrinking) and checked
+    again before the end.
+    """
+    n = alpha.shape[0]
+    w = np.zeros(d + 1, dtype=np.float32)
+    active = np.arange(n)
+    m = n
+    state = np.uint64(88172645463325252)
+    highest_before, lowest_before = np.inf, -np.inf
+    for _ in range(passes):
+        for k in range(m):
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            other = k + np.int64(state % np.uint64(m - k))
+            active[k], active[other] = active[other], active[k]
+        highest, lowest = -np.inf, np.inf
+        k = 0
+        while k < m:
+            i = active[k]
+            _request(A, active[min(k + _AHEAD, n - 1)], d)
+            gradient = _margin(A, i, d, w) - 1.0
+            at_zero, at_upper = alpha[i] == 0.0, alpha[i] == upper[i]
+            if (at_zero and gradient > highest_before) or (at_upper and gradient < lowest_before):
+                m -= 1
+                active[k], active[m] = active[m], i
+                continue
+            projected = min(gradient, 0.0) if at_zero else max(gradient, 0.0) if at_upper else gradient
+            highest, lowest = max(highest, projected), min(lowest, projected)
+            if projected != 0.0:
+                old = alpha[i]
+                alpha[i] = min(max(old - gradient / squares[i], 0.0), upper[i])
+                _add_row(A, i, d, alpha[i] - old, w)
+            k += 1
+        if highest - lowest >= tolerance:
+            highest_before = highest if highest > 0.0 else np.inf
+            lowest_before = lowest if lowest < 0.0 else -np.inf
+        elif m < n:
+            m = n
+            highest_before, lowest_before = np.inf, -np.inf
+        else:
+            return
+
+
+@strict_kernel
+def _append(
+    A: Signed,
+    d: int,
+    squares: Float64s,
+    i: Index,
+    face: NDArray[np.int64],
+    f: int,
+    L: Float64s,
+    row: Float64s,
+) -> None:
+    """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
+    # Assigned number by number: for a slice, Numba compiles the error of unequal shapes too, in seconds.
+    for j in range(row.shape[0]):
+        row[j] = 0.0
+    _add_row(A, i, d, 1.0, row)
+    for k in range(f):
+        L[f, k] = (_margin(A, face[k], d, row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
+    pivot = squares[i] * (1.0 + _RIDGE) - _dot(L[f, :f], L[f, :f])
+    L[f, f] = np.sqrt(max(pivot, _RIDGE * squares[i]))
+    face[f] = i
+
+
+@strict_kernel
+def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
+    """Remove the k-th of f labels from the face.
+
+    Its row is deleted, and Givens rotations make L triangular again.
+    """
+    for r in range(k, f - 1):
+        face[r] = face[r + 1]
+        for c in range(r + 2):
+            L[r, c] = L[r + 1, c]
+    for c in range(k, f - 1):
+        length = np.hypot(L[c, c], L[c, c + 1])
+        cosine, sine = L[c, c] / length, L[c, c + 1] / length
+        for r in range(c, f - 1):
+            left, right = L[r, c], L[r, c + 1]
+            L[r, c] = cosine * left + sine * right
+            L[r, c + 1] = cosine * right - sine * left
+
+
+@strict_kernel
+def _solve(L: Float64s, f: int, x: Float64s) -> None:
+    """Solve LLᵀz = x with the leading f × f part of L; z replaces x."""
+    for k in range(f):
+        for j in range(k):
+            x[k] -= L[k, j] * x[j]
+        x[k] /= L[k, k]
+    for k in range(f - 1, -1, -1):
+        x[k] /= L[k, k]
+        for j in range(k):
+            x[j] -= L[k, j] * x[k]
+
+
+@strict_kernel
+def pivots(
+    A: Signed, d: int, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
+) -> bool:
+    """Run the active-set method from a feasible alpha, in place; False if `most` steps are not enough.
+
+    A face contains the free labels. At its optimum all their margins are 1. Step towards it as far as the box
+    allows; labels that reach a bound leave the face. At the optimum, the labels that violate their condition
+    most join the face.
+    """
+    n, p = alpha.shape[0], d + 1
+    capacity = min(n, 2 * free_at_most(d) + _ENTERING)
+    face = np.zeros(capacity, dtype=np.int64)
+    L = np.zeros((capacity, capacity))
+    row, step = np.empty(p), np.empty(capacity)
+    on_face = (alpha > 0.0) & (alpha < upper)
+    f = 0
+    for inside in np.flatnonzero(on_face):
+        _append(A, d, squares, inside, face, f, L, row)
+        f += 1
+    w = _combine(A, d, alpha)
+    violation = np.empty(n)
+    for _ in range(most):
+        worst = 0.0
+        for k in range(f):
+            step[k] = 1.0 - _margin(A, face[k], d, w)
+            worst = max(worst, abs(step[k]))
+        if worst > 0.1 * tolerance:
+            _solve(L, f, step)
+            theta = 1.0
+            for k in range(f):
+                i = face[k]
+                room = upper[i] - alpha[i] if step[k] > 0.0 else alpha[i]
+                if room < theta * abs(step[k]):
+                    theta = room / abs(step[k])
+            for k in range(f - 1, -1, -1):
+                i = face[k]
+                old = alpha[i]
+                room = upper[i] - old if step[k] > 0.0 else old
+                if step[k] == 0.0 or theta * abs(step[k]) < room * (1.0 - 1e-12):
+                    alpha[i] = old + theta * step[k]
+                else:
+                    alpha[i] = upper[i] if step[k] > 0.0 else 0.0
+                    _remove(face, f, k, L)
+                    on_face[i] = False
+                    f -= 1
+                _add_row(A, i, d, alpha[i] - old, w)
+            continue
+        entering = 0
+        for i in range(n):
+            violation[i] = 0.0
+            _request(A, min(i + _AHEAD, n - 1), d)
+            if not on_face[i]:
+                margin = _margin(A, i, d, w)
+                violation[i] = 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
+                entering += violation[i] > tolerance
+        if entering == 0:
+            return True
+        for _ in range(min(entering, _ENTERING, capacity - f)):
+            joining = np.argmax(violation)
+            violation[joining] = 0.0
+            _append(A, d, squares, joining, face, f, L, row)
+            on_face[joining] = True
+            f += 1
+    return False
+
+
+@strict_kernel
+def numbers(A: Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
+    """Return the weights and αᵢ, computed from the sides alone.
+
+    Labels at their upper bound contribute Cᵢaᵢ, and labels on the face have margins of 1.
+    """
+    p = d + 1
+    exact = np.where(alpha >= upper, upper, 0.0)
+    w = _combine(A, d, exact)
+    face = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    f = face.shape[0]
+    columns, row = np.empty((p, f)), np.empty(p)
+    for k in range(f):
+        row[:] = 0.0
+        _add_row(A, face[k], d, 1.0, row)
+        for j in range(p):
+            columns[j, k] = row[j]
+    L = np.zeros((f, f))
+    for j in range(p):
+        for k in range(f):
+            _add(columns[j, k], columns[j, : k + 1], L[k, : k + 1])
+    for k in range(f):
+        L[k, k] *= 1.0 + _RIDGE
+    column = np.empty(f)
+    for k in range(f):
+        L[k, k] = np.sqrt(L[k, k])
+        for r in range(k + 1, f):
+            L[r, k] /= L[k, k]
+            column[r] = L[r, k]
+        for r in range(k + 1, f):
+            _add(-column[r], column[k + 1 : r + 1], L[r, k + 1 : r + 1])
+    residual = np.empty(f)
+    before = np.inf
+    while True:
+        residual[:] = 1.0
+        for j in range(p):
+            _add(-w[j], columns[j], residual)
+        worst = np.abs(residual).max() if f else 0.0
+        if not worst < before / 2:
+            return w, exact
+        before = worst
+        _solve(L, f, residual)
+        for k in range(f):
+            _add_row(A, face[k], d, residual[k], w)
+            exact[face[k]] += residual[k]
