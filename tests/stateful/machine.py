@@ -331,7 +331,8 @@ class Labeling(RuleBasedStateMachine):
         served = self.served
         served.later.work()
         assert not served.later.errors, served.later.errors
-        assert not served.read(), "the log has lines that nobody sent"
+        unsent = served.read()
+        assert not unsent, f"nobody sent {unsent}"
         served.compare(everything=self.steps % COMPARE_EVERY == 0)
         held = served.project.leases.held()
         assert set(held) <= set(served.pool.ids.tolist()), "somebody holds what no one can have in view"
