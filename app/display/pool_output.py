@@ -36,6 +36,8 @@ def show_build(
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     if source.classes:
         click.echo(f"Classes: {some(source.classes)}.")
+    for sentence in source.about_features():
+        click.echo(sentence)
     with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:

@@ -27,7 +27,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     if pool.holds_texts:
         return f"{what} can't be used here: this pool contains texts"
     try:
-        is_computed_here = pool.source.n_features is None
+        is_computed_here = pool.source.describes_images
     except InputError as error:
         return str(error)
     if is_computed_here:
@@ -61,6 +61,7 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
         If it is empty, too large, or can't be read as an image. The message calls it `what`.
     """
     from closecall.core.features import of_image
+    from closecall.core.sources.base import WHOLE
     from closecall.core.sources.images import read_image
 
     if not raw:
@@ -69,11 +70,14 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
         raise InputError(
             f"{what} can't be used: it is too large ({LARGEST_UPLOAD:,} bytes at most, got {len(raw):,})"
         )
+    source = None if pool is None else pool.source
+    has_model = source is not None and source.n_features is not None
     try:
-        image = read_image(io.BytesIO(raw), KEPT_SIZE)
+        image = read_image(io.BytesIO(raw), WHOLE if has_model else KEPT_SIZE)
+        features = of_image(image, source)
     except InputError as error:
         raise InputError(f"{what} can't be used: {error}") from error
     kept = io.BytesIO()
+    image.thumbnail((KEPT_SIZE, KEPT_SIZE))
     image.save(kept, "PNG")
-    extractor = "gist" if pool is None else pool.source.extractor
-    return kept.getvalue(), of_image(image, extractor)
+    return kept.getvalue(), features

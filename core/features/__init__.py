@@ -82,12 +82,10 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     """
     items = source.check_items(items)
     own = source.features(items)
-    if own is not None and is_sparse(own):
-        empty = np.diff(own.indptr) == 0
-        problems = [source.problem(item) for item in items[empty].tolist()]
-        return unit_rows(own[~empty]), items[~empty], problems
     if own is not None:
-        return unit_rows(own), items, []
+        empty = np.diff(own.indptr) == 0 if is_sparse(own) else ~own.any(axis=1)
+        problems = [source.problem(item) for item in items[empty].tolist()]
+        return unit_rows(own[~empty] if problems else own), items[~empty], problems
     grey, problems = source.grey(items)
     readable = ~np.isin(items, [problem.item for problem in problems])
     return EXTRACTORS[source.extractor].transform(grey[readable]), items[readable], problems
@@ -101,12 +99,22 @@ def bytes_an_item(source: Source, dtype: str) -> float:
     return n_features(source) * np.dtype(dtype).itemsize
 
 
-def of_image(image: Image.Image, extractor: Extractor = "gist") -> NDArray[np.float32]:
+def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
     """Compute the features of one image that need not belong to a source, dense, of shape (n_features,).
 
-    They are comparable with those of an image pool whose source uses the same extractor.
+    They are comparable with those of the items of `source`, if it `describes_images`; without a source they
+    are GIST.
+
+    Raises
+    ------
+    UnreadableImageError
+        If a model finds no features in the image.
     """
-    row = EXTRACTORS[extractor].transform(grey_of(image)[None])
+    own = None if source is None else source.features_of_image(image)
+    if own is not None:
+        only: NDArray[np.float32] = unit_rows(own[None])[0]
+        return only
+    row = EXTRACTORS["gist" if source is None else source.extractor].transform(grey_of(image)[None])
     features: NDArray[np.float32] = (row.toarray() if is_sparse(row) else row)[0]
     return features
 

@@ -45,7 +45,10 @@ SEGMENT_GROWTH = 3
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
 """Maximum size of a segment in bytes, because it is held in memory while it is filled."""
+SLOW_SEGMENT_ROWS = 2_000
+"""Maximum number of items in a segment of a source that `is_slow`: what a killed build loses at most."""
 CHUNK_ITEMS = 1_000
+SLOW_CHUNK_ITEMS = 4
 CHUNKS_A_SEGMENT = 8
 """Minimum number of chunks per segment, so that a small one keeps all cores busy; features stay the same."""
 SPARE_BYTES = 32 << 20
@@ -206,14 +209,15 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """A part of the pool to build from these ids; `stop` as in `Part`."""
+    """A part of the pool to build from these ids, some in each chunk; `stop` as in `Part`."""
 
     ids: NDArray[np.int64]
     stop: int
+    most_at_once: int
     last: bool = False
 
     def chunks(self) -> Iterator[NDArray[np.int64]]:
-        size = max(1, min(CHUNK_ITEMS, -(-len(self.ids) // CHUNKS_A_SEGMENT)))
+        size = max(1, min(self.most_at_once, -(-len(self.ids) // CHUNKS_A_SEGMENT)))
         for first in range(0, len(self.ids), size):
             yield self.ids[first : first + size]
 
@@ -224,7 +228,9 @@ def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
     awaited = manifest.held_out is None and len(held_out) > 0
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
     ids = ids[~np.isin(ids, held_out)]
-    most = max(1, min(SEGMENT_ROWS, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
+    most_rows = SLOW_SEGMENT_ROWS if source.is_slow else SEGMENT_ROWS
+    most = max(1, min(most_rows, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
+    at_once = SLOW_CHUNK_ITEMS if source.is_slow else CHUNK_ITEMS
     through = sum(part.rows + part.unreadable for part in manifest.segments)
     tasks: list[_Task] = []
     start, last = 0, False
@@ -233,9 +239,9 @@ def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
         end = min(start + size, len(ids))
         last = end == len(ids)
         if awaited and (last or through + start >= len(held_out)):
-            tasks.append(_Task(held_out, 0))
+            tasks.append(_Task(held_out, 0, at_once))
             awaited = False
-        tasks.append(_Task(ids[start:end], len(source) if last else int(ids[end]), last))
+        tasks.append(_Task(ids[start:end], len(source) if last else int(ids[end]), at_once, last))
         start = end
     return tasks
 

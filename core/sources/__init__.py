@@ -5,6 +5,7 @@ from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 from closecall.core.sources.cifar10 import Cifar10
 from closecall.core.sources.described import Described
 from closecall.core.sources.digits import Digits
+from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
@@ -24,6 +25,7 @@ __all__ = [
     "Cifar10",
     "Described",
     "Digits",
+    "Embedded",
     "Enlarged",
     "Folder",
     "Items",
@@ -40,6 +42,6 @@ __all__ = [
     "source_from",
 ]
 
-_IMAGES = (Arrays, Cifar10, Described, Digits, Enlarged, Folder, TinyImages)
+_IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, TinyImages)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
 KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, PointSets, Vectors)})

@@ -23,6 +23,9 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
 
+WHOLE = 1 << 30
+"""A size in pixels that no image reaches: images scaled down to it keep their own size."""
+
 GREY_SIZE = 32
 """Side, in pixels, of the square grayscale images from which features are computed."""
 
@@ -38,6 +41,10 @@ def changed(file: Path | None) -> InputError:
     return InputError(
         f"{file} has changed since the pool was made: put the former file back, or build another pool"
     )
+
+
+class UnreadableImageError(InputError):
+    """An image that cannot be shown; the message is the reason, without the image's name."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Source(ABC):
         extractor, see `core.features.has_sparse_rows`.
     mean_entries : float
         Mean number of entries of a sparse row.
+    is_slow : bool
+        Whether `features` takes milliseconds or more per item, so that builders work in smaller parts.
     """
 
     kind: ClassVar[str]
@@ -80,10 +89,11 @@ class Source(ABC):
     title: str
     classes: tuple[str, ...] = ()
     n_features: int | None = None
-    own_features: ClassVar[str] = "the pool's own embeddings"
+    own_features: str = "the pool's own embeddings"
     extractor: Extractor = "gist"
     is_sparse: ClassVar[bool] = False
     mean_entries: float = 0.0
+    is_slow: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:
@@ -148,6 +158,16 @@ class Source(ABC):
             If the item cannot be read or does not exist.
         """
 
+    def whole_image(self, item: int) -> Image.Image:
+        """Return the item at its own resolution, in mode RGB or L, as models see it.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the item cannot be read.
+        """
+        return self.image(item, WHOLE)
+
     def original(self, item: int) -> Path | None:  # noqa: ARG002
         """Return the item's file, to be copied, or None if the item is not a file.
 
@@ -166,16 +186,37 @@ class Source(ABC):
         """
 
     def features(self, items: Items) -> Rows | None:  # noqa: ARG002
-        """Return the user's own embeddings, or text features, of shape (n_items, n_features).
+        """Return the source's own features, such as embeddings, of shape (n_items, n_features).
 
-        None if features are computed from `grey`. A sparse row without entries belongs to an item that has a
-        `problem`.
+        None if features are computed from `grey`. A row of zeros belongs to an item that has a `problem`.
         """
         return None
 
     def problem(self, item: int) -> Problem:
-        """Return why the sparse row of an item is empty."""
+        """Return why the row of an item has only zeros."""
         return Problem(item, self.name(item), "it is empty")
+
+    def about_features(self) -> list[str]:
+        """Return sentences about how features will be computed, for a person who is about to build a pool."""
+        return []
+
+    @property
+    def describes_images(self) -> bool:
+        """Whether features can be computed from an image that is not in the source, such as an upload."""
+        return self.n_features is None
+
+    def features_of_image(self, image: Image.Image) -> NDArray[np.float32] | None:  # noqa: ARG002
+        """Return the source's own features of an image of mode RGB or L, of shape (n_features,).
+
+        The image should have its own resolution. None if an extractor computes them, or if they cannot be
+        computed.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the image has no features.
+        """
+        return None
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the index into `classes` of each item, of shape (n_items,); −1 where unknown."""

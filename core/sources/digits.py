@@ -22,6 +22,9 @@ from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 DRAWING = 1
 """Version of the drawing, increased when the image of a seed and item changes; pools store it."""
 
+OWN_SIZE = 128
+"""Side in pixels of the digits that models see."""
+
 MAX_HELD_OUT = 10_000
 MIN_HELD_OUT = 100
 
@@ -98,6 +101,10 @@ class Digits(Source):
         """Return the digit, drawn at exactly size × size pixels, white on black, mode L."""
         drawn = self._drawn(self.check_items(np.array([item])), size)[0]
         return Image.fromarray(np.rint(drawn * 255).astype(np.uint8))
+
+    def whole_image(self, item: int) -> Image.Image:
+        """Return the digit, drawn at 128 × 128 pixels."""
+        return self.image(item, OWN_SIZE)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """Return the same drawings at 32 × 32 pixels; there are never problems."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -109,8 +110,15 @@ class Enlarged(Source):
 
     def image(self, item: int, size: int) -> Image.Image:
         """Return the original as its source shows it, changed in the same way as its grayscale image."""
+        return self._variant(item, lambda origin: self.source.image(origin, size))
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image` and `image`."""
+        return self._variant(item, self.source.whole_image)
+
+    def _variant(self, item: int, original: Callable[[int], Image.Image]) -> Image.Image:
         origins, variants = self._origins(np.array([item]))
-        shown = self.source.image(int(origins[0]), size)
+        shown = original(int(origins[0]))
         if variants[0] == 0:
             return shown
         changes = self._changes(np.array([item]))

@@ -12,8 +12,8 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources import listing
-from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
-from closecall.core.sources.images import RENDITION, UnreadableImageError, grey_of, read_image
+from closecall.core.sources.base import GREY_SIZE, WHOLE, Items, Problem, Source, UnreadableImageError
+from closecall.core.sources.images import RENDITION, grey_of, read_image
 from closecall.core.sources.listing import Listing
 
 LIST_FILE = "files.npz"
@@ -153,6 +153,11 @@ class Folder(Source):
             return self._read(item, size)
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image`."""
+        (item,) = self.check_items(np.array([item]))
+        return self._read(item, WHOLE)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`; images are squeezed into a square."""

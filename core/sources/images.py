@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from closecall.core.errors import InputError
-from closecall.core.sources.base import GREY_SIZE, Items, Source
+from closecall.core.sources.base import GREY_SIZE, Items, Source, UnreadableImageError
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
@@ -61,10 +61,6 @@ def _formats() -> tuple[str, ...]:
     Image.init()
     wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
     return tuple(name for name in wanted if name in Image.OPEN)
-
-
-class UnreadableImageError(InputError):
-    """A file that cannot be shown; the message is the reason, without the file's name."""
 
 
 def read_image(file: Path | BinaryIO, size: int) -> Image.Image:

@@ -68,7 +68,7 @@ class PointSets(Source):
     kind: ClassVar[str] = "points"
     item_word: ClassVar[str] = "set"
     is_sparse: ClassVar[bool] = True
-    own_features: ClassVar[str] = "pyramid match over the bins of the pool's points"
+    own_features: str = "pyramid match over the bins of the pool's points"
 
     def __init__(self, path: Path, labels: Path | None = None) -> None:
         self._open(path, labels)

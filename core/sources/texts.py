@@ -39,7 +39,7 @@ class Texts(Source):
 
     item_word: ClassVar[str] = "text"
     is_sparse: ClassVar[bool] = True
-    own_features: ClassVar[str] = "tf-idf over the pool's vocabulary"
+    own_features: str = "tf-idf over the pool's vocabulary"
 
     _saved: Vocabulary | None = None
     """Vocabulary fixed by an earlier version of the source, if there was one."""

@@ -20,6 +20,8 @@ points:FILE       sets of points, such as local features: a .npz file with the a
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       the same with sets of local features, in sparse rows
+onnx:MODEL:SOURCE any other source of images, with features computed by a model in ONNX: MODEL is a file or a
+                  folder (`core.onnx.model`); MODEL#OUTPUT names the output to use
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.model import ImageModel
 from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
 from closecall.core.sources.cifar10 import Cifar10
 from closecall.core.sources.described import Described
 from closecall.core.sources.digits import Digits
+from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
@@ -46,7 +50,7 @@ from closecall.core.sources.vectors import Vectors
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
     "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
-    "edges:SOURCE or sets:SOURCE"
+    "edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
 
 _MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
@@ -120,11 +124,31 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Described(source_from(rest, seed=seed, use_classes=use_classes), "edges")
     if kind == "sets":
         return Described(source_from(rest, seed=seed, use_classes=use_classes), "sets")
+    if kind == "onnx":
+        model, inner = _model(rest, word)
+        return Embedded(source_from(inner, seed=seed, use_classes=use_classes), model)
     path = _path(rest if kind == "folder" else word, word)
     if not path.exists():
         known = "" if path.is_absolute() else f"; a source is {FORMS}"
         raise InputError(f"there is no folder {path}{known}")
     return Folder(path, use_classes=use_classes)
+
+
+def _model(rest: str, word: str) -> tuple[ImageModel, str]:
+    """Return the model, and the word of the source that it describes; both may contain colons."""
+    colons = [colon.start() for colon in re.finditer(":", rest)]
+    parts = [(*rest[:colon].partition("#")[::2], rest[colon + 1 :]) for colon in colons]
+    splits = [(_path(path, word), output, inner) for path, output, inner in parts if path and inner]
+    if not splits:
+        raise InputError(f"onnx needs a model, a colon and a source of images, got {word!r}")
+    usable = [split for split in splits if split[0].exists()] or splits
+    path, output, inner = usable[0]
+    model = ImageModel(path)
+    if not output:
+        return model, inner
+    names = [one.name for one in model.outputs]
+    output, inner = next(((name, inner) for _, name, inner in usable if name in names), (output, inner))
+    return ImageModel(path, output=output), inner
 
 
 def _texts(rest: str, word: str, use_classes: bool) -> Source:

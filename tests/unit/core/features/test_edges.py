@@ -144,7 +144,7 @@ def test_a_pool_of_edges_is_built_grown_and_asked(tmp_path: Path) -> None:
         Image.fromarray(np.uint8(255 * image)).save(tmp_path / f"{i}.png")
     pool = build(source_from(f"edges:{tmp_path}"), tmp_path / "pool", threads=1)
     assert (len(pool), pool.n_features, pool.source.extractor) == (8, 150, "edges")
-    uploaded = of_image(Image.open(tmp_path / "3.png"), pool.source.extractor)
+    uploaded = of_image(Image.open(tmp_path / "3.png"), pool.source)
     item = pool.source.names(pool.ids).index("3.png")
     np.testing.assert_allclose(pool.rows([item])[0], uploaded, atol=1e-6)
     Image.fromarray(np.uint8(255 * noise(1, 1)[0])).save(tmp_path / "later.png")

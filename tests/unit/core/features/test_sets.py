@@ -159,7 +159,7 @@ def test_a_pool_of_sets_is_built_grown_and_asked(tmp_path: Path) -> None:
     assert (len(pool), pool.n_features, pool.source.extractor) == (8, 10_368, "sets")
     assert (pool.is_sparse, pool.holds_texts, pool.n_unreadable) == (True, False, 1)
     pool.check()
-    uploaded = of_image(Image.open(tmp_path / "3.png"), pool.source.extractor)
+    uploaded = of_image(Image.open(tmp_path / "3.png"), pool.source)
     assert uploaded.shape == (10_368,)
     item = pool.source.names(pool.ids).index("3.png")
     assert np.array_equal(pool.rows([item]).toarray()[0], uploaded)

@@ -12,12 +12,14 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.features import compute, n_features
 from closecall.core.numerics.rows import is_sparse
+from closecall.core.onnx import ImageModel
 from closecall.core.sources import (
     KINDS,
     Arrays,
     Cifar10,
     Described,
     Digits,
+    Embedded,
     Enlarged,
     Folder,
     Newsgroups,
@@ -31,6 +33,7 @@ from closecall.core.sources import (
     open_source,
 )
 from closecall.core.sources.registry import feature_kind, item_word
+from tests.onnx_kit import write_model
 
 N = 24
 
@@ -120,6 +123,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
     "described": lambda root: Described(Folder(photos(root)), "edges"),
     "described, sparse": lambda root: Described(Folder(photos(root)), "sets"),
+    "onnx": lambda root: Embedded(Folder(photos(root)), ImageModel(write_model(root / "m.onnx"))),
     "newsgroups": lambda root: Newsgroups(postings(root)),
     "texts": lambda root: TextFolder(texts(root)),
     "table": lambda root: TextTable(table(root)),
@@ -195,6 +199,9 @@ def test_the_kind_of_features_is_told_by_the_spec(name: str, tmp_path: Path) -> 
     if isinstance(source, PointSets):
         spec = source.spec()
         expected = f"bins of the points {spec['digest']}, classes {spec['labels_digest']}"
+    if isinstance(source, Embedded):
+        expected = feature_kind(source.spec(), None)
+        assert source.model.digest[:16] in expected
     saved = tmp_path / "pool"
     saved.mkdir()
     source.save(saved)

@@ -1,0 +1,6 @@
+from __future__ import annotations
+
+from closecall.core.onnx.model import ImageModel
+from closecall.core.onnx.preprocessing import Preprocessing
+
+__all__ = ["ImageModel", "Preprocessing"]

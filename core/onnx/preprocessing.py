@@ -1,0 +1,215 @@
+"""From an image of any size to the numbers that a model reads, as the model's configuration says.
+
+The configuration is `preprocessor_config.json`, the file that the Hugging Face hub keeps beside a model. The
+steps and their order are those of the `transformers` library: resize, crop the center, scale the values,
+normalize each channel. Resizing is Pillow's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+
+CONFIG = "preprocessor_config.json"
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+SHORT_EDGE = 256 / 224
+"""Shortest edge before the crop, relative to the crop, for models of ImageNet without a configuration."""
+
+LARGEST_SIDE = 4096
+"""Maximum side in pixels of the images that a model may read."""
+
+_SQUARE = ("ViT", "DeiT", "Beit", "Siglip")
+"""Image processors for which a single number as `size` is both height and width, not the shortest edge."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Steps from an image to a model's input.
+
+    Parameters
+    ----------
+    resize : int, (int, int) or None
+        Length in pixels of the shortest edge after resizing, which keeps the shape of the image; or height
+        and width, which does not; None to keep the size.
+    crop : (int, int) or None
+        Height and width of the part of the center that is kept; what is missing is black. None to keep all.
+    resample : int
+        Interpolation, as Pillow numbers it: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic, 4 box, 5 Hamming.
+    scale : float
+        Factor for values from 0 to 255.
+    mean, deviation : tuple of float
+        Subtracted from the scaled values and divided by, for each channel.
+    is_bgr : bool
+        Whether blue comes first.
+    """
+
+    resize: int | tuple[int, int] | None
+    crop: tuple[int, int] | None
+    resample: int = int(Image.Resampling.BICUBIC)
+    scale: float = 1 / 255
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    deviation: tuple[float, ...] = IMAGENET_DEVIATION
+    is_bgr: bool = False
+
+    @classmethod
+    def imagenet(cls, height: int, width: int) -> Self:
+        """Return the steps that most models trained on ImageNet expect, for an input of this size."""
+        return cls(
+            round(min(height, width) * SHORT_EDGE), (height, width), resample=int(Image.Resampling.BILINEAR)
+        )
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read a `preprocessor_config.json`.
+
+        Raises
+        ------
+        InputError
+            If the file can't be read, or describes steps that are not possible.
+        """
+        try:
+            config = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"{file} can't be read: {error}") from error
+        try:
+            return cls._of(config)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"{file} does not describe how images are prepared: {error}") from error
+
+    @classmethod
+    def _of(cls, config: Mapping[str, Any]) -> Self:
+        kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "")
+        crop = None
+        if config.get("do_center_crop", "crop_size" in config):
+            crop = _height_and_width(config["crop_size"])
+        resize = None
+        if config.get("do_resize", "size" in config):
+            resize = _size(config["size"], kind)
+            if config.get("crop_pct") and isinstance(resize, int) and crop is None:  # ConvNeXT
+                resize, crop = _side(resize / config["crop_pct"]), (resize, resize)
+        normalize = config.get("do_normalize", "image_mean" in config)
+        return cls(
+            resize=resize,
+            crop=crop,
+            resample=int(Image.Resampling(config.get("resample", Image.Resampling.BICUBIC))),
+            scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
+            mean=_numbers(config["image_mean"]) if normalize else (0.0,),
+            deviation=_deviations(config["image_std"]) if normalize else (1.0,),
+            is_bgr=bool(config.get("do_flip_channel_order", False)),
+        )
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """Restore the steps that returned `spec`."""
+        tuples: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()
+        }
+        return cls(**tuples)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the parameters as JSON."""
+        spec: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return spec
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width of every prepared image, or None if they depend on the image."""
+        if self.crop is not None:
+            return self.crop
+        return self.resize if isinstance(self.resize, tuple) else None
+
+    def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return the resized and cropped image, of shape (height, width, 3), or (height, width) if gray."""
+        if self.resize is not None:
+            width, height = self._resized(*image.size)
+            if (width, height) != image.size:
+                image = image.resize((width, height), Image.Resampling(self.resample))
+        return np.asarray(image if self.crop is None else _cropped(image, *self.crop))
+
+    def values(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return the scaled and normalized pixels, of the same shape, float32."""
+        if self.is_bgr and pixels.ndim == 3:
+            pixels = pixels[..., ::-1]
+        scaled = pixels.astype(np.float32) * np.float32(self.scale)
+        mean, deviation = (np.asarray(numbers, np.float32) for numbers in (self.mean, self.deviation))
+        if pixels.ndim == 2:
+            mean, deviation = mean.mean(keepdims=True), deviation.mean(keepdims=True)
+        values: NDArray[np.float32] = (scaled - mean) / deviation
+        return values
+
+    def in_words(self) -> str:
+        """Describe resizing and cropping: "shortest edge 256, middle 224 × 224"."""
+        parts = []
+        if isinstance(self.resize, int):
+            parts.append(f"shortest edge {self.resize}")
+        elif self.resize is not None:
+            parts.append("resized to {1} × {0}".format(*self.resize))
+        if self.crop is not None:
+            parts.append("middle {1} × {0}".format(*self.crop))
+        return ", ".join(parts) or "in their own size"
+
+    def _resized(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height after resizing."""
+        if isinstance(self.resize, tuple):
+            return self.resize[1], self.resize[0]
+        short, side = min(width, height), self.resize
+        assert side is not None
+        return max(1, width * side // short), max(1, height * side // short)
+
+
+def _cropped(image: Image.Image, height: int, width: int) -> Image.Image:
+    """Return the center of an image; Pillow fills what lies outside with black."""
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))
+
+
+def _size(size: Any, kind: str) -> int | tuple[int, int]:
+    if isinstance(size, Mapping):
+        return _side(size["shortest_edge"]) if "shortest_edge" in size else _height_and_width(size)
+    if isinstance(size, (int, float)) and not kind.startswith(_SQUARE):
+        return _side(size)
+    return _height_and_width(size)
+
+
+def _height_and_width(size: Any) -> tuple[int, int]:
+    if isinstance(size, Mapping):
+        if "shortest_edge" in size:
+            size = size["shortest_edge"]
+        else:
+            return _side(size["height"]), _side(size["width"])
+    if isinstance(size, (list, tuple)):
+        height, width = size
+        return _side(height), _side(width)
+    return _side(size), _side(size)
+
+
+def _side(value: float) -> int:
+    side = int(value)
+    if not 1 <= side <= LARGEST_SIDE:
+        raise ValueError(f"a side must be from 1 to {LARGEST_SIDE} pixels, got {value}")
+    return side
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    numbers = tuple(float(value) for value in (values if isinstance(values, list) else [values]))
+    if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
+        raise ValueError(f"one or three numbers are needed, got {values}")
+    return numbers
+
+
+def _deviations(values: Any) -> tuple[float, ...]:
+    numbers = _numbers(values)
+    if 0 in numbers:
+        raise ValueError(f"image_std must not contain 0, got {values}")
+    return numbers

@@ -1,0 +1,72 @@
+"""ONNX Runtime: loading a model, and what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from closecall.core.errors import InputError
+
+DATA_SUFFIXES = ("_data", ".data")
+"""Suffixes of the file in which exporters put the weights of models larger than 2 GB."""
+
+_QUIET = 4
+"""Log level of ONNX Runtime: only fatal errors, because all others are raised."""
+
+
+def external_data(file: Path) -> list[Path]:
+    """Return the files beside a model that have its weights, if they are not in the model itself."""
+    return [part for suffix in DATA_SUFFIXES if (part := file.with_name(file.name + suffix)).is_file()]
+
+
+def open_session(file: Path) -> Any:
+    """Return the session of a model, which computes each run in the thread that calls it.
+
+    Execution providers are those that the installed ONNX Runtime has, in its own order of preference.
+
+    Raises
+    ------
+    InputError
+        If ONNX Runtime is not installed, or the file is not a model that it can load.
+    """
+    runtime = _onnxruntime()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _QUIET
+    try:
+        return runtime.InferenceSession(str(file), options, providers=runtime.get_available_providers())
+    except Exception as error:  # its own classes, which it does not export
+        raise InputError(f"{file} is not a model that ONNX Runtime can load: {_reason(error)}") from error
+
+
+def outputs_of(session: Any, names: Sequence[str], feed: Mapping[str, Any], file: Path) -> list[Any]:
+    """Return the outputs with these names.
+
+    Raises
+    ------
+    InputError
+        If the model fails on this input.
+    """
+    try:
+        return list(session.run(list(names), dict(feed)))
+    except Exception as error:
+        raise InputError(f"the model {file} fails on an image: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the message without the number and name of the status, and without further lines."""
+    line = str(error).strip().partition("\n")[0]
+    return line.rpartition("] : ")[2] or type(error).__name__
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise InputError(
+            f"image models need onnxruntime, which cannot be imported ({error}): "
+            f'pip install "closecall[models]"'
+        ) from error
+    return onnxruntime

@@ -1,0 +1,213 @@
+"""A source of images whose features are computed by a model in ONNX (`core.onnx`).
+
+The pool keeps the model's path and digest, the chosen output and the preprocessing. The model is loaded when
+features are first needed. Without it the pool can still be labeled; only new images, uploads for example,
+can't be described.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.onnx.model import ImageModel, Output, find_model
+from closecall.core.onnx.preprocessing import CONFIG, Preprocessing
+from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
+from closecall.core.sources.other_features import OtherFeatures
+from closecall.core.sources.registry import open_source
+
+
+class Embedded(OtherFeatures):
+    """The images of `source`, with features computed by a model.
+
+    Parameters
+    ----------
+    source : Source
+        Source of images whose features are computed from them.
+    model : ImageModel
+        The model.
+
+    Raises
+    ------
+    InputError
+        If the source has texts, or features of its own.
+    """
+
+    kind: ClassVar[str] = "onnx"
+    is_slow: ClassVar[bool] = True
+    n_features: int
+
+    def __init__(self, source: Source, model: ImageModel) -> None:
+        self._describe(
+            source, model.file.absolute(), model.digest, asdict(model.output), model.preprocessing.spec()
+        )
+        self._model: ImageModel | None = model
+
+    def _describe(
+        self, source: Source, file: Path, digest: str, output: dict[str, Any], preprocessing: dict[str, Any]
+    ) -> None:
+        self.file = file
+        super().__init__(source, self.model_name)
+        self._digest = digest
+        self._output = output
+        self._preprocessing = preprocessing
+        self.n_features = output["n_features"]
+        self.own_features = f"output {output['name']} of the ONNX model {self.model_name}, digest {digest}"
+        self._model = None
+
+    @property
+    def model_name(self) -> str:
+        """Display name of the model: its file's name, after that of its folder if that says more."""
+        folder = self.file.parent.parent if self.file.parent.name == "onnx" else self.file.parent
+        return f"{folder.name}/{self.file.name}" if folder.name else self.file.name
+
+    @property
+    def model(self) -> ImageModel:
+        """The model, loaded when first needed.
+
+        Raises
+        ------
+        InputError
+            If it is missing, has changed or can't be loaded.
+        """
+        if self._model is None:
+            model = _loaded(self.file, self._output["name"], json.dumps(self._preprocessing))
+            if model.digest != self._digest or model.output != Output(**self._output):
+                raise changed(self.file)
+            self._model = model
+        return self._model
+
+    def spec(self) -> dict[str, Any]:
+        """Return the source's spec, and everything that the features depend on."""
+        return {
+            "kind": self.kind,
+            "model": str(self.file),
+            "digest": self._digest,
+            "output": self._output,
+            "preprocessing": self._preprocessing,
+            "source": self.source.spec(),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """See `Source.from_spec`; the model is not loaded."""
+        source = cls.__new__(cls)
+        source._describe(
+            open_source(spec["source"], folder),
+            Path(spec["model"]),
+            spec["digest"],
+            spec["output"],
+            spec["preprocessing"],
+        )
+        return source
+
+    @classmethod
+    def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
+        """Return a name that is the same only for the same model, output and preprocessing."""
+        steps = hashlib.blake2b(json.dumps(spec["preprocessing"], sort_keys=True).encode(), digest_size=4)
+        return f"model {spec['digest'][:16]}, {spec['output']['name']}, images {steps.hexdigest()}"
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`.
+
+        Raises
+        ------
+        InputError
+            If the earlier pool has the features of another model.
+        """
+        if spec.get("kind") != self.kind:
+            return self
+        if spec["digest"] != self._digest:
+            raise InputError(
+                f"the pool's features come from another model than {self.file}: build another pool"
+            )
+        if self.feature_kind(spec, folder) != self.feature_kind(self.spec(), None):
+            raise InputError(
+                f"the pool's features come from output {spec['output']['name']} of {self.file}, or from "
+                f"images prepared in another way: build another pool"
+            )
+        earlier = self.source.continuing(spec["source"], folder)
+        if earlier is self.source:
+            return self
+        return type(self)(earlier, self.model)
+
+    def features(self, items: Items) -> NDArray[np.float32]:
+        """Return the model's vectors; zeros for images that can't be read, or that have no direction."""
+        rows = np.zeros((len(self.check_items(items)), self.n_features), dtype=np.float32)
+        for row, item in enumerate(items.tolist()):
+            if not isinstance(found := self._vector(item), str):
+                rows[row] = found
+        return rows
+
+    def problem(self, item: int) -> Problem:
+        """Return why an item has no features."""
+        found = self._vector(item)
+        reason = found if isinstance(found, str) else "it could not be read a moment ago"
+        return Problem(item, self.name(item), reason)
+
+    def about_features(self) -> list[str]:
+        """See `Source.about_features`; runs the model a few times to measure its speed."""
+        model = self.model
+        others = [f"{one.name} ({one.n_features:,})" for one in model.outputs if one != model.output]
+        by = "" if model.output.pooling == "none" else f" ({model.output.pooling})"
+        sentences = [
+            f"Model {self.file}: {self.n_features:,} features from output {model.output.name}{by}.",
+            f"Images are prepared as follows: {model.preprocessing.in_words()}.",
+            f"About {model.images_per_second():,.1f} images per second on each core, without reading them.",
+        ]
+        if others:
+            sentences.append(f"Other outputs, chosen by onnx:MODEL#OUTPUT:SOURCE: {', '.join(others[:5])}.")
+        if not model.is_configured:
+            sentences.append(f"There is no {CONFIG} beside the model: this is usual for ImageNet.")
+        return sentences
+
+    @property
+    def describes_images(self) -> bool:
+        """See `Source.describes_images`."""
+        return True
+
+    def features_of_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """See `Source.features_of_image`."""
+        vector = self.model.features(image)
+        if not np.isfinite(vector).all():
+            raise UnreadableImageError("the model's features of it are not finite")
+        if not vector.any():
+            raise UnreadableImageError("the model's features of it are all zero")
+        return vector
+
+    def _vector(self, item: int) -> NDArray[np.float32] | str:
+        """Return the features of an item, or why it has none."""
+        try:
+            return self.features_of_image(self.whole_image(item))
+        except UnreadableImageError as error:
+            return str(error)
+
+
+_loading = threading.Lock()
+
+
+def _loaded(file: Path, output: str, preprocessing: str) -> ImageModel:
+    """Return the model; snapshots of a pool share it while its file stays the same."""
+    with _loading:
+        try:
+            stat = find_model(file).stat()
+        except OSError as error:
+            raise InputError(f"{file} can't be read: {error.strerror or error}") from error
+        return _load(file, output, preprocessing, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=2)
+def _load(file: Path, output: str, preprocessing: str, identity: tuple[int, int, int]) -> ImageModel:  # noqa: ARG001
+    model = ImageModel(file, output=output, preprocessing=Preprocessing.from_spec(json.loads(preprocessing)))
+    _ = model.digest  # of the file as it was loaded
+    return model

@@ -1,0 +1,78 @@
+"""Base class of sources that give the images of another source other features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Items, Problem, Source
+from closecall.core.sources.texts import Texts
+
+
+class OtherFeatures(Source):
+    """The images of `source`, with other features.
+
+    Parameters
+    ----------
+    source : Source
+        Source of images whose features are computed from them.
+    features : str
+        Name of the new features, for messages and the title.
+
+    Raises
+    ------
+    InputError
+        If the source has texts, or features of its own.
+    """
+
+    def __init__(self, source: Source, features: str) -> None:
+        if isinstance(source, Texts):
+            raise InputError(f"{source.title} contains texts, but {features} features describe images")
+        if source.n_features is not None:
+            raise InputError(f"{source.title} has its own embeddings: it cannot have other features")
+        self.source = source
+        self.classes = source.classes
+        self.title = f"{source.title}, by {features}"
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def save(self, folder: Path) -> None:
+        """Save what `source` saves."""
+        self.source.save(folder)
+
+    def name(self, item: int) -> str:
+        """See `Source.name`."""
+        return self.source.name(item)
+
+    def names(self, items: Items) -> list[str]:
+        """See `Source.names`."""
+        return self.source.names(items)
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """See `Source.image`."""
+        return self.source.image(item, size)
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image`."""
+        return self.source.whole_image(item)
+
+    def original(self, item: int) -> Path | None:
+        """See `Source.original`."""
+        return self.source.original(item)
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`."""
+        return self.source.grey(items)
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.source.truth(items)
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`."""
+        return self.source.held_out()

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.onnx import ImageModel
+from closecall.core.onnx.model import digest_of, find_model
+from tests.onnx_kit import (
+    FLOAT16,
+    N_FEATURES,
+    PLAIN,
+    UINT8,
+    write_batch_dependent_model,
+    write_model,
+    write_text_model,
+)
+
+
+def noise(width: int = 20, height: int = 14, mode: str = "RGB", seed: int = 0) -> Image.Image:
+    """An image of this size."""
+    shape = (height, width, 3) if mode == "RGB" else (height, width)
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
+
+
+def by_hand(file: Path, image: Image.Image, output: str = "image_embeds") -> np.ndarray:
+    """What a plain script computes for `PLAIN`: Pillow, NumPy and a session of its own."""
+    pixels = np.asarray(image.convert("RGB").resize((8, 8), Image.Resampling.BILINEAR)) / 255
+    values = ((pixels - PLAIN["image_mean"]) / PLAIN["image_std"]).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    (value,) = session.run([output], {"pixel_values": values.transpose(2, 0, 1)[None]})
+    return value[0]
+
+
+def test_features_are_those_of_a_plain_script(tmp_path):
+    """For images of every shape, and gray ones."""
+    file = write_model(tmp_path / "model.onnx")
+    model = ImageModel(file)
+    assert model.n_features == N_FEATURES
+    for image in (noise(), noise(3, 50), noise(8, 8), noise(200, 10), noise(mode="L")):
+        assert np.allclose(model.features(image), by_hand(file, image), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        (("batch", 3, "height", "width"), None),
+        ((1, 3, 8, 8), None),
+        ((4, 3, 8, 8), None),
+        (("batch", 8, 8, 3), None),
+        (("batch", 3, 8, 8), FLOAT16),
+    ],
+)
+def test_every_form_of_input_gives_the_same_features(tmp_path, shape, dtype):
+    """Sizes that are open or fixed, a fixed number of images, channels last, half precision."""
+    options = {} if dtype is None else {"dtype": dtype}
+    model = ImageModel(write_model(tmp_path / "a" / "model.onnx", shape=shape, **options))
+    plain = write_model(tmp_path / "b" / "model.onnx")
+    image = noise()
+    expected = by_hand(plain, image)
+    assert np.allclose(model.features(image), expected, rtol=0, atol=2e-5 if dtype is None else 2e-2)
+
+
+def test_bytes_are_given_as_they_are(tmp_path):
+    """A model that reads bytes does the rest itself."""
+    model = ImageModel(write_model(tmp_path / "model.onnx", dtype=UINT8))
+    steps = dict(PLAIN, do_rescale=False, do_normalize=False)
+    plain = ImageModel(write_model(tmp_path / "plain" / "model.onnx", config=steps))
+    assert np.allclose(model.features(noise()), plain.features(noise()), rtol=1e-5)
+
+
+def test_one_channel_means_gray(tmp_path):
+    """Color images are converted."""
+    model = ImageModel(write_model(tmp_path / "model.onnx", shape=("batch", 1, 8, 8)))
+    image = noise()
+    assert np.array_equal(model.features(image), model.features(image.convert("L")))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "chosen", "pooling"),
+    [
+        (("logits", "image_embeds", "tokens"), "image_embeds", "none"),
+        (("logits", "features", "tokens"), "tokens", "mean of tokens"),
+        (("logits", "with class token"), "with class token", "class token"),
+        (("logits", "map"), "map", "mean of map"),
+        (("logits", "features"), "features", "none"),
+        (("logits",), "logits", "none"),
+    ],
+)
+def test_the_best_output_is_chosen(tmp_path, outputs, chosen, pooling):
+    """Embeddings, then tokens or a map, then a vector, and scores of classes last."""
+    model = ImageModel(write_model(tmp_path / "model.onnx", outputs=outputs))
+    assert (model.output.name, model.output.pooling) == (chosen, pooling)
+    assert {one.name for one in model.outputs} == set(outputs)
+
+
+@pytest.mark.parametrize("output", ["tokens", "with class token", "map", "features"])
+def test_each_pooling_gives_the_mean_of_the_map(tmp_path, output):
+    """All outputs of the small model contain it in another form."""
+    file = write_model(tmp_path / "model.onnx", outputs=("image_embeds", output))
+    image = noise()
+    given = ImageModel(file, output=output).features(image)
+    assert np.allclose(given, ImageModel(file).features(image), rtol=0, atol=1e-5)
+
+
+def test_an_output_that_the_model_lacks_is_refused(tmp_path):
+    """The message names those it has."""
+    with pytest.raises(InputError, match="has no output 'x': it has image_embeds"):
+        ImageModel(write_model(tmp_path / "model.onnx"), output="x")
+
+
+def test_features_depend_on_one_image_alone(tmp_path):
+    """Whatever other threads compute at the same time, and also for a model that mixes a batch."""
+    models = [
+        ImageModel(write_batch_dependent_model(tmp_path / "mixed" / "model.onnx")),
+        ImageModel(write_model(tmp_path / "fixed" / "model.onnx", shape=(4, 3, 8, 8))),
+    ]
+    images = [noise(seed=seed) for seed in range(40)]
+    for model in models:
+        alone = [model.features(image) for image in images]
+        with ThreadPoolExecutor(8) as threads:
+            together = list(threads.map(model.features, images))
+        assert np.array_equal(alone, together)
+
+
+def test_a_folder_is_searched_as_the_hub_lays_it_out(tmp_path):
+    """The part that reads images comes first, and the configuration lies above."""
+    write_model(tmp_path / "onnx" / "model.onnx", config=None)
+    assert find_model(tmp_path).name == "model.onnx"
+    write_model(tmp_path / "onnx" / "vision_model.onnx", config=None)
+    write_model(tmp_path / "elsewhere" / "x.onnx")
+    shutil.move(tmp_path / "elsewhere" / "preprocessor_config.json", tmp_path)
+    model = ImageModel(tmp_path)
+    assert model.file == tmp_path / "onnx" / "vision_model.onnx"
+    assert model.is_configured
+    assert model.preprocessing.resize == (8, 8)
+
+
+def test_a_folder_that_leaves_it_open_is_refused(tmp_path):
+    """No model, or several of which none has a usual name."""
+    with pytest.raises(InputError, match=r"has no \.onnx file"):
+        find_model(tmp_path)
+    write_model(tmp_path / "a.onnx")
+    assert find_model(tmp_path).name == "a.onnx"
+    write_model(tmp_path / "b.onnx")
+    with pytest.raises(InputError, match=r"several models \(a.onnx, b.onnx\)"):
+        find_model(tmp_path)
+    with pytest.raises(InputError, match="there is no model"):
+        find_model(tmp_path / "none")
+
+
+def test_without_a_configuration_the_steps_are_those_of_imagenet(tmp_path):
+    """They follow from the size that the model reads."""
+    model = ImageModel(write_model(tmp_path / "model.onnx", shape=(1, 3, 224, 224), config=None))
+    assert not model.is_configured
+    assert (model.preprocessing.resize, model.preprocessing.crop) == (256, (224, 224))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda f: write_text_model(f / "m.onnx"), "reads no images: .* has input_ids"),
+        (lambda f: write_model(f / "m.onnx", shape=("n", 3, "h", "w"), config=None), "images of any size"),
+        (
+            lambda f: write_model(
+                f / "m.onnx", shape=("n", 3, "h", "w"), config={"size": {"shortest_edge": 8}}
+            ),
+            "needs crop_size",
+        ),
+        (lambda f: write_model(f / "m.onnx", config={"size": {"shortest_edge": 8}}), "has no crop"),
+        (lambda f: write_model(f / "m.onnx", config={"size": {"height": 9, "width": 8}}), "makes 8 × 9"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused_in_a_sentence(tmp_path, make, words):
+    """It reads no images, or not those that its configuration makes."""
+    with pytest.raises(InputError, match=words) as refused:
+        ImageModel(make(tmp_path))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", ["truncated", "empty", "text", "folder"])
+def test_a_file_that_is_no_model_is_refused_in_a_sentence(tmp_path, bad):
+    """Cut off, empty, or something else."""
+    file = write_model(tmp_path / "m.onnx")
+    whole = file.read_bytes()
+    file.write_bytes(
+        {"truncated": whole[: len(whole) // 2], "empty": b"", "text": b"hello" * 99}.get(bad, b"")
+    )
+    if bad == "folder":
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(InputError, match=str(file)) as refused:
+        ImageModel(file)
+    assert "\n" not in str(refused.value)
+
+
+def test_without_onnx_runtime_a_sentence_says_how_to_get_it(tmp_path, monkeypatch):
+    """It is an extra."""
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r'pip install "closecall\[models\]"'):
+        ImageModel(write_model(tmp_path / "m.onnx"))
+
+
+def test_the_digest_covers_weights_beside_the_model(tmp_path):
+    """Large models keep them in a file of their own."""
+    file = write_model(tmp_path / "m.onnx")
+    before = digest_of(file)
+    (tmp_path / "m.onnx_data").write_bytes(b"weights")
+    assert digest_of(file) != before
+    (tmp_path / "m.onnx_data").write_bytes(b"others.")
+    assert len({before, digest_of(file)}) == 2

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.features import compute, of_image
+from closecall.core.onnx import ImageModel
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Digits, Embedded, Enlarged, Folder, source_from
+from tests.onnx_kit import N_FEATURES, write_model
+from tests.pools import contents, small_parts, small_pool
+from tests.scale import scaled
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with a model."""
+    return write_model(
+        tmp_path / "models" / "small" / "model.onnx", outputs=("image_embeds", "logits")
+    ).parent
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Images of every mode and shape, in two classes, and some that can't be read."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    for number in range(40):
+        file = folder / ("ant" if number % 2 else "bee") / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        height, width = rng.integers(3, 60, 2)
+        noise = Image.fromarray(rng.integers(0, 256, (height, width, 4), dtype=np.uint8))
+        mode = ("RGB", "L", "RGBA", "P", "1", "CMYK")[number % 6]
+        noise.convert(mode).save(file.with_suffix(".tiff") if mode == "CMYK" else file)
+    (folder / "ant" / "damaged.png").write_bytes(b"no image")
+    (folder / "bee" / "empty.jpg").write_bytes(b"")
+    return folder
+
+
+def test_a_word_names_model_and_source(model, photos):
+    """A folder or a file, an output, and any source of images, with colons in it or not."""
+    for word in (f"onnx:{model}:{photos}", f"onnx:{model / 'model.onnx'}:{photos}"):
+        source = source_from(word)
+        assert isinstance(source, Embedded)
+        assert (source.n_features, source.title) == (N_FEATURES, "Photos in photos, by small/model.onnx")
+        assert source.classes == ("ant", "bee")
+    assert source_from(f"onnx:{model}#logits:{photos}").n_features == 1000
+    enlarged = source_from(f"onnx:{model}:enlarged:3:digits:50")
+    assert isinstance(enlarged.source, Enlarged)
+    assert source_from(f"onnx:{model}:{photos}", use_classes=False).classes == ()
+
+
+def test_names_with_colons_are_understood(tmp_path):
+    """Of the folder, and of the output, as TensorFlow names them."""
+    file = write_model(tmp_path / "my:models" / "m.onnx", outputs=("image_embeds", "map"))
+    assert source_from(f"onnx:{file}:digits:50").n_features == N_FEATURES
+    assert source_from(f"onnx:{file}#map:digits:50")._output["name"] == "map"
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("onnx:{model}", "needs a model, a colon and a source"),
+        ("onnx:", "needs a model, a colon and a source"),
+        ("onnx:{model}:", "needs a model, a colon and a source"),
+        ("onnx:/none/here:digits:50", "there is no model /none/here"),
+        ("onnx:{model}#x:digits:50", "has no output 'x': it has image_embeds, logits"),
+        ("onnx:{model}:onnx:{model}:digits:50", "has its own embeddings"),
+        ("enlarged:2:onnx:{model}:digits:50", "only images can be enlarged"),
+    ],
+)
+def test_a_word_that_makes_no_sense_is_refused_in_a_sentence(model, word, words):
+    """Each says why."""
+    with pytest.raises(InputError, match=words):
+        source_from(word.format(model=model))
+
+
+def test_texts_are_refused(model, tmp_path):
+    """An image model reads no texts."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("some words")
+    with pytest.raises(InputError, match="contains texts"):
+        source_from(f"onnx:{model}:texts:{tmp_path / 'texts'}")
+
+
+def test_features_are_the_models_of_the_whole_image(model, photos):
+    """Not of a smaller one, as for display: unit rows in the order of the items, bad files left out."""
+    source = source_from(f"onnx:{model}:{photos}")
+    X, ids, problems = compute(source, np.arange(len(source)))
+    assert {Path(problem.name).name: problem.reason for problem in problems} == {
+        "damaged.png": "it is not an image of a supported format",
+        "empty.jpg": "the file is empty",
+    }
+    direct = ImageModel(model)
+    for row, item in zip(X, ids.tolist(), strict=True):
+        vector = direct.features(source.whole_image(item)).astype(np.float64)
+        assert np.allclose(row, vector / np.linalg.norm(vector), rtol=0, atol=1e-6)
+        original = source.original(item)
+        assert original is not None
+        with Image.open(original) as image:
+            assert source.whole_image(item).size == image.size
+
+
+def test_a_large_photograph_keeps_its_resolution_for_the_model(model, tmp_path):
+    """JPEGs are decoded in full, though display uses reduced ones."""
+    folder = tmp_path / "large"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (900, 1300, 3), dtype=np.uint8)).save(folder / "a.jpg")
+    source = source_from(f"onnx:{model}:{folder}")
+    with Image.open(folder / "a.jpg") as image:
+        expected = ImageModel(model).features(image.convert("RGB"))
+    assert np.array_equal(source.features(np.array([0]))[0], expected)
+
+
+def test_an_image_without_direction_is_left_out(tmp_path):
+    """Where all features are zero, there is nothing to compare."""
+    file = write_model(tmp_path / "m.onnx", zero=True)
+    _, ids, problems = compute(Embedded(Digits(50), ImageModel(file)), np.arange(5))
+    assert len(ids) == 0
+    assert {problem.reason for problem in problems} == {"the model's features of it are all zero"}
+
+
+def test_the_pool_is_the_same_for_any_number_of_threads(model, photos, tmp_path):
+    """And it can be opened, and described, and continued."""
+    source = source_from(f"onnx:{model}:{photos}")
+    pools = [small_pool(tmp_path / str(n), source, threads=n) for n in (1, 3)]
+    assert contents(pools[0].path) == contents(pools[1].path)
+    pool = Pool.open(pools[0].path)
+    assert (pool.n_features, pool.complete) == (N_FEATURES, True)
+    X, ids, _ = compute(source, pool.ids)
+    assert np.array_equal(ids, pool.ids)
+    assert np.array_equal(X, pool.rows(np.arange(len(pool))))
+    Image.new("RGB", (9, 9), "red").save(photos / "ant" / "new.png")
+    grown = build(source_from(f"onnx:{model}:{photos}"), pool.path)
+    assert len(grown) == len(pool) + 1 or len(grown.held_out) > len(pool.held_out)
+    assert np.array_equal(grown.ids[: len(pool)], pool.ids)
+
+
+def test_the_model_is_needed_for_new_features_alone(model, photos, tmp_path):
+    """Without it, or with another in its place, the pool opens and shows its images."""
+    pool = small_pool(tmp_path / "pool", source_from(f"onnx:{model}:{photos}"))
+    image = Image.new("RGB", (30, 20), "orange")
+    before = of_image(image, pool.source)
+    reopened = Pool.open(pool.path)
+    assert np.array_equal(of_image(image, reopened.source), before)
+    write_model(model / "model.onnx", outputs=("image_embeds", "logits"), seed=1)
+    changed = Pool.open(pool.path)
+    assert changed.source.image(int(changed.ids[0]), 50).size
+    assert changed.source.describes_images
+    with pytest.raises(InputError, match=r"model\.onnx has changed since the pool was made"):
+        of_image(image, changed.source)
+    (model / "model.onnx").unlink()
+    with pytest.raises(InputError, match="there is no model"):
+        of_image(image, Pool.open(pool.path).source)
+    assert Pool.open(pool.path).feature_kind == pool.feature_kind
+
+
+def test_a_pool_is_not_continued_with_another_model(model, tmp_path):
+    """Not with other weights, another output, or images prepared in another way."""
+    build(source_from(f"onnx:{model}:digits:50"), tmp_path / "pool")
+    with pytest.raises(InputError, match="output image_embeds of"):
+        build(source_from(f"onnx:{model}#logits:digits:60"), tmp_path / "pool")
+    with pytest.raises(InputError, match=r"belongs to|does not continue"):
+        build(source_from("digits:60"), tmp_path / "pool")
+    write_model(model / "model.onnx", outputs=("image_embeds", "logits"), seed=1)
+    with pytest.raises(InputError, match="come from another model than"):
+        build(source_from(f"onnx:{model}:digits:60"), tmp_path / "pool")
+
+
+def test_only_the_same_model_used_alike_shares_a_hyperplane(model, tmp_path):
+    """Features of other models mean something else."""
+    kinds = [
+        build(source_from(word), tmp_path / str(number)).feature_kind
+        for number, word in enumerate(
+            (
+                f"onnx:{model}:digits:50",
+                f"onnx:{model}:digits:60",
+                f"onnx:{model}#logits:digits:50",
+                "digits:50",
+            )
+        )
+    ]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == 3
+
+
+KILLS = scaled(quick=2, all=20, long=100)
+
+
+def _build_in_child(word: str, path: str) -> None:
+    small_parts()
+    build(source_from(word), path, threads=2)
+
+
+@pytest.mark.slow
+def test_a_killed_builder_goes_on_to_the_same_bytes(model, tmp_path):
+    """Killed −9 at random moments, at last as one that nobody disturbed."""
+    word = f"onnx:{model}:digits:400"
+    small_pool(tmp_path / "whole", source_from(word))
+    processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    rng, killed = np.random.default_rng(0), 0
+    for attempt in range(20 * KILLS):
+        path = tmp_path / f"killed {killed // 2}"
+        child = processes.Process(target=_build_in_child, args=(word, str(path)))
+        child.start()
+        if killed < KILLS:
+            while not path.exists() and child.is_alive():
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.2))
+            child.kill()
+        child.join()
+        killed += child.exitcode == -signal.SIGKILL
+        if killed >= KILLS and attempt > killed:
+            break
+    assert killed >= KILLS
+    for path in tmp_path.glob("killed *"):
+        small_pool(path, source_from(word))
+        assert contents(path) == contents(tmp_path / "whole")
+
+
+def test_folders_of_old_pools_are_read_as_before(tmp_path):
+    """A source without a model has no model's features."""
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    assert Folder(tmp_path).features_of_image(Image.new("RGB", (9, 9))) is None
