@@ -37,6 +37,8 @@ class ImageChoice:
         Whether shifted and flipped copies can enlarge the pool.
     takes_examples : bool
         Whether images can be examples: not if their features can't be computed here.
+    takes_models : bool
+        Whether an image model can describe the items.
     """
 
     label: str
@@ -45,6 +47,7 @@ class ImageChoice:
     question: str = "Is it a leaf?"
     can_be_enlarged: bool = False
     takes_examples: bool = True
+    takes_models: bool = False
 
 
 _HERE = "On the machine that runs Closecall."
@@ -62,8 +65,11 @@ CHOICES = {
             ),
         ),
         can_be_enlarged=True,
+        takes_models=True,
     ),
-    "digits": ImageChoice("Digits, drawn on demand", "digits:{items}", question="Is this a 7?"),
+    "digits": ImageChoice(
+        "Digits, drawn on demand", "digits:{items}", question="Is this a 7?", takes_models=True
+    ),
     "cifar10": ImageChoice(
         "CIFAR-10, binary version",
         "cifar10:{path}",
@@ -77,6 +83,7 @@ CHOICES = {
         ),
         question="Is it an airplane?",
         can_be_enlarged=True,
+        takes_models=True,
     ),
     "arrays": ImageChoice(
         "My own embeddings",
@@ -161,8 +168,10 @@ def _with_article(label: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
-    """Return the SOURCE word for the fields' content, `paths` by field name.
+def source_word(
+    choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: Path | None = None
+) -> str:
+    """Return the SOURCE word for the fields' content, `paths` by field name; `model` describes the items.
 
     Raises
     ------
@@ -177,4 +186,6 @@ def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: in
     if choice == "pool" and not (Path(given["pool"]).expanduser() / MANIFEST).is_file():
         raise InputError(f"{given['pool']} is not a pool: to build one, choose {CHOICES['folder'].label!r}")
     word = offered.word.format(items=items, **given)
-    return f"enlarged:{times}:{word}" if offered.can_be_enlarged and times > 1 else word
+    if offered.can_be_enlarged and times > 1:
+        word = f"enlarged:{times}:{word}"
+    return f"onnx:{model}:{word}" if offered.takes_models and model is not None else word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from pathlib import Path
 
 import streamlit as st
 
@@ -13,6 +14,7 @@ from closecall.app.pages.pool_sources import CHOICES, source_word
 from closecall.app.pages.problems import show_problem
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses
+from closecall.app.projects.image_models import FOLDER, about_model, image_models
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from closecall.core.errors import InputError
@@ -20,6 +22,8 @@ from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
+
+GIST = "GIST (layout and texture)"
 
 MAY_HAVE_FOLDERS = ("folder", "arrays", "texts")
 """Choices whose folder names may be classes."""
@@ -128,6 +132,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     items = 0
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
+    model = choose_model(workspace) if offered.takes_models else None
     question = st.text_input("Question", placeholder=offered.question)
     files = []
     if offered.takes_examples:
@@ -139,7 +144,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     if st.button("Create and label", type="primary", width="stretch"):
         try:
             with st.spinner("Reading the items…"):
-                word = source_word(choice, paths, items=items, times=times)
+                word = source_word(choice, paths, items=items, times=times, model=model)
                 examples = tuple(file.getvalue() for file in files)
                 new = NewProject(word, question, positive or None, guideline, examples, use_classes)
                 key = workspace.create(new, by=person)
@@ -150,6 +155,28 @@ def new_project(workspace: Workspace, person: Person) -> None:
     st.caption(
         "Labeling starts with the first 100 items, after a few seconds, and continues while the pool grows."
     )
+
+
+def choose_model(workspace: Workspace) -> Path | None:
+    """Offer the image models that lie beside the projects; return the chosen one, or None for GIST."""
+    offered = image_models(workspace.folder)
+    if not offered:
+        return None
+    name = st.selectbox(
+        "Described by",
+        [GIST, *offered],
+        help=f"A model sees objects; GIST sees layout and texture. Models are files in the folder {FOLDER} "
+        "beside the projects.",
+    )
+    if name == GIST:
+        return None
+    path = offered[name]
+    try:
+        with st.spinner("Trying the model…"):
+            st.caption(literal(about_model(path)))
+    except InputError as error:
+        show_problem(error)
+    return path
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:

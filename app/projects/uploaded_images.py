@@ -12,6 +12,7 @@ from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
+    from closecall.core.sources.base import Source
 
 LARGEST_UPLOAD = 20_000_000
 """Maximum size of an uploaded image in bytes."""
@@ -23,55 +24,61 @@ KEPT_SIZE = 256
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     """Return in one sentence why images, called `what`, can't be compared with the pool's items, or None."""
     if pool is None:
-        return None
+        return f"{what} can't be used yet: the first items are still being prepared"
     if pool.holds_texts:
         return f"{what} can't be used here: this pool contains texts"
     try:
-        is_computed_here = pool.source.describes_images
+        return why_not_described(pool.source, what)
     except InputError as error:
         return str(error)
-    if is_computed_here:
+
+
+def describing_source(pool: Pool | None, what: str = "Example images") -> Source:
+    """Return the source that computes the features of images.
+
+    Raises
+    ------
+    InputError
+        If they can't be compared with the pool's items; the message calls them `what`.
+    """
+    if problem := why_none(pool, what):
+        raise InputError(problem)
+    assert pool is not None
+    return pool.source
+
+
+def why_not_described(source: Source, what: str = "Example images") -> str | None:
+    """Return why images, called `what`, can't be compared with the items of a source, or None."""
+    if source.describes_images:
         return None
     return f"{what} can't be used here: this pool's features can't be computed from an image"
 
 
-def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """Return an uploaded example as a PNG of limited size, and its features, of shape (n_features,).
-
-    Raises
-    ------
-    InputError
-        If it is empty, too large or not a readable image, or if the pool contains texts or the user's own
-        embeddings.
-    """
-    if problem := why_none(pool):
-        raise InputError(problem)
-    return read_upload(raw, "An example image", pool)
-
-
-def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
+def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[np.float32]]:
     """Return an uploaded image as a PNG of limited size, and its features, of shape (n_features,).
 
-    The PNG has at most `KEPT_SIZE` pixels on its longer side. The features are comparable with the pool's
-    only if `why_none` returns None; without a pool they are GIST.
+    The PNG has at most `KEPT_SIZE` pixels on its longer side. The features are comparable with those of the
+    items of `source`. A model sees the image at its own resolution.
 
     Raises
     ------
     InputError
-        If it is empty, too large, or can't be read as an image. The message calls it `what`.
+        If the image is empty, too large or can't be read, or the source can't describe images. The message
+        calls it `what`.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.base import WHOLE
     from closecall.core.sources.images import read_image
 
+    if problem := why_not_described(source, what):
+        raise InputError(problem)
     if not raw:
         raise InputError(f"{what} can't be used: the file is empty")
     if len(raw) > LARGEST_UPLOAD:
         raise InputError(
             f"{what} can't be used: it is too large ({LARGEST_UPLOAD:,} bytes at most, got {len(raw):,})"
         )
-    source = None if pool is None else pool.source
-    has_model = source is not None and source.n_features is not None
+    has_model = source.n_features is not None
     try:
         image = read_image(io.BytesIO(raw), WHOLE if has_model else KEPT_SIZE)
         features = of_image(image, source)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from closecall.app.projects.uploaded_images import KEPT_SIZE, read_upload, why_none
+from closecall.app.projects.uploaded_images import KEPT_SIZE, describing_source, read_upload
 from closecall.core.errors import InputError
 from closecall.core.files.durable import TEMPORARY, replace_file
 from closecall.core.pool.pool import Pool
@@ -42,9 +42,7 @@ class Uploads:
         InputError
             If it can't be read as an image or stored, or the pool's items can't be compared with images.
         """
-        if problem := why_none(pool, "Uploads"):
-            raise InputError(problem)
-        image, feature = read_upload(raw, f"“{name}”", pool)
+        image, feature = read_upload(raw, f"“{name}”", describing_source(pool, "Uploads"))
         digest = digest_of(image)
         if not self._image(digest).is_file():
             self._keep(digest, image, feature, f"“{name}”")

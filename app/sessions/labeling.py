@@ -17,6 +17,7 @@ from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project
+    from closecall.core.sources.base import Source
 
 
 class Sessions(Protocol):
@@ -82,21 +83,31 @@ class LabelingSession(SessionState):
                 self.use_strategy(name)
                 self.item_view.choose()
 
-    def add_examples(self, images: Sequence[bytes], *, positive: bool = True, by: Person = OPERATOR) -> None:
+    def add_examples(
+        self,
+        images: Sequence[bytes],
+        *,
+        positive: bool = True,
+        source: Source | None = None,
+        by: Person = OPERATOR,
+    ) -> None:
         """Add example images, which train the SVM like labels.
+
+        `source` is that of the pool, and is needed until the pool has been begun.
 
         Raises
         ------
         InputError
-            If a file is not an image or too large, if the pool has texts or the user's own embeddings, or if
-            the person is not an owner.
+            If a file is not an image or too large, if the pool has texts or the user's own embeddings or has
+            not been begun, or if the person is not an owner.
         """
-        from closecall.app.projects.uploaded_images import read_example
+        from closecall.app.projects.uploaded_images import describing_source, read_upload
 
         by.require_owner("add examples")
 
         with self.lock:
-            prepared = [read_example(raw, self.project.pool) for raw in images]
+            source = source or describing_source(self.project.pool)
+            prepared = [read_upload(raw, "An example image", source) for raw in images]
             for image, feature in prepared:
                 self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()

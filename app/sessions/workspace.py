@@ -32,6 +32,7 @@ from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSumma
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
+from closecall.core.sources.base import Source
 from closecall.storage import Concepts, Database, LabelLog, removal, restore
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
@@ -250,7 +251,7 @@ class Workspace:
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs items: enter a folder")
-        file, classes = self._describe(replace(new, source_word=word, question=question))
+        file, classes, source = self._describe(replace(new, source_word=word, question=question))
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
             raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
@@ -271,7 +272,7 @@ class Workspace:
                 undo.callback(self._close, key)
                 project = self.project(key)
             if new.examples:
-                project.session().add_examples(new.examples)
+                project.session().add_examples(new.examples, source=source)
             undo.pop_all()
         return key
 
@@ -309,16 +310,19 @@ class Workspace:
         self.project(DEMO)
         return DEMO
 
-    def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...]]:
-        """Return the project file for a SOURCE word or a pool's folder, and the classes found there."""
+    def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
+        """Return the project file for a SOURCE word or a pool's folder, the classes found there, the source.
+
+        The source is None if the pool is there already.
+        """
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
-            return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes
+            return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes, None
         if path.is_dir():
             word = str(path.resolve())
         source, use_classes = chosen_source(word, new.question, new.positive_class, new.use_classes)
-        return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes
+        return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
 
     def _here(self) -> str:
         """Return the folder for relative paths: the working folder or, if gone, that of the projects."""

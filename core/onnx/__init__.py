@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from closecall.core.onnx.model import ImageModel
+from closecall.core.onnx.model import ImageModel, load_model
 from closecall.core.onnx.preprocessing import Preprocessing
 
-__all__ = ["ImageModel", "Preprocessing"]
+__all__ = ["ImageModel", "Preprocessing", "load_model"]

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -178,14 +179,31 @@ class ImageModel:
         (value,) = self._run([self.output.name], self._prepared(image))
         return self.output.vector(value)
 
+    @cached_property
     def images_per_second(self) -> float:
-        """Measure how many images one core prepares and computes per second."""
+        """How many images one core prepares and computes per second, measured on a few."""
         image = Image.new("RGB", (SPEED_SIDE, SPEED_SIDE), "gray")
         began, runs = time.perf_counter(), 0
-        while runs < SPEED_RUNS or (time.perf_counter() - began < SPEED_SECONDS):
+        while runs < SPEED_RUNS or time.perf_counter() - began < SPEED_SECONDS:
             self.features(image)
             runs += 1
         return runs / (time.perf_counter() - began)
+
+    def about(self) -> list[str]:
+        """Return sentences about the features, for a person who is about to build a pool."""
+        by = "" if self.output.pooling == "none" else f" ({self.output.pooling})"
+        per_second, steps = self.images_per_second, self.preprocessing.in_words()
+        sentences = [
+            f"{self.n_features:,} features from output {self.output.name}{by}.",
+            f"About {per_second:,.0f} images per second on each core."
+            if per_second >= 2
+            else f"About {1 / per_second:,.1f} seconds per image on each core.",
+            f"Images are prepared as {CONFIG if self.is_configured else 'ImageNet'} asks: {steps}.",
+        ]
+        others = [f"{one.name} ({one.n_features:,})" for one in self.outputs if one != self.output]
+        if others:
+            sentences.append(f"Other outputs, chosen by #OUTPUT after the model: {', '.join(others[:5])}.")
+        return sentences
 
     def _prepared(self, image: Image.Image) -> NDArray[Any]:
         """Return the input of the model, of shape (batch, …)."""
@@ -270,6 +288,41 @@ class ImageModel:
                 return output
         names = ", ".join(output.name for output in self.outputs)
         raise InputError(f"{self.file} has no output {name!r}: it has {names}")
+
+
+_loading = threading.Lock()
+
+
+def load_model(
+    path: Path, *, output: str | None = None, preprocessing: Preprocessing | None = None
+) -> ImageModel:
+    """Return an `ImageModel`; the two last ones are kept, so that all snapshots of a pool share one.
+
+    Raises
+    ------
+    InputError
+        See `ImageModel`.
+    """
+    file = find_model(path)
+    with _loading:
+        try:
+            known = [(part, part.stat()) for part in (file, *_configs(file)) if part.is_file()]
+        except OSError as error:
+            raise InputError(f"{file} can't be read: {error.strerror or error}") from error
+        identity = tuple((part, stat.st_ino, stat.st_mtime_ns, stat.st_size) for part, stat in known)
+        return _load(file, output, preprocessing, identity)
+
+
+@lru_cache(maxsize=2)
+def _load(
+    file: Path,
+    output: str | None,
+    preprocessing: Preprocessing | None,
+    identity: tuple[Any, ...],  # noqa: ARG001 (a changed file is loaded again)
+) -> ImageModel:
+    model = ImageModel(file, output=output, preprocessing=preprocessing)
+    _ = model.digest  # of the file as it was loaded
+    return model
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.model import ImageModel, Output, find_model
-from closecall.core.onnx.preprocessing import CONFIG, Preprocessing
+from closecall.core.onnx.model import ImageModel, Output, load_model
+from closecall.core.onnx.preprocessing import Preprocessing
 from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
 from closecall.core.sources.other_features import OtherFeatures
 from closecall.core.sources.registry import open_source
@@ -81,7 +79,8 @@ class Embedded(OtherFeatures):
             If it is missing, has changed or can't be loaded.
         """
         if self._model is None:
-            model = _loaded(self.file, self._output["name"], json.dumps(self._preprocessing))
+            steps = Preprocessing.from_spec(self._preprocessing)
+            model = load_model(self.file, output=self._output["name"], preprocessing=steps)
             if model.digest != self._digest or model.output != Output(**self._output):
                 raise changed(self.file)
             self._model = model
@@ -156,20 +155,8 @@ class Embedded(OtherFeatures):
         return Problem(item, self.name(item), reason)
 
     def about_features(self) -> list[str]:
-        """See `Source.about_features`; runs the model a few times to measure its speed."""
-        model = self.model
-        others = [f"{one.name} ({one.n_features:,})" for one in model.outputs if one != model.output]
-        by = "" if model.output.pooling == "none" else f" ({model.output.pooling})"
-        sentences = [
-            f"Model {self.file}: {self.n_features:,} features from output {model.output.name}{by}.",
-            f"Images are prepared as follows: {model.preprocessing.in_words()}.",
-            f"About {model.images_per_second():,.1f} images per second on each core, without reading them.",
-        ]
-        if others:
-            sentences.append(f"Other outputs, chosen by onnx:MODEL#OUTPUT:SOURCE: {', '.join(others[:5])}.")
-        if not model.is_configured:
-            sentences.append(f"There is no {CONFIG} beside the model: this is usual for ImageNet.")
-        return sentences
+        """See `Source.about_features`."""
+        return self.model.about()
 
     @property
     def describes_images(self) -> bool:
@@ -191,23 +178,3 @@ class Embedded(OtherFeatures):
             return self.features_of_image(self.whole_image(item))
         except UnreadableImageError as error:
             return str(error)
-
-
-_loading = threading.Lock()
-
-
-def _loaded(file: Path, output: str, preprocessing: str) -> ImageModel:
-    """Return the model; snapshots of a pool share it while its file stays the same."""
-    with _loading:
-        try:
-            stat = find_model(file).stat()
-        except OSError as error:
-            raise InputError(f"{file} can't be read: {error.strerror or error}") from error
-        return _load(file, output, preprocessing, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
-
-
-@lru_cache(maxsize=2)
-def _load(file: Path, output: str, preprocessing: str, identity: tuple[int, int, int]) -> ImageModel:  # noqa: ARG001
-    model = ImageModel(file, output=output, preprocessing=Preprocessing.from_spec(json.loads(preprocessing)))
-    _ = model.digest  # of the file as it was loaded
-    return model

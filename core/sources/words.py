@@ -30,7 +30,7 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.model import ImageModel
+from closecall.core.onnx.model import ImageModel, load_model
 from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
@@ -143,12 +143,12 @@ def _model(rest: str, word: str) -> tuple[ImageModel, str]:
         raise InputError(f"onnx needs a model, a colon and a source of images, got {word!r}")
     usable = [split for split in splits if split[0].exists()] or splits
     path, output, inner = usable[0]
-    model = ImageModel(path)
+    model = load_model(path)
     if not output:
         return model, inner
     names = [one.name for one in model.outputs]
     output, inner = next(((name, inner) for _, name, inner in usable if name in names), (output, inner))
-    return ImageModel(path, output=output), inner
+    return load_model(path, output=output), inner
 
 
 def _texts(rest: str, word: str, use_classes: bool) -> Source:

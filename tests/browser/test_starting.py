@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
+from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
+from tests.onnx_kit import write_model
 
 
 @pytest.fixture
@@ -44,6 +47,35 @@ def test_a_folder_becomes_a_project_that_can_be_labeled(start_page: Page, tmp_pa
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".question")).to_have_text("Is it green?", timeout=30_000)
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
+
+
+@pytest.mark.thorough
+def test_a_model_beside_the_projects_describes_a_folder(
+    start_page: Page, server: Server, tmp_path: Path
+) -> None:
+    """It is offered and described, and examples go through it; without its file, labeling goes on."""
+    write_model(server.data / "models" / "small" / "model.onnx")
+    folder = tmp_path / "stripes"
+    folder.mkdir()
+    for i in range(150):
+        Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(folder / f"{i:03}.png")
+    start_page.reload()
+    start_page.get_by_role("textbox", name="Folder").fill(str(folder))
+    start_page.get_by_role("combobox", name="Described by").click()
+    start_page.get_by_role("option", name="small").click()
+    expect(start_page.get_by_text("12 features from output image_embeds.")).to_be_visible()
+    start_page.get_by_role("textbox", name="Question").fill("Is it striped?")
+    start_page.get_by_test_id("stFileUploader").locator("input").set_input_files(folder / "003.png")
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.locator(".question")).to_have_text("Is it striped?", timeout=30_000)
+    card = start_page.locator(".card")
+    expect(card).to_have_attribute("data-answerable", "true", timeout=120_000)
+    pool = Pool.open(server.data / "is-it-striped" / "pool")
+    assert (pool.n_features, pool.source.kind) == (12, "onnx")
+    shutil.rmtree(server.data / "models")
+    first = card.get_attribute("data-item")
+    start_page.keyboard.press("n")
+    expect(card).not_to_have_attribute("data-item", str(first))
 
 
 @pytest.mark.thorough

@@ -25,6 +25,7 @@ def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("closecall.app.api.plain.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr("closecall.app.sessions.blind.comparison.LEAST_TURNS", 1)
     monkeypatch.setattr("closecall.app.projects.uploaded_images.why_none", lambda *_: None)
+    monkeypatch.setattr("closecall.app.projects.uploaded_images.why_not_described", lambda *_: None)
     monkeypatch.setattr("closecall.core.features.of_image", lambda *_: [0.3] * 8)
 
 

@@ -53,7 +53,7 @@ def image(folder: Path) -> Target:
 def upload(folder: Path) -> Target:
     """An example image that somebody uploads."""
     from closecall.app.display.thumbnails import data_url
-    from closecall.app.projects.uploaded_images import read_example
+    from closecall.app.projects.uploaded_images import describing_source, read_upload
     from closecall.app.sessions.workspace import Workspace, _check_examples
     from tests.projects import new_project
 
@@ -62,7 +62,7 @@ def upload(folder: Path) -> Target:
 
     def attempt(rng: np.random.Generator) -> None:
         raw = malformed_image(rng)
-        kept, feature = read_example(raw, project.pool)
+        kept, feature = read_upload(raw, "An example image", describing_source(project.pool))
         assert np.isfinite(feature).all()
         assert data_url(Image.open(io.BytesIO(kept))).startswith("data:image/")
         _check_examples([raw])

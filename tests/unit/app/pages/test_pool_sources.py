@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from closecall.app.pages.pool_sources import CHOICES, source_word
@@ -11,7 +14,9 @@ from closecall.core.errors import InputError
     [
         ("folder", {"folder": " /data/leaves "}, {}, "/data/leaves"),
         ("folder", {"folder": "/data/leaves"}, {"times": 20}, "enlarged:20:/data/leaves"),
+        ("folder", {"folder": "/leaves"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:/leaves"),
         ("digits", {}, {"items": 50_000, "times": 3}, "digits:50000"),
+        ("vectors", {"file": "/v.npy"}, {"model": Path("/m")}, "vectors:/v.npy"),
         ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),
         ("texts", {"path": "/data/letters.csv"}, {}, "texts:/data/letters.csv"),
         ("newsgroups", {"path": "/data/news"}, {}, "newsgroups:/data/news"),
@@ -21,7 +26,7 @@ from closecall.core.errors import InputError
     ],
 )
 def test_the_form_speaks_the_command_lines_words(
-    choice: str, paths: dict[str, str], options: dict[str, int], word: str
+    choice: str, paths: dict[str, str], options: dict[str, Any], word: str
 ) -> None:
     """What is chosen on the start page is a SOURCE word."""
     assert source_word(choice, paths, **options) == word

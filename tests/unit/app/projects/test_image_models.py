@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from closecall.app.projects.image_models import about_model, image_models
+from closecall.core.errors import InputError
+from tests.onnx_kit import write_model
+
+
+def test_models_beside_the_projects_are_offered(tmp_path):
+    """Files and folders with a model, by name; nothing else that lies there."""
+    assert image_models(tmp_path) == {}
+    models = tmp_path / "models"
+    write_model(models / "dino" / "onnx" / "model.onnx")
+    write_model(models / "small.onnx")
+    (models / "empty").mkdir()
+    (models / "notes.txt").write_text("x")
+    assert image_models(tmp_path) == {"dino": models / "dino", "small.onnx": models / "small.onnx"}
+
+
+def test_a_file_named_models_is_no_folder_of_models(tmp_path):
+    """It is somebody else's."""
+    (tmp_path / "models").write_text("x")
+    assert image_models(tmp_path) == {}
+
+
+def test_a_model_is_described_before_it_is_used(tmp_path):
+    """Its features and its speed, or why it can't be used."""
+    about = about_model(write_model(tmp_path / "a" / "model.onnx"))
+    assert about.startswith("12 features from output image_embeds. About ")
+    assert about.endswith(" images per second on each core.")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(InputError, match=r"bad\.onnx is not a model"):
+        about_model(tmp_path / "bad.onnx")
