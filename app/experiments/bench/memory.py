@@ -11,7 +11,7 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous_mb() -> float | None:
-    """Return this process's anonymous memory, RssAnon, in 10⁶ bytes; None if the system does not report it."""
+    """Return this process's anonymous memory (RssAnon) in 10⁶ bytes; None if the system can't report it."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

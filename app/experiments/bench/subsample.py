@@ -141,7 +141,10 @@ class EqualTimeSubsample:
         return np.asarray(self._between(logs.T, rows))
 
     def _between(self, values: Floats, rows: float) -> Any:
-        """Interpolate `values`, of shape (n_sizes, …), at the size `rows`, linearly in the size's logarithm."""
+        """Interpolate `values` at the size `rows`, linearly in the logarithm of the size.
+
+        The shape of `values` is (n_sizes, …).
+        """
         place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
         below = int(place)
         above = min(below + 1, len(values) - 1)
