@@ -1,6 +1,7 @@
 """The contenders that ``closecall bench select`` and ``bench sessions`` time against each other.
 
-A contender is a query strategy with its index, or a bare matrix–vector product of all rows with w.
+A contender is a query strategy with its index, or a bare matrix–vector product of all rows with the normal
+vector w of the hyperplane.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ class PlainScan:
 
 
 def default_words(pool: Pool) -> list[str]:
-    """Return the words of all strategies that can cover the pool.
+    """Return the names of all strategies that can cover the pool.
 
-    Each strategy has its default parameters. Those in `LADDERS` come again with the parameters given there.
+    Strategies in `LADDERS` are repeated with each of the parameters given there.
     """
     return [
         word

@@ -123,7 +123,7 @@ class FaissIndex:
         self.n_bytes = int(faiss.serialize_index(self._index).nbytes)
 
     def find(self, query: Rows, n: int, effort: int) -> NDArray[np.int64]:
-        """Return the ids of the approximately n nearest items of a query.
+        """Return the ids of the n items that faiss finds nearest to a query, approximately.
 
         An inverted file may find fewer than n items.
 

@@ -39,7 +39,7 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of the server in seconds, summed over restarts; None if the system lacks it."""
+        """Processor time of the server in seconds, over all restarts; None if the system can't report it."""
         if self._process is None:
             return self._seconds_before
         before, seconds = self._seconds_before, _cpu_seconds(self._process.pid)

@@ -1,9 +1,12 @@
 """Parallel labeling sessions at a person's pace: how long a selection takes, and what remembering costs.
 
-The sessions of a corpus (`core.experiment.corpus`) are replayed, each in its own thread. They remember
-hyperplanes as sessions on the pages do (`app.engine.strategy_memory`). A round begins when it is due, or once
-the previous round is over if that is later. Nothing else runs during a replay. The exhaustive scans for
-comparison are timed before and after it, and the true nearest items are computed after the first replay.
+The sessions of a corpus (`core.experiment.corpus`) are replayed, each in its own thread. As on the pages, a
+session can remember an earlier hyperplane: it keeps the scores of the pool's items under that hyperplane,
+which make later selections faster (`app.engine.strategy_memory`).
+
+A round begins when it is due, or once the previous round is over if that is later. Nothing else runs during a
+replay. The exhaustive scans for comparison are timed before and after each replay. The true nearest items are
+computed after the first replay.
 """
 
 from __future__ import annotations
@@ -264,7 +267,7 @@ def figures(
 
     ``median_ms``, ``p90_ms`` and ``p99_ms`` are the median and the 90th and 99th percentile of a selection's
     wall-clock time. ``exhaustive_ms`` is the median time of the scans. ``ratio_to_exhaustive`` and
-    ``p90_ratio_to_exhaustive`` are ``median_ms`` and ``p90_ms`` divided by it.
+    ``p90_ratio_to_exhaustive`` are ``median_ms`` and ``p90_ms`` divided by ``exhaustive_ms``.
 
     Columns with ``cpu_`` in their names have the same statistics of processor time, which is more reliable
     while other programs run. ``scan_cpu_share`` is the processor time of the scans divided by their
@@ -272,9 +275,9 @@ def figures(
     remembering.
 
     ``with_memory`` is the share of selections whose session remembered a hyperplane. ``memory_age_median``
-    and ``memory_age_p90`` are the median and the 90th percentile of its age in rounds. ``late_p99_ms`` and
-    ``late_max_ms`` are the 99th percentile and the maximum of the rounds' delays. ``sustained`` tells whether
-    the delay always stayed below the time from one round to the next.
+    and ``memory_age_p90`` are the median and the 90th percentile of the age of this hyperplane, in rounds.
+    ``late_p99_ms`` and ``late_max_ms`` are the 99th percentile and the maximum of the rounds' delays.
+    ``sustained`` tells whether all delays were shorter than the time from one round to the next.
 
     ``recall_at_1`` is the share of selections that found the nearest item, and ``recall_at_1_low`` its
     one-sided lower 95 % bound.
@@ -282,13 +285,13 @@ def figures(
     Parameters
     ----------
     sessions : sequence of Session
-        Sessions that were played.
+        Sessions that were replayed.
     pace : float
         Seconds from one round to the next.
     scans : sequence of Answer
         Exhaustive scans, timed while nothing else ran.
     cpu_ms : float
-        Processor time of the process while the sessions were played.
+        Processor time of the process during the replay, in milliseconds.
     truth : array of shape (n_sessions, n_rounds), float64
         The smallest |wᵀx + b| of all unlabeled items, for each hyperplane.
     """

@@ -5,9 +5,9 @@ nearest of them.
 
 **Time.** The fastest implementation would store the rows in random order and read consecutive ones. Timing
 therefore reads consecutive rows from a random place: the product with w (by BLAS, or by SciPy for sparse
-rows), the bias, absolute values, and the argmin. It is timed for 1, 2, 4, … rows up to the whole pool, in
-turn with the strategies. Each size is timed with one thread and with all allowed threads, because one thread
-may be faster for few rows. The shorter time counts.
+rows), the bias, absolute values, and the argmin. This computation is timed for 1, 2, 4, … rows up to the
+whole pool, in turn with the strategies. Each size is timed with one thread and with all allowed threads,
+because one thread may be faster for few rows. The shorter time counts.
 
 **Rank.** The result of a subsample is the nearest of equally many random rows. Its rank is computed by brute
 force.

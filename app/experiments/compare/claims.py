@@ -3,10 +3,10 @@
 Most claims are those of the H-Hash paper. One more is a sceptic's question: whether hashing beats a random
 subsample that takes the same time.
 
-A claim consists of statements. Each statement says that a measured number is above a threshold. It holds if
-the whole 95 % interval of the number is above the threshold, does not hold if the whole interval is below,
-and is undecided otherwise. A claim holds if all its statements hold, does not hold if one of them does not
-hold, and is undecided otherwise.
+A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
+holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
+is below, and it is undecided otherwise. A claim holds if all its statements hold. It does not hold if one of
+them does not hold, and it is undecided otherwise.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Statement:
     Parameters
     ----------
     text : str
-        The comparison in words, with its figures.
+        The statement in words, with the measured number and its interval.
     measured : Interval
-        The number.
+        The measured number with its interval.
     threshold : float
         The threshold.
     """

@@ -1,4 +1,4 @@
-"""The whole of a comparison of strategies: it runs the races, and writes results, figures and report."""
+"""Running a comparison of strategies from start to end: races, results, figures and report."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from closecall.app.experiments.compare.results import RaceResults, write_results
 from closecall.app.experiments.compare.workers import run_units
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
-"""Default times, in seconds, that an annotator needs to label an image and a document; from the H-Hash paper.
-"""
+"""Default seconds that an annotator needs to label an image and a document, from the H-Hash paper."""
 
 
 def run_comparison(

@@ -1,7 +1,7 @@
 """The measurements of ``closecall bench similar``, one class per module.
 
-Each reproduces figures or tables of a paper, and is therefore called a figure. Figures of "the survey" are
-those of K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+A measurement reproduces figures or tables of a paper, so its class is called a figure. "The survey" is
+K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
 """
 
 from __future__ import annotations

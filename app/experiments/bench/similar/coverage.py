@@ -51,9 +51,10 @@ _DASHED = 3.7, 1.6
 
 @dataclass(frozen=True)
 class Coverage(Drawn, KernelizedFigure):
-    """Measurement of the coverage of KLSH, and of the accuracy of k-nn classification, both by ε.
+    """Measurement of the coverage of KLSH, and of its k-nn accuracy for several values of ε.
 
     Coverage is the share of the first items found by KLSH that are also among the first items of the scan.
+    ε is the approximation factor, which determines the number of sorted orders that KLSH searches through.
 
     Parameters
     ----------
@@ -193,7 +194,10 @@ class Coverage(Drawn, KernelizedFigure):
 
 
 def _line(form: str | None, place: int, values: Any) -> Line:
-    """Return the line of a form of KLSH; if `form` is None, return that of the scan, dashed and hollow."""
+    """Return the line of a form of KLSH, or the line of the scan if `form` is None.
+
+    The line of the scan is dashed and has hollow marks.
+    """
     stroke = look_at(place).stroke
     if form is None:
         name, stroke = BASELINE, stroke._replace(colour=SECOND, dash=_DASHED, hollow=True)

@@ -37,8 +37,8 @@ FORMS = {
 """The forms of KLSH, with their names in the table.
 
 The first four are those of `core.experiment.kernelized.Choice`. ``kpca`` is the form ``low_rank`` with
-Gaussian vectors. ``nystrom_low_rank`` differs from ``kpca`` in that its components are about the origin.
-``nystrom`` has all components about the origin.
+Gaussian vectors. ``nystrom_low_rank`` is like ``kpca``, but its principal components are about the origin.
+``nystrom`` has all of these components instead of the first few.
 """
 
 

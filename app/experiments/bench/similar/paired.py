@@ -2,8 +2,8 @@
 
 The baseline of a figure is fixed before anything is measured. Within a draw, all lines have the same queries
 and labels, so differences to the baseline are paired by draw. The mean difference has Student's 95 % interval
-over the draws, not corrected for the number of intervals. A difference is called open if its interval
-contains zero or if it has no interval.
+over the draws. Intervals are not corrected for multiple comparisons. A difference is called open if its
+interval contains zero or if it has no interval.
 """
 
 from __future__ import annotations

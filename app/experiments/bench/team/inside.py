@@ -166,7 +166,10 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer at the pace until `until`, a time of `time.monotonic`, or until `stop` is set."""
+        """Answer items at the annotator's pace until `stop` is set, or until the time `until`.
+
+        `until` is a time of `time.monotonic`.
+        """
         stop.wait(self._random.uniform(0, self._manner.pace))
         while time.monotonic() < until and not stop.is_set() and self._answer_aside():
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))

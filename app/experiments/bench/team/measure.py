@@ -156,7 +156,7 @@ class ServedTeam(TeamExperiment):
 
 @dataclass(frozen=True)
 class Sitting:
-    """What was recorded during labeling.
+    """The results of labeling, before they are compared with the log.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
-"""Tolerance in seconds: the server may process the last message of a page this late."""
+"""Tolerance in seconds, because the server may process the last message of a page with a delay."""
 
 
 def fate(
@@ -106,7 +106,7 @@ def leases_returned(
         that no other session had a round after the lease's end don't count. ``leases_returned``: how many of
         these leases expired.
     """
-    # Only the first selection of a round records the leased items. It comes last in reversed order, so it wins.
+    # Only the first selection of a round records the leased items, so reversed order lets it overwrite others.
     leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}
     abandoned = returned = 0
     for diary in diaries:

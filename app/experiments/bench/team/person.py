@@ -128,7 +128,7 @@ class Diary:
 
 
 class Person:
-    """A simulated annotator who labels on a page until `stop` is called, and records it in a diary.
+    """A simulated annotator who labels on a page until `stop` is called, and keeps a diary.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The whole of a comparison of hash families: it measures, and writes results, figures and report."""
+"""Running a comparison of hash families from start to end: measurements, results, figures and report."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
     bits : tuple of int, ascending
-        Hash functions per code.
+        Code lengths: numbers of hash functions per code.
     draws : int
         Number of draws.
     queries : int

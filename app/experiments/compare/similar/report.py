@@ -18,7 +18,9 @@ from closecall.core.experiment.families import FITTED_TO, lesson_of
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
-"""Recall@10 that counts as good. The report states the share of the pool that a structure must search for it.
+"""Recall@10 that counts as good.
+
+The report states the share of the pool that a structure must search to reach this recall.
 """
 
 

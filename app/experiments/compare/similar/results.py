@@ -29,7 +29,7 @@ TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds"
 """Measures of time. The plan determines the values of all other measures."""
 
 TOLD_SHARE = 0.01
-"""Approximate share of the pool that counts as retrieved where the report gives a single number."""
+"""Approximate share of the pool that is retrieved for the numbers in the report's table."""
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +130,7 @@ class SimilarityResults:
 
     @property
     def told(self) -> int:
-        """Number of retrieved rows where the report gives a single number: about `TOLD_SHARE` of the pool."""
+        """Number of rows retrieved for the numbers in the report's table: about `TOLD_SHARE` of the pool."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
@@ -143,7 +143,7 @@ class SimilarityResults:
         structure: str | None = None,
         retrieved: int | None = None,
     ) -> Floats:
-        """Return the values of one measure, one per draw; empty if the measure was not taken."""
+        """Return the values of one measure, one per draw; empty if there are no such values."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
