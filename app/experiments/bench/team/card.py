@@ -222,7 +222,7 @@ class Card:
         assert self.item is not None
         known = self._after()
         if all(word in known and known[word].selection == views[word]["item"]["selection"] for word in views):
-            return  # nothing new, although some may be missing
+            return  # all of these items have arrived before
         found = {
             word: _item(view["item"], pictures[str(view["item"]["id"])])
             for word, view in views.items()

@@ -106,7 +106,7 @@ def leases_returned(
         that no other session had a round after the lease's end don't count. ``leases_returned``: how many of
         these leases expired.
     """
-    # Only the first selection of a round records the leased items, so reversed order lets it overwrite others.
+    # Only the first selection of a round records the leased items. Reversed order lets it overwrite others.
     leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}
     abandoned = returned = 0
     for diary in diaries:
