@@ -1,1 +1,1 @@
-"""Benchmarks and comparisons; labeling needs none of them."""
+"""Benchmarks and comparisons of methods. Labeling does not use this package."""

@@ -1,4 +1,4 @@
-"""Measurements: ``closecall bench`` prints tables for people and writes JSON for programs (``--json``)."""
+"""The measurements of ``closecall bench``, which prints tables and writes JSON with ``--json``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A simulated annotator at the labeling page, who knows the truth and answers by keyboard alone.
+"""A simulated annotator who labels on the real page, knows the true classes, and uses only the keyboard.
 
-The answers that the page takes are recorded in the page itself (``watch.js``), before its own handlers see
-the key.
+The script ``watch.js`` runs in the page and records the answers. It receives each key press before the page
+does.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 
 Mode = Literal["paced", "burst", "fallback", "grid"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Answers at the pace; bursts of key presses; plain buttons at the pace; grids at the pace."""
+"""Ways of answering.
+
+"paced": at a fixed pace; "burst": quick series of key presses; "fallback": with plain buttons, at the pace;
+"grid": grids of images, at the pace.
+"""
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
-"""Presses per burst, and the milliseconds between them, one burst after the other."""
+"""Number of key presses in a burst, and milliseconds between them in the first, second and third burst."""
 
 N_PATIENT = 40
-"""Number of answers after those at the pace, each given as soon as all possible next images are ready."""
+"""Number of additional answers in the mode "paced": each is given once all possible next images are ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
 
 Truth = Callable[[Sequence[int]], Sequence[bool]]
-"""A function that returns which of some items are positive."""
+"""A function that takes ids of items and returns whether each item is positive."""
 
 
 class Given(TypedDict):
@@ -67,8 +71,8 @@ class Press(TypedDict):
     visibly : bool
         Whether the card showed that it was waiting for the next image.
     ahead_ms : float or None
-        Milliseconds from painting an image until all possible next images are ready; None if the key was
-        pressed earlier, or if the time was not recorded.
+        Milliseconds from painting the image until all possible next images were ready. None if the key was
+        pressed before they were, or if the time was not recorded.
     """
 
     answers: list[Given]
@@ -88,8 +92,8 @@ class Annotator:
     mode : Mode
     truth : callable
     pace : float
-        Seconds that the annotator looks at an image, or at a grid. With plain buttons, at least as long as
-        the page ignores presses after a new image.
+        Seconds that the annotator looks at an image or a grid. The page with plain buttons ignores presses
+        for some time after a new image (`SETTLE_SECONDS`), so the annotator looks at least that long.
     """
 
     def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
@@ -100,7 +104,7 @@ class Annotator:
         page.add_init_script(path=WATCH)
 
     def open(self, url: str) -> None:
-        """Open the labeling page, and wait until its index is ready."""
+        """Open the labeling page, and wait until the index of its strategy is ready."""
         self._page.goto(url)
         self._wait()
         self._page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
@@ -110,7 +114,7 @@ class Annotator:
         self._wait()
 
     def label(self, n_answers: int) -> list[Press]:
-        """Give at least `n_answers` answers; return the presses that the page took as answers, in order."""
+        """Give at least `n_answers` answers; return the key presses that the page accepted, in order."""
         ways = {"burst": self._in_bursts, "grid": self._by_grids}
         if self._mode == "paced":
             self._page.evaluate("bench.noteWhatFollows()")
@@ -120,7 +124,10 @@ class Annotator:
         return presses
 
     def label_patiently(self, n_answers: int) -> list[Press]:
-        """Give `n_answers` answers, each once all possible next images are ready; return the presses."""
+        """Give `n_answers` answers, each as soon as all possible next images are ready.
+
+        Return the key presses that gave these answers.
+        """
         before = self._page.evaluate("bench.presses.length")
         for _ in range(n_answers):
             self._page.wait_for_function("bench.page()?.allMayFollow", timeout=PATIENCE_MS)
@@ -149,7 +156,7 @@ class Annotator:
             self._page.keyboard.press("Enter")
 
     def _mark(self) -> None:
-        """Mark each positive item, then all remaining items as negative with one key."""
+        """Mark each positive item of the grid, then mark all remaining items as negative with one key."""
         for place, is_yes in enumerate(self._truth(self._items)):
             if is_yes:
                 self._go_to(place)
@@ -157,7 +164,11 @@ class Annotator:
         self._page.keyboard.press("Shift+N")
 
     def _go_to(self, place: int) -> None:
-        """Move to a place with the arrow keys; within a row's length, answer no to the images on the way."""
+        """Move the cursor to an image of the grid.
+
+        If the image is less than a row's length away, press "n" for each image before it, which marks it as
+        negative and moves on. Otherwise, use the arrow keys.
+        """
         cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
         down, right = divmod(place - cursor, columns)
         keys = ["ArrowDown"] * down + ["ArrowRight"] * right if down else ["n"] * right
@@ -172,7 +183,7 @@ class Annotator:
         self._page.wait_for_timeout(1000 * self._pace)
 
     def _wait(self) -> None:
-        """Wait until an image can be answered, all answers are saved, and each press has its time."""
+        """Wait until the page accepts answers, all answers are saved, and the time of each press is known."""
         is_ready = (
             "page => page?.takesAnswers && page.isSaved && bench.presses.every(({ ms }) => ms !== null)"
         )

@@ -1,4 +1,4 @@
-"""Coverage and width of the intervals of audits in simulated sessions."""
+"""Coverage and width of the confidence intervals that audits give, in simulated sessions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability that the number of intervals containing the true value is in the band shown beside it."""
+"""Probability that the number of intervals that contain the true value lies in the printed range.
+
+This is true if each interval has its nominal coverage.
+"""
 
 
 @dataclass(frozen=True)
 class Audits(Experiment[Pool]):
-    """Audits in simulated labeling sessions; see `core.experiment.auditing.audited_sessions`.
+    """An experiment that audits simulated labeling sessions; see `core.experiment.auditing.audited_sessions`.
 
     Parameters
     ----------
     prevalences : tuple of float, 0 … 1
-        Shares of positive items; sessions are simulated for each of them.
+        Shares of positive items. Each has its own simulated sessions.
     sessions : int
         Number of sessions for each prevalence.
     items, labels, audited : int
-        Number of items, of answers that train, and of answers for the audit, in each session.
+        Number of items, number of answers that train the classifier, and number of answers for the audit, in
+        each session.
     seed : int
         Seed of items, classes and audits.
     """
@@ -43,7 +47,7 @@ class Audits(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Simulate the sessions with a progress bar; for each prevalence, yield one row per measure."""
+        """Simulate the sessions while showing progress; for each prevalence, yield one row per measure."""
         for prevalence in self.prevalences:
             running = audited_sessions(
                 pool,
@@ -87,15 +91,16 @@ class Audits(Experiment[Pool]):
 
 
 def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
-    """Return the figures of one measure.
+    """Return the results for one measure.
 
-    ``held`` is the number of intervals that contain the true value. If each interval's coverage is the
+    ``held`` is the number of intervals that contain the true value. If the coverage of each interval is the
     nominal level, ``held`` lies between ``band_low`` and ``band_high`` with probability `BAND`. ``settled``
-    is the number of sessions whose true value is 0 or 1: all answers are the same then, and the interval
-    always contains the true value.
-    ``truth`` is the mean true value. ``bias`` is the mean of estimate − true value over the sessions with an
-    estimate, and ``width`` the mean width, both as shares. ``plain_held`` and ``plain_width`` are those of a
-    simple random sample of the same size.
+    is the number of sessions in which the true value is 0 or 1. All answers are the same in such a session,
+    so its interval always contains the true value.
+
+    ``truth`` is the mean true value. ``bias`` is the mean of estimate − true value over the sessions that
+    have an estimate. ``width`` is the mean width of the intervals. All three are shares. ``plain_held`` and
+    ``plain_width`` are the values of ``held`` and ``width`` for a simple random sample of the same size.
     """
     truth = np.array([session.truth[measure] for session in sessions])
     found = [session.interval(measure) for session in sessions]

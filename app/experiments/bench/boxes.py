@@ -1,4 +1,4 @@
-"""Box plots of selection times and of |wᵀx|, as in figures 4b and 4a of the H-Hash paper."""
+"""Box plots of selection times and of |wᵀx + b|, as in figures 4b and 4a of the H-Hash paper."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _HEADING = 0.5
 
 
 def draw_boxes(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the times and |wᵀx| in the rows of `app.experiments.bench.select`, with panels below each other.
+    """Draw box plots of selection times and |wᵀx + b|, with panels below each other.
 
     Parameters
     ----------
     rows : sequence of dict
-        Rows of one or several data sets, settings and numbers of items; each combination gets a panel.
+        Rows of `app.experiments.bench.select.Selection.measure`. Each combination of data set, setting and
+        number of items gets a panel.
     path : Path
-        File to write; its ending, one of `app.experiments.bench.figure.FORMATS`, determines the format.
+        File to write. Its suffix, one of `app.experiments.bench.figure.FORMATS`, determines the format.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""A headless Chromium driven by Playwright, which only benchmarks and tests need."""
+"""A headless Chromium browser, controlled by Playwright, for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ NAMES = (
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium on this machine, or None.
+    """Return the path of a Chromium browser on this machine, or None.
 
-    The environment variable ``CHROMIUM`` comes first, then PATH, then Playwright's own.
+    The path in the environment variable ``CHROMIUM`` takes precedence. Without that variable, search PATH,
+    then look for the browser that Playwright installed.
     """
     named = os.environ.get("CHROMIUM")
     if named:
@@ -39,7 +40,7 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run a headless Chromium as a context.
+    """Start a headless Chromium, yield it, and close it at the end of the context.
 
     Raises
     ------

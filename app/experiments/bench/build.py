@@ -1,4 +1,4 @@
-"""Time and memory of building a pool."""
+"""Measurement of the time and memory that building a pool takes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ GIST_THREADS = 2
 
 @dataclass(frozen=True)
 class Building(Experiment[Source]):
-    """Building a pool from a source.
+    """An experiment that builds a pool from a source.
 
     Parameters
     ----------
     out : Path or None
         Folder that keeps the pool; None for a temporary folder.
     n_threads : int or None
-        Threads that compute features; all cores by default.
+        Number of threads that compute features; one per core if None.
     """
 
     has_one_row = True
@@ -43,17 +43,15 @@ class Building(Experiment[Source]):
     n_threads: int | None
 
     def measure(self, source: Source) -> Iterator[list[Row]]:
-        """Build the pool, and yield the row.
+        """Build the pool, and yield one row.
 
-        It has ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous
-        memory of this process, in 10⁶ bytes; None if the system does not report it) and
-        ``gist_images_per_second_two_threads`` (GIST alone with the images in memory; None for other
-        features).
+        The row has ``items``, ``seconds`` (wall-clock time), ``images_per_second``, ``peak_memory_mb`` (see
+        `PeakMemory`) and ``gist_images_per_second_two_threads`` (see `gist_speed`).
 
         Raises
         ------
         InputError
-            If `out` is not empty: the time of a resumed build would be wrong.
+            If the folder `out` is not empty, because a resumed build would take less time.
         """
         if self.out is not None and self.out.exists() and any(self.out.iterdir()):
             raise InputError(f"--out must be a new or an empty folder, got {self.out}")
@@ -93,9 +91,9 @@ def _build(source: Source, path: Path, threads: int | None) -> Row:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Return the images per second of GIST alone, with two threads and the images in memory.
+    """Measure how many images per second GIST takes with two threads, if the images are in memory.
 
-    Return None for a source with other features.
+    Return None if the source has other features than GIST.
     """
     if source.n_features is not None or source.extractor != "gist":
         return None

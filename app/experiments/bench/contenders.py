@@ -1,4 +1,8 @@
-"""Contenders of a comparison: query strategies with their indexes, and a bare product."""
+"""The contenders that ``closecall bench select`` and ``bench sessions`` time against each other.
+
+A contender is a query strategy with its index, or a bare matrix–vector product of all rows with the normal
+vector w of the hyperplane.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +34,18 @@ from closecall.core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
 PLAIN_SCANS = ("blas-scan", "scipy-scan")
-"""Names of the bare product of all rows, for dense and for sparse pools."""
+"""Names of the bare matrix–vector product: the first for dense pools, the second for sparse pools."""
 
 LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
     "margin-index": ("budget=8000", "budget=10000"),
 }
-"""Parameters of variants that take part by default, in addition to the strategy with its usual ones."""
+"""Parameters of strategies that are measured by default in addition to their default parameters."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A selected item, and the cost of its selection.
+    """The item that a contender selected for a hyperplane, and the cost of selecting it.
 
     Parameters
     ----------
@@ -49,7 +53,7 @@ class Answer:
     scored : int
         Number of items whose wᵀx + b was computed.
     ms, cpu_ms : float
-        Wall-clock time, and processor time of all threads of the process, in milliseconds.
+        Wall-clock time of the selection, and processor time of all threads of the process, in milliseconds.
     """
 
     item: int
@@ -65,14 +69,20 @@ class Contender(Protocol):
     fit_seconds: float | None
 
     def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
-        """Return what a session remembers for the next hyperplane, and the processor time in milliseconds."""
+        """Compute what a session remembers about a hyperplane, to select faster by the next one.
+
+        Return this memory (see `QueryStrategy.remember`) and the processor time in milliseconds.
+        """
 
     def answer(self, plane: Plane, memory: object) -> Answer:
-        """Select an item for a hyperplane."""
+        """Select an item for a hyperplane.
+
+        `memory` is what `remember` returned for an earlier hyperplane of the session, or None.
+        """
 
 
 class StrategyContender:
-    """A fitted query strategy; `fit_seconds` is None if its index was loaded."""
+    """A fitted query strategy. `fit_seconds` is None if its index was loaded from a file."""
 
     def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
         self.word = word
@@ -95,7 +105,10 @@ class StrategyContender:
 
 
 class PlainScan:
-    """A matrix–vector product in float32, by BLAS or for sparse rows by SciPy, and nothing else."""
+    """A bare matrix–vector product in float32, by BLAS, or by SciPy if the rows are sparse.
+
+    It shows how much of the time of a full scan is the product alone.
+    """
 
     fit_seconds: float | None = None
 
@@ -122,7 +135,10 @@ class PlainScan:
 
 
 def default_words(pool: Pool) -> list[str]:
-    """Return all strategies that can cover the pool, with their usual parameters and those of `LADDERS`."""
+    """Return the names of all strategies that can cover the pool.
+
+    Strategies in `LADDERS` are repeated with each of the parameters given there.
+    """
     return [
         word
         for name in covering(strategy_names(), pool)
@@ -131,7 +147,7 @@ def default_words(pool: Pool) -> list[str]:
 
 
 def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
-    """Return the bare product, the exhaustive scan and the strategies that `words` name, ready to select.
+    """Return the contenders: the bare product, the exhaustive scan, and the strategies that `words` name.
 
     Parameters
     ----------
@@ -140,9 +156,9 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
     pool : Pool
         Pool to select from.
     indexes : Path or None
-        Folder that keeps indexes from one run to the next.
+        Folder that keeps indexes from one run to the next; None to keep none.
     seed : int
-        Seed of everything random about the strategies.
+        Seed of the strategies.
 
     Raises
     ------
@@ -164,12 +180,12 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
 
 
 def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
-    """Return the fitted strategy, and the seconds of fitting, or None if its index was in `folder`."""
+    """Return the fitted strategy, and the seconds that fitting took; None if the index was in `folder`."""
     if folder is not None and folder.is_dir():
         try:
             strategy.sharing(type(strategy).load(folder, pool))
             for array in strategy.arrays().values():
-                np.count_nonzero(array)  # so that all pages are mapped before queries are timed
+                np.count_nonzero(array)  # maps all pages of the file before queries are timed
             return strategy, None
         except InputError as error:
             click.echo(f"The saved index is rebuilt: {error}")

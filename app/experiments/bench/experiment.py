@@ -1,7 +1,8 @@
-"""The harness of all measurements: it runs an experiment on pools, saves its rows as JSON and prints them.
+"""The base class of all measurements, and functions that run them on pools, save their rows and print them.
 
-To add a measurement, subclass `Experiment` in a separate module and add a command, or, for similar items, a
-name in `app.experiments.bench.similar`.
+To add a measurement, subclass `Experiment` in a new module. Then add a command in
+`app.experiments.bench.commands`. A measurement of similarity search needs no command: add it to the classes
+in `app.experiments.bench.similar` instead.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ S = TypeVar("S")
 
 
 class Experiment(ABC, Generic[S]):
-    """A measurement. Subclasses are dataclasses; their fields are the options of the command.
+    """A measurement. Subclasses are dataclasses whose fields are the options of the command.
 
     Attributes
     ----------
     has_one_row : bool
-        Whether the JSON file has a single row, not a list.
+        Whether the JSON file has a single row instead of a list of rows.
     threads : int or None
-        Threads that BLAS may use; None for no limit.
+        Number of threads that BLAS may use; None for no limit.
     """
 
     has_one_row: ClassVar[bool] = False
@@ -39,22 +40,25 @@ class Experiment(ABC, Generic[S]):
 
     @abstractmethod
     def measure(self, subject: S, /) -> Iterator[list[Row]]:
-        """Measure, and yield rows as soon as they are available."""
+        """Measure `subject`, and yield lists of rows as soon as they are available."""
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Print the rows that `measure` yielded together."""
+        """Print one list of rows that `measure` yielded."""
 
     def conclude(self, rows: Sequence[Row]) -> None:
         """Print a summary of all rows."""
 
 
 def run(experiment: Experiment[Pool], folders: Iterable[Path], json_file: Path | None) -> None:
-    """Measure on each of the pools in `folders`; see `record`."""
+    """Open the pools in `folders`, and run the experiment on them; see `record`."""
     record(experiment, map(Pool.open, folders), json_file)
 
 
 def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | None) -> None:
-    """Measure on each of the `subjects`; write all rows so far to `json_file`, and print the new ones."""
+    """Run the experiment on each of `subjects`, and print its rows.
+
+    After each list of rows, write all rows measured so far to `json_file`, unless it is None.
+    """
     rows: list[Row] = []
     with threadpool_limits(experiment.threads, user_api="blas"):
         for subject in subjects:
@@ -66,5 +70,5 @@ def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | N
 
 
 def about(pool: Pool) -> Row:
-    """Return the columns that describe a row's pool."""
+    """Return the columns of a row that describe the pool."""
     return {"data": pool.path.resolve().name, "items": len(pool), "dim": pool.n_features}

@@ -1,4 +1,4 @@
-"""Plots of time against rank: a panel per setting, a line per strategy, and the equal-time subsample."""
+"""Plots of time against rank, with a panel per setting, and a line per strategy and for random subsamples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS = (".svg", ".png")
 COLUMNS = 3
 REFERENCE_LINE = "random rows, as many as can be scored in that time"
 
-# As on the pages, marks and dashes differ, so that colour alone never identifies a strategy.
+# Marks and dashes differ, too, so that strategies can be told apart without colours.
 MARKERS = {
     "margin-index": (4, 1, 0),
     "random": "o",
@@ -45,16 +45,16 @@ DASHES = {"random": ":", "subsample": "--"} | dict.fromkeys(PAPERS, "--")
 OTHERS = "h"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
 _OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
-"""Offsets of a label from its point, in points of type, the nearest first."""
+"""Possible offsets of a label from its data point, in typographic points, in order of preference."""
 
 Mark = tuple[str, str, list[tuple[float, float]]]
-"""A label, its colour, and the points that it belongs to."""
+"""A label, its colour, and the data points of the line that it names."""
 
 
 def check_figure(path: Path | None, option: str = "--figure") -> None:
-    """Raise an error before anything is measured if the file's format cannot be drawn.
+    """Check that the figure `path` can be drawn, so that errors occur before the measurement.
 
-    `option` names the file in the message.
+    `option` is the name of the command's option, for the error message.
 
     Raises
     ------
@@ -68,14 +68,15 @@ def check_figure(path: Path | None, option: str = "--figure") -> None:
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the rows of `app.experiments.bench.select.Selection.measure`.
+    """Draw the time of each strategy against the rank of the items that it selects.
 
     Parameters
     ----------
     rows : sequence of dict
-        Rows of one or several data sets, settings and numbers of items; each combination gets a panel.
+        Rows of `app.experiments.bench.select.Selection.measure`. Each combination of data set, setting and
+        number of items gets a panel.
     path : Path
-        File to write; its ending, one of `FORMATS`, determines the format.
+        File to write. Its suffix, one of `FORMATS`, determines the format.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -106,7 +107,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             frameon=False,
         )
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # the axes keep the sizes that labels are placed by
+        figure.set_layout_engine("none")  # placing labels needs axes that don't change their size
         for axes, of_panel in zip(grid.flat, marks, strict=False):
             _label(axes, of_panel, figure.dpi / 72)
         with disk_trouble(path):
@@ -114,12 +115,12 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def panel(row: dict[str, Any]) -> tuple[str, str, int]:
-    """Return the data, setting and number of items that the rows of one panel have in common."""
+    """Return the data set, setting and number of items of a row; rows of one panel have the same values."""
     return row["data"], row["setting"], row["items"]
 
 
 def panel_title(row: dict[str, Any]) -> str:
-    """Return the data, the number of items and the hyperplanes of a panel, from one of its rows."""
+    """Return the title of a panel: data set, number of items and hyperplanes. `row` is any of its rows."""
     planes = counted(row["queries"], "hyperplane")
     return f"{row['data']}, {counted(row['items'], 'item')}, {planes} of {row['planes_of']}"
 
@@ -143,7 +144,7 @@ def _prepare(axes: Axes) -> None:
 
 
 def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
-    """Draw one setting; return the marks that need a label."""
+    """Draw the panel of one setting, without labels; return the labels to place."""
     first = rows[0]
     axes.set_title(first["setting"], loc="left", fontsize=10, fontweight="bold", pad=18)
     axes.text(0, 1.03, panel_title(first), transform=axes.transAxes, fontsize=8, color=_SECOND)
@@ -183,11 +184,12 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
 
 
 def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
-    """Write each label beside one of its points, in the nearest free place.
+    """Write each label beside one of its data points, at the first offset where it overlaps nothing.
 
-    `unit` is a point of type in pixels.
+    If it overlaps something everywhere, take the place with the least overlap. `unit` is the size of a
+    typographic point in pixels.
     """
-    _, *lines = axes.get_lines()  # the first is the exhaustive scan's
+    _, *lines = axes.get_lines()  # the first line belongs to the exhaustive scan
     drawn = [axes.transData.transform(line.get_xydata()) for line in lines]
     along = [a + t * (b - a) for line in drawn for a, b in pairwise(line) for t in np.linspace(0, 1, 25)]
     points = np.concatenate([along, *drawn])
@@ -196,7 +198,7 @@ def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
         note = axes.annotate(text, at[0], color=colour, va="bottom", annotation_clip=False)
         size = note.get_window_extent().size
         places = [(dx, dy, point) for dx, dy in _OFFSETS for point in axes.transData.transform(at)]
-        # A label right of its point begins there, one left of it ends there, and one above it is centred.
+        # A label right of its point starts at the offset. A label left of it ends there. Others are centred.
         starts = np.array(
             [
                 (x + unit * dx - size[0] * (dx < 0) - size[0] / 2 * (dx == 0), y + unit * dy - size[1] / 2)

@@ -1,7 +1,9 @@
 """The (r, ε) guarantee of bucket tables on a pool: tables needed, tables that fit, and measured success.
 
-See `core.experiment.guarantee`. The guarantee is a probability over draws of the functions, so tables are
-built several times with different functions, and the interval takes these draws into account.
+If there is an item within the angle r of the query, the guarantee is a lower bound of the probability that an
+item within (1 + ε) r is found (`core.experiment.guarantee`). The probability is over random draws of the hash
+functions. Tables are therefore built several times with different functions, and the confidence interval
+takes the variation between draws into account.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from closecall.core.experiment.queries import held_out_queries
 from closecall.core.pool.pool import Pool
 
 FAMILIES = ("h-hash", "bh-hash", LSH)
-"""Default families; dense EH-Hash takes long on large pools."""
+"""Default families. EH-Hash is not among them because it takes long on large pools."""
 
 HEAD = (
     "family",
@@ -46,22 +48,24 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Guarantees(Experiment[Pool]):
-    """Tables with the guarantee, tried with hyperplanes and with held-out items as queries.
+    """An experiment that queries tables with the guarantee, and counts how often the guarantee holds.
+
+    Queries are hyperplanes, or held-out items, depending on the hash family.
 
     Parameters
     ----------
     families : tuple of str
-        `FAMILIES` if empty.
+        Names of hash families; `FAMILIES` if empty.
     radii : tuple of float
-        r, in degrees.
+        Values of r, in degrees.
     epsilon : float
-        ε.
+        The approximation ε.
     megabytes : int
-        Memory for tables, codes and functions, in 10⁶ bytes.
+        Maximum memory for tables, codes and functions, in 10⁶ bytes.
     queries : int
-        Number of hyperplanes, or of held-out items.
+        Number of queries.
     draws : int
-        Number of draws of the functions.
+        Number of draws of the hash functions.
     seed : int
         Seed of queries and functions.
     """
@@ -80,8 +84,8 @@ class Guarantees(Experiment[Pool]):
         Raises
         ------
         InputError
-            If a family does not apply to the pool, there are too few classes or held-out items, or r and ε
-            are out of range.
+            If a family does not apply to the pool, if there are too few classes or held-out items, or if r or
+            ε is out of range.
         """
         for name in self.families or FAMILIES:
             attempt = self._try(pool, name)
@@ -124,7 +128,10 @@ class Guarantees(Experiment[Pool]):
         }
 
     def _try(self, pool: Pool, name: str) -> Callable[[float, int], Tried]:
-        """Return a function that tries tables of a family, given r in radians and the seed of a draw."""
+        """Return a function that builds and queries tables of a family.
+
+        Its arguments are r in radians and the seed of a draw.
+        """
         if name in HYPERPLANES:
             planes = one_vs_all(pool, self.queries, seed=self.seed)
             return lambda radius, seed: try_hyperplanes(
@@ -169,7 +176,7 @@ def _label(name: str) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of the table."""
+    """Return the table's cells for one row."""
     return (
         _label(row["family"]),
         f"{row['radius_degrees']:g}°",
@@ -190,7 +197,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _percent(share: float | None) -> str:
-    """Return a share in percent, with about two digits, or – for None."""
+    """Return a share in percent as text, with two or three digits; "–" for None."""
     if share is None:
         return "–"
     return f"{100 * share:.1f}" if share > 0.1 else f"{100 * share:.2g}"

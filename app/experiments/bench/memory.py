@@ -1,4 +1,4 @@
-"""Anonymous memory of this process."""
+"""Measurement of this process's anonymous memory, which excludes mapped files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous_mb() -> float | None:
-    """Return this process's RssAnon, which excludes mapped files, in 10⁶ bytes; None if not reported."""
+    """Return this process's anonymous memory (RssAnon) in 10⁶ bytes; None if the system can't report it."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():
@@ -21,7 +21,10 @@ def anonymous_mb() -> float | None:
 
 
 class PeakMemory:
-    """A context whose `mb` is the peak of anonymous memory in it, sampled twenty times a second."""
+    """A context manager that samples anonymous memory 20 times per second.
+
+    After the context, the attribute `mb` is the peak in 10⁶ bytes; None if the system does not report it.
+    """
 
     def __init__(self) -> None:
         self.mb = anonymous_mb()

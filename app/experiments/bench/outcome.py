@@ -1,4 +1,4 @@
-"""The fate of the answers given on the page, and the waits for images."""
+"""Evaluation of labeling in a browser: whether all answers are in the log, and how long images took."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ def fate(
     selections: Mapping[str, SelectionRecord],
     picture: Callable[[int], str],
 ) -> dict[str, int]:
-    """Count the given answers that are lost, duplicated or misplaced in the log.
+    """Count the answers given on the page that are lost, duplicated or misplaced in the log.
 
     Parameters
     ----------
     presses : sequence of Press
-        Presses that the page took as answers.
-    answers, selections
-        Answers in the log, and its selections by id.
+        Key presses that the page accepted.
+    answers : sequence of AnswerRecord
+        Answers in the log.
+    selections : mapping
+        Selections in the log, by id.
     picture : callable
         Returns an item's picture as the page shows it.
 
     Returns
     -------
     dict
-        ``answers``: answers given; ``lost``: not in the log; ``duplicated``: more than one for a selection;
-        ``misplaced``: in the log with another item than the one whose picture was painted, or another word.
+        ``answers``: number of answers given. ``lost``: answers that are not in the log. ``duplicated``:
+        answers beyond the first one for a selection. ``misplaced``: answers in the log whose item is not the
+        one in the painted picture, or whose word is not the one given.
     """
     given = [answer for press in presses for answer in press["answers"]]
     painted = {answer["selection"]: answer for answer in given}
@@ -57,7 +60,7 @@ def fate(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics of the time from a press to the next image or grid on the screen, in ms."""
+    """Return statistics of the time from a key press to the next image or grid on the screen, in ms."""
     times = [press["ms"] for press in presses]
     return {
         "median_ms": float(np.median(times)),
@@ -68,25 +71,29 @@ def waits(presses: Sequence[Press]) -> dict[str, Any]:
 
 
 def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[str, Any]:
-    """Return how soon all possible next images were ready, and the pace that leaves time for them.
+    """Return how soon all possible next images were ready, and the time per image that this requires.
+
+    While an image is shown, the server prepares the next image for each possible answer.
 
     Parameters
     ----------
     presses : sequence of Press
-        Presses at the pace.
+        Key presses at the fixed pace.
     patient : sequence of Press
-        Presses as soon as all possible next images were ready.
+        Key presses that waited until all possible next images were ready.
 
     Returns
     -------
     dict
-        ``ahead_median_ms`` and ``ahead_p95_ms``: time from painting until all are ready, None if the press
-        comes earlier. ``waited``: number of presses that had to wait for the next image; ``waited_visibly``:
-        those that waited so long that the card showed it. ``held_pace_seconds``: seconds from painting until
-        all are ready in 95 of 100 rounds.
+        ``ahead_median_ms`` and ``ahead_p95_ms``: median and 95th percentile of the time from painting an
+        image until all possible next images are ready, at the fixed pace. They are None if the key was
+        pressed earlier than that. ``waited``: number of presses that had to wait for the next image.
+        ``waited_visibly``: number of presses whose wait was so long that the card showed it.
+        ``held_pace_seconds``: 95th percentile of the time until all possible next images are ready, in
+        seconds, among the patient presses.
     """
     soonest = [press["ahead_ms"] for press in patient if press["ahead_ms"] is not None]
-    ahead = [press["ahead_ms"] for press in presses[1:]]  # it is unknown when the first image was painted
+    ahead = [press["ahead_ms"] for press in presses[1:]]  # the time of painting the first image is unknown
     return {
         "ahead_median_ms": _quantile(ahead, 0.5),
         "ahead_p95_ms": _quantile(ahead, 0.95),
@@ -97,7 +104,10 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
 
 
 def _quantile(times: Sequence[float | None], share: float) -> float | None:
-    """Return a quantile of the times; None counts as longer than all others."""
+    """Return a quantile of the times. A time of None counts as longer than all others.
+
+    Return None if the quantile is such a time, or if there are no times.
+    """
     known = [np.inf if time is None else time for time in times]
     found = float(np.quantile(known, share, method="higher")) if known else np.inf
     return found if np.isfinite(found) else None

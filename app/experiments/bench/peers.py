@@ -1,7 +1,7 @@
-"""Indexes of faiss, the most widely used library for nearest neighbours, beside our own structures [1]_.
+"""Indexes of faiss [1]_, a widely used library for nearest neighbours, to compare with our own structures.
 
-faiss keeps a copy of the rows in memory, whereas our pools are on disk. It is built and queried with one
-thread, as our structures are.
+A faiss index keeps a copy of the rows in memory, whereas our pools are on disk. Like our structures, it is
+built and queried with one thread.
 
 References
 ----------
@@ -25,12 +25,22 @@ from closecall.core.numerics.rows import Rows
 from closecall.core.pool.pool import Pool
 
 EACH_LIST = 64
-"""Training rows per list of an inverted file."""
+"""Number of training rows per list of an inverted file."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of index: a function of (faiss, d, n) that makes it, its search parameter, and its values."""
+    """A kind of faiss index.
+
+    Parameters
+    ----------
+    make : callable
+        Makes an empty index from the module faiss, the number of features and the number of rows.
+    knob : str
+        faiss's name of the parameter that controls the search effort; empty if there is none.
+    efforts : tuple of int
+        Values of this parameter to measure.
+    """
 
     make: Callable[[Any, int, int], Any]
     knob: str
@@ -60,10 +70,14 @@ _KINDS = {
 }
 
 PEERS = tuple(_KINDS)
-"""A scan by inner products; an inverted file of 4√N lists; an HNSW graph with 16 links per row."""
+"""Names of the indexes.
+
+In this order: a scan by inner products, an inverted file with about 4√N lists for N rows, and an HNSW graph
+with 16 links per row.
+"""
 
 KNOBS = {name: kind.knob for name, kind in _KINDS.items()}
-"""faiss's name of the parameter that controls the search effort; empty if there is none."""
+"""For each index, faiss's name of the parameter that controls the search effort; empty if there is none."""
 
 
 class FaissIndex:
@@ -79,16 +93,16 @@ class FaissIndex:
     Attributes
     ----------
     efforts : tuple of int
-        Values of the search effort, see `find`.
+        Values of the search effort to measure; see `find`.
     build_seconds : float
-        Seconds to build the index, including the copy of the rows and the training of lists.
+        Seconds to build the index, including copying the rows and training the lists.
     n_bytes : int
         Size of the serialized index.
 
     Raises
     ------
     InputError
-        If there is no such index, faiss is not installed, or the pool's rows are sparse.
+        If there is no such index, if faiss is not installed, or if the pool's rows are sparse.
     """
 
     def __init__(self, name: str, pool: Pool) -> None:
@@ -109,9 +123,18 @@ class FaissIndex:
         self.n_bytes = int(faiss.serialize_index(self._index).nbytes)
 
     def find(self, query: Rows, n: int, effort: int) -> NDArray[np.int64]:
-        """Return the ids of approximately the n items nearest to a query of shape (1, n_features).
+        """Return the ids of the n items that faiss finds nearest to a query, approximately.
 
-        An inverted file may find fewer.
+        An inverted file may find fewer than n items.
+
+        Parameters
+        ----------
+        query : array of shape (1, n_features)
+            The query.
+        n : int
+            Number of items.
+        effort : int
+            Value of the parameter that `KNOBS` names; ignored by the scan.
         """
         if KNOBS[self.name] == "nprobe":
             self._index.nprobe = effort
@@ -122,7 +145,7 @@ class FaissIndex:
 
 
 def loaded(name: str) -> Any:
-    """Load faiss, limited to one thread, for the index `name`.
+    """Load faiss for the index `name`, limit it to one thread, and return the module.
 
     Raises
     ------

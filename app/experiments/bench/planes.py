@@ -1,4 +1,4 @@
-"""A corpus of hyperplanes for a pool, and a table to check its settings."""
+"""Making a corpus of hyperplanes for a pool, and printing a table that summarizes each setting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
-"""Number of evenly spaced items whose wᵀx the table is computed from."""
+"""Number of items from which the table computes the distribution of wᵀx; they are evenly spaced."""
 
 
 def make_corpus(
@@ -30,7 +30,22 @@ def make_corpus(
     noise: float,
     seed: int,
 ) -> Corpus:
-    """Make a corpus with a progress bar, save it as the file `out`, and print a summary.
+    """Make a corpus of hyperplanes while showing progress, save it as the file `out`, and print a summary.
+
+    Parameters
+    ----------
+    pool : Pool
+        A complete pool of known classes.
+    out : Path
+        File to write, in an existing folder.
+    singles : int
+        Number of single hyperplanes in each setting.
+    sessions, rounds : int
+        Number of simulated sessions, and number of hyperplanes in each.
+    word : str
+        Strategy that selects in the sessions; see `core.selection.words`.
+    before, noise, seed
+        See `Corpus.make`, where `before` is called `n_before`.
 
     Raises
     ------
@@ -70,7 +85,7 @@ def make_corpus(
 
 
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
-    """Print the number of hyperplanes of each setting, with means of their labels and of wᵀx."""
+    """Print a table with the number of hyperplanes in each setting, and the means of their labels and wᵀx."""
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)
     width = max(len(setting) for setting in corpus.settings)

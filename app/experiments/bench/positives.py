@@ -1,4 +1,4 @@
-"""Labels needed to find the positives of rare classes, by query strategy or by Find similar."""
+"""Number of labels needed to find positives of rare classes, by query strategy or the page Find similar."""
 
 from __future__ import annotations
 
@@ -28,33 +28,38 @@ DEFAULT_WORDS = (
     "mixture:margin=0,likely=0.8,random=0.2",
     "mixture:margin=0.5,likely=0.5,random=0",
 )
-"""Default strategies: the parts of the mixture, and mixtures of two of them and of all three."""
+"""Default strategies: the three parts of a mixture, the default mixture, and mixtures of two parts."""
 
 SIMILAR = "similar"
-"""Name of the page Find similar (`core.experiment.similar`), which may be followed by parameters."""
+"""Name that stands for the page Find similar (`core.experiment.similar`); parameters may follow."""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
-"""Numbers of answers after which the positives found are reported, up to the length of the searches."""
+"""Numbers of answers after which the number of positives found is reported.
+
+Numbers above the maximum length of a search are left out.
+"""
 
 
 @dataclass(frozen=True)
 class Positives(Experiment[Pool]):
-    """Searches for positives of the same rare classes in several ways, on one thread.
+    """An experiment that searches for positives of rare classes with several strategies, on one thread.
+
+    All strategies search for the same classes.
 
     Parameters
     ----------
     words : tuple of str
-        Strategies, see `core.selection.words`, and `SIMILAR`; `DEFAULT_WORDS` if empty.
+        Strategies (see `core.selection.words`) or `SIMILAR`; `DEFAULT_WORDS` if empty.
     searches : int
-        Searches of each strategy, for different classes as long as there are any.
+        Number of searches with each strategy. They are for different classes as long as there are any.
     wanted : int
         Number of positives to find.
     most : int
         Number of answers after which a search ends.
     batch : int
-        Items selected for one hyperplane; Find similar has its own page size.
+        Number of items selected for one hyperplane. Find similar has its own page size.
     share : float
-        Maximum share of the pool that a class may have.
+        Maximum prevalence of a class, as a share of the pool.
     seed : int
         Seed of the classes and of the items that searches begin with.
     """
@@ -75,7 +80,7 @@ class Positives(Experiment[Pool]):
         Raises
         ------
         InputError
-            As `ways`, or if no class qualifies.
+            If `ways` raises it, or if no class qualifies.
         """
         positives = classes_to_search(pool, self.searches, self.wanted, self.share, seed=self.seed)
         for word, way in ways(pool, self.words or DEFAULT_WORDS, self.batch, self.seed).items():
@@ -97,7 +102,7 @@ class Positives(Experiment[Pool]):
             )
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """Print all rows as a table, the strategy that needs the fewest labels first."""
+        """Print all rows as a table; the strategy that needs the fewest labels comes first."""
         first = rows[0]
         click.echo(
             f"\n{first['data']}, {first['items']:,} × {first['dim']}: {first['searches']} searches for "
@@ -117,7 +122,7 @@ class Positives(Experiment[Pool]):
 
 
 def ways(pool: Pool, words: Sequence[str], batch: int, seed: int) -> dict[str, Way]:
-    """Return the ways to choose items that `words` name, by word.
+    """Return a way to choose items for each of `words`: a query strategy, or Find similar.
 
     Raises
     ------
@@ -146,13 +151,15 @@ def _similar(pool: Pool, word: str) -> FindSimilar:
 
 
 def row_of(found: Sequence[Search], plan: Positives) -> Row:
-    """Return the figures of one strategy.
+    """Return the results of one strategy.
 
-    ``labels_needed`` is the geometric mean over searches of `Search.labels_needed`, with its 95 % interval,
-    and ``labels_needed_median`` the median; ``reached`` is the share of searches that found all wanted
-    positives. ``fewer_than_random`` is the geometric mean of (expected labels needed at random) / (labels
-    needed), with its interval. ``found_after`` is the mean number of positives found after each number of
-    answers in `COURSE`, up to the maximum length of a search.
+    ``labels_needed`` is the geometric mean over searches of `Search.labels_needed`, and
+    ``labels_needed_median`` the median. ``reached`` is the share of searches that found all wanted positives.
+    ``fewer_than_random`` is the geometric mean of the number of labels that random selection is expected to
+    need, divided by the number that the strategy needed. ``found_after`` is the mean number of positives
+    found after each number of answers in `COURSE`.
+
+    Both geometric means have 95 % intervals, in the columns that end in ``_low`` and ``_high``.
     """
     needed = np.array([search.labels_needed(plan.wanted) for search in found])
     at_random = np.array([search.labels_needed_at_random(plan.wanted) for search in found])

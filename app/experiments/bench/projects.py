@@ -1,4 +1,4 @@
-"""Projects for benchmarks: a pool of known truth, a positive class, and initial labels."""
+"""Creation of projects for benchmarks, from a pool of known classes, a positive class and initial labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def class_asked_for(pool: Pool, asked: str | None) -> str:
 
 
 def truth_of(pool: Pool, positive: str) -> Truth:
-    """Return a function that tells which items are of the class."""
+    """Return a function that tells which items belong to the class `positive`."""
     wanted = pool.classes.index(positive)
     return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
 
@@ -51,7 +51,28 @@ def make_project(
     database: str | None = None,
     lease_seconds: float | None = None,
 ) -> None:
-    """Create a project for a positive class, with `n_labels` labels by one annotator.
+    """Create a project for a positive class, with initial labels.
+
+    Parameters
+    ----------
+    pool : Pool
+        Pool of known classes.
+    project : Path
+        Folder of the new project.
+    positive : str
+        Name of the positive class.
+    n_labels : int
+        Number of initial labels; see `core.experiment.simulation.labels_before`.
+    annotator : str
+        Annotator of the initial labels.
+    strategy : str or None
+        Strategy recorded for the session of the initial labels; the default strategy if None.
+    seed : int
+        Seed of the initial labels.
+    database : str or None
+        Address of a PostgreSQL database; None for an SQLite file in the project.
+    lease_seconds : float or None
+        Seconds until a lease expires; None for the default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Results as tables for people and as JSON for programs."""
+"""Functions that print results as tables, and write them as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from closecall.app.experiments.compare.statistics import mean_and_halfwidth
 from closecall.core.files.durable import disk_trouble
 
 QUIET = 0.9
-"""Share of processor time to wall-clock time below which a scan counts as disturbed."""
+"""Ratio of processor time to wall-clock time below which a scan counts as disturbed by other programs."""
 
 
 def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
-    """Write one result, or a list with one row per line, to `path`; do nothing if it is None."""
+    """Write a result, or a list of results with one per line, to `path` as JSON.
+
+    If `path` is None, do nothing.
+    """
     if path is None:
         return
     if isinstance(result, dict):
@@ -41,7 +44,7 @@ def write_csv(path: Path, columns: Sequence[str], lines: Iterable[Sequence[Any]]
 
 
 def heading(row: dict[str, Any], text: str) -> str:
-    """Return the line above a table of rows like this one."""
+    """Return the heading of a table: the pool of `row`, which is one of the table's rows, and `text`."""
     return f"\n{row['data']}, {row['items']:,} × {row['dim']}: {text}"
 
 
@@ -58,7 +61,10 @@ def show_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, n_left: i
 
 
 def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return mean ± standard deviation of shares, in percent; only the mean of a single share; – for none."""
+    """Return the mean ± standard deviation of shares as text, in percent.
+
+    For a single share, return the share alone; without shares, return "–".
+    """
     values = 100 * np.asarray(shares)
     if not len(values):
         return "–"
@@ -67,7 +73,10 @@ def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
 
 
 def with_interval(values: NDArray[np.float64]) -> str:
-    """Return mean ± half the width of its 95 % interval; only the mean of a single value; – for none."""
+    """Return the mean ± half the width of its 95 % interval as text.
+
+    For a single value, return the value alone; without values, return "–".
+    """
     if not len(values):
         return "–"
     mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
@@ -75,12 +84,15 @@ def with_interval(values: NDArray[np.float64]) -> str:
 
 
 def each(values: Iterable[float | None]) -> str:
-    """Return all values as text, with – for None."""
+    """Return all values as text, separated by spaces, with "–" for None."""
     return " ".join("–" if value is None else f"{value:g}" for value in values)
 
 
 def show_disturbance(share: float) -> None:
-    """Print a warning if the exhaustive scan had a processor for a small `share` of its time."""
+    """Print a warning if other programs disturbed the exhaustive scan.
+
+    `share` is the processor time of the scan divided by its wall-clock time; the limit is `QUIET`.
+    """
     if share < QUIET:
         click.echo(
             f"Other programs ran, too: the exhaustive scan had a processor for {100 * share:.0f} % of its "
@@ -89,5 +101,5 @@ def show_disturbance(share: float) -> None:
 
 
 def share_in_words(ratio: float) -> str:
-    """Return a ratio to the exhaustive scan as text: below a half as 1/n."""
+    """Return a ratio to the exhaustive scan as text; ratios below 0.5 are written as 1/n."""
     return f"1/{1 / ratio:,.0f}" if ratio < 0.5 else f"{ratio:.2f}"

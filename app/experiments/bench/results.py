@@ -1,4 +1,4 @@
-"""Measured results, one row per strategy."""
+"""Results of ``closecall bench select``: the selections of all strategies, and their summary as rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judged:
-    """An answer, compared with brute force.
+    """A selected item, compared with the nearest item by brute force.
 
     Parameters
     ----------
     answer : Answer
     remember_cpu_ms : float
-        Processor time of `remember` with the previous hyperplane.
+        Processor time of `Contender.remember` for the previous hyperplane, in milliseconds.
     margin : float
-        |wᵀx + b| of the item.
+        |wᵀx + b| of the selected item.
     rank : int
-        Number of nearer items; 0 is exact.
+        Number of items nearer to the hyperplane; 0 if the selected item is the nearest.
     """
 
     answer: Answer
@@ -39,18 +39,18 @@ class Judged:
 
 @dataclass(frozen=True)
 class SelectionResults:
-    """All answers to the same hyperplanes.
+    """The selections of all strategies for the hyperplanes of one setting.
 
     Parameters
     ----------
     setting : str
-        Setting of the hyperplanes.
+        Setting of the hyperplanes, see `Plane`.
     subsample : EqualTimeSubsample
-        Subsample measured with the same hyperplanes.
+        Random subsamples measured with the same hyperplanes.
     sessions : list of int
-        Session of each hyperplane, −1 for a single one.
+        Session of each hyperplane; −1 for a single hyperplane.
     judged : dict of lists of Judged
-        Answers by strategy, in the order of `sessions`.
+        For each strategy, one selection per hyperplane, in the order of `sessions`.
     """
 
     setting: str
@@ -60,7 +60,7 @@ class SelectionResults:
 
     @classmethod
     def joined(cls, setting: str, parts: Sequence[Self]) -> Self:
-        """Join the results of several settings of one pool."""
+        """Join the results of several settings on one pool; `setting` is the name of the whole."""
         return cls(
             setting,
             EqualTimeSubsample.joined([part.subsample for part in parts]),
@@ -69,21 +69,33 @@ class SelectionResults:
         )
 
     def row(self, strategy: str, seed: int = 0) -> Row:
-        """Return the figures of one strategy.
+        """Return the results of one strategy.
 
-        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ms_box`` and
-        ``margin_box`` are the box plots of times and of |wᵀx + b|, see `Box`. ``ratio_to_exhaustive`` and
-        ``p90_ratio_to_exhaustive`` are the median and the 90th percentile of the time divided by that of the
-        exhaustive scan for the same hyperplane. ``cpu_ratio_to_exhaustive`` is the median of the same ratio
-        of processor times, which are more reliable while other programs run. ``cpu_ms_per_round`` is the mean
-        processor time of a selection and of remembering for it; ``remember_cpu_ms_per_round`` is the part of
-        remembering. ``recall_at_1`` is the share of hyperplanes whose nearest item was found, and
-        ``recall_at_1_low`` its one-sided lower 95 % bound.
+        ``median_ms`` and ``p90_ms`` are the median and the 90th percentile of a selection's wall-clock time.
+        ``ms_box`` and ``margin_box`` are the box plots of times and of |wᵀx + b|, see `Box`.
 
-        ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``; the median rank of the
-        nearest of them is ``rank_of_equal_time_subsample``. ``ratio_to_subsample`` is the geometric mean over
-        hyperplanes of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval;
-        ``ratio_to_equal_rows`` is the same for a subsample of as many rows as were scored.
+        The ratio of a selection is its time divided by the time of the exhaustive scan for the same
+        hyperplane. ``ratio_to_exhaustive`` and ``p90_ratio_to_exhaustive`` are the median and the 90th
+        percentile of this ratio. ``cpu_ratio_to_exhaustive`` is the median ratio of processor times, which
+        are more reliable while other programs run. ``cpu_ms_per_round`` is the mean processor time of
+        selecting and remembering, and ``remember_cpu_ms_per_round`` that of remembering alone.
+
+        ``recall_at_1`` is the share of hyperplanes whose nearest item was found, and ``recall_at_1_low`` its
+        one-sided lower 95 % bound.
+
+        ``rows_of_equal_time_subsample`` is the number of random rows that can be scored in ``median_ms``, and
+        ``rank_of_equal_time_subsample`` the median rank of the nearest of these rows. ``ratio_to_subsample``
+        compares ranks: it is the geometric mean over hyperplanes of the strategy's rank + 1, divided by the
+        subsample's rank + 1. ``ratio_to_equal_rows`` is the same ratio for a subsample with as many rows as
+        the strategy scored (in the median). Both ratios have 95 % intervals, in the columns that end in
+        ``_low`` and ``_high``.
+
+        Parameters
+        ----------
+        strategy : str
+            Key in `judged`.
+        seed : int
+            Seed of the bootstrap.
         """
         judged, reference = self.judged[strategy], self.judged[REFERENCE]
         ranks = np.array([one.rank for one in judged])
@@ -122,7 +134,7 @@ class SelectionResults:
         }
 
     def _ratio(self, name: str, ranks: Any, rows: float, seed: int) -> Row:
-        # Rounds of a session depend on each other; single hyperplanes have their own labels.
+        # Rounds of a session depend on each other. Single hyperplanes don't, so each is its own cluster.
         clusters = [s if s >= 0 else -1 - place for place, s in enumerate(self.sessions)]
         logs = np.log1p(ranks) - self.subsample.log_ranks(rows)
         mean, low, high = mean_ratio(logs, clusters, seed)

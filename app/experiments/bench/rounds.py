@@ -1,4 +1,4 @@
-"""The hyperplanes of a comparison, and the previous hyperplane that a session may remember."""
+"""The hyperplanes that a benchmark selects for, each with the previous hyperplane of its session."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 
 RUN = 10
-"""Minimum number of consecutive rounds to take from a session."""
+"""Minimum number of consecutive rounds taken from a session."""
 
 Round = tuple[Plane, Hyperplane | None]
-"""A hyperplane, and that of the previous round in its session, if there is one."""
+"""A hyperplane, and the hyperplane of the previous round in its session, or None if there is none."""
 
 
 def planes_for(
     pool: Pool, corpus: Path | None, settings: Sequence[str], queries: int, seed: int
 ) -> list[Plane]:
-    """Return the hyperplanes of a comparison.
+    """Load or train the hyperplanes that a benchmark selects for.
 
     Parameters
     ----------
     pool : Pool
-        Pool that they were trained on.
+        Pool that the hyperplanes are trained on.
     corpus : Path or None
-        File of a `Corpus`; None to train `queries` hyperplanes in the paper's setting.
+        File of a `Corpus` to load; None to train `queries` hyperplanes in the setting of the H-Hash paper.
     settings : sequence of str
-        Names of settings, or parts of names; all settings if empty.
+        Names of the settings to return, or parts of their names; all settings if empty.
     queries, seed : int
-        Number of hyperplanes to train, and seed of their labels.
+        Number of hyperplanes to train, and seed of their labels; ignored if there is a corpus.
 
     Raises
     ------
@@ -64,13 +64,14 @@ def planes_of_other(
 ) -> list[Plane]:
     """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    They are those that `planes_for` returns for `other`, but exclude no items: ids don't tell which items
-    two pools share, so an item that is in both can be selected although a hyperplane was trained on it.
+    These are the hyperplanes that `planes_for` returns for `other`, except that they exclude no items from
+    selection. The ids don't tell which items are in both pools. A selected item may therefore be one that
+    the hyperplane was trained on.
 
     Raises
     ------
     InputError
-        As `planes_for`, or if the pools have different features.
+        If `planes_for` raises it, or if the pools have different features.
     """
     if _features(other) != _features(pool):
         raise InputError(
@@ -87,11 +88,18 @@ def _features(pool: Pool) -> str:
 
 
 def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
-    """Return at most `n` of a setting's planes, which are in the order of sessions and rounds.
+    """Return at most `n` of the hyperplanes of one setting.
 
-    Single planes are the first ones. From sessions, runs of consecutive rounds are taken, from as many
-    sessions as possible with at least `RUN` rounds each. The run of the first session is at its beginning,
-    that of the last session at its end.
+    If they are single hyperplanes, return the first `n`. If they come from sessions, return consecutive
+    rounds from as many sessions as possible, at least `RUN` from each. The rounds are from the beginning of
+    the first session, from the end of the last session, and from places in between for other sessions.
+
+    Parameters
+    ----------
+    planes : sequence of Plane
+        Hyperplanes of one setting, ordered by session and round.
+    n : int
+        Maximum number of hyperplanes.
     """
     sessions = [list(group) for _, group in groupby(planes, key=lambda plane: plane.session)]
     if planes[0].session < 0:

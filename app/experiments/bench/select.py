@@ -1,11 +1,12 @@
-"""Query strategies side by side on one pool: the cost of a selection, and its distance from the hyperplane.
+"""Comparison of query strategies on one pool: the cost of a selection, and the rank of the selected item.
 
-All strategies select for one hyperplane before the next, each time in another order. They therefore meet the
-same caches and the same noise, and ratios compare times taken a moment apart. The random subsample is timed
-among them (`app.experiments.bench.subsample`), so that each strategy can be compared with the subsample that
-takes as long.
+For each hyperplane, all strategies select in turn, in a random order. They therefore work under the same
+conditions, and ratios compare times measured shortly after each other. Random subsamples are timed in the
+same way (`app.experiments.bench.subsample`). Each strategy can thus be compared with the random subsample
+that takes as long.
 
-For a hyperplane of a session, strategies get their memory of the previous one.
+If a hyperplane is from a session, each strategy gets what it remembered about the session's previous
+hyperplane.
 """
 
 from __future__ import annotations
@@ -48,38 +49,38 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Selection(Experiment[Pool]):
-    """One selection for each hyperplane with each strategy.
+    """An experiment in which each strategy selects one item for each hyperplane.
 
     Parameters
     ----------
     corpus : Path or None
-        File of a `Corpus` of hyperplanes; None for SVMs in the paper's setting.
+        File of a `Corpus` of hyperplanes; None to train SVMs in the setting of the H-Hash paper.
     planes_of : Path or None
-        Folder of another pool with the same features, for which hyperplanes are trained or `corpus` was made;
-        None for the measured pool.
+        Folder of another pool with the same features. If given, hyperplanes are trained on that pool, or
+        `corpus` was made for it. None for the measured pool.
     settings : tuple of str
-        Only the hyperplanes of these settings, see `app.experiments.bench.rounds.planes_for`.
+        Settings of the hyperplanes to use; see `app.experiments.bench.rounds.planes_for`.
     words : tuple of str
-        Strategies, see `core.selection.words`; `default_words` if empty. The exhaustive scan and a bare BLAS
-        product always take part.
+        Strategies, see `core.selection.words`; `default_words` if empty. The exhaustive scan and a bare
+        matrix–vector product always take part.
     sizes : tuple of int
-        Numbers of first rows of the pool; all rows if empty.
+        Pool sizes to measure: only the first rows of the pool are used. All rows if empty.
     queries : int
-        Maximum number of hyperplanes of each setting.
+        Maximum number of hyperplanes in each setting.
     threads : int
-        Threads that BLAS may use in one call.
+        Number of threads that BLAS may use in one call.
     warm_up : int
-        Number of hyperplanes before timing starts.
+        Number of hyperplanes to select for before timing starts.
     cold : bool
-        Disable the memory of sessions.
+        Whether sessions remember nothing about earlier hyperplanes.
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of everything random: strategies, subsamples, the order of measuring.
+        Seed of the strategies, the subsamples and the order of measuring.
     figure : Path or None
         File for the plot of time against rank.
     boxes : Path or None
-        File for box plots of time and |wᵀx|.
+        File for the box plots of time and |wᵀx + b|.
     """
 
     corpus: Path | None
@@ -104,13 +105,14 @@ class Selection(Experiment[Pool]):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each setting, one per strategy, see `SelectionResults.row`.
 
-        If there are several settings of single hyperplanes, or of sessions, further rows combine them.
+        If there are several settings of single hyperplanes, additional rows combine these settings. The same
+        applies to several settings of sessions.
 
         Raises
         ------
         InputError
-            If the pool has fewer items than requested, a strategy or the hyperplanes are unknown, or
-            `planes_of` has other features.
+            If the pool has fewer items than requested, if a strategy, setting or corpus does not exist, or if
+            the pool `planes_of` has other features.
         """
         settings: dict[str, list[Plane]] = {}
         words = (self.corpus, self.settings, self.queries, self.seed)
@@ -186,7 +188,7 @@ class Selection(Experiment[Pool]):
         return results
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Print the rows of one setting, the slowest first."""
+        """Print the rows of one setting as a table, the slowest strategy first."""
         first = rows[0]
         click.echo(
             f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "

@@ -1,4 +1,4 @@
-"""The server under measurement: ``closecall serve`` with one project, in its own process."""
+"""The server that benchmarks measure: ``closecall serve`` with one project, in a separate process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from closecall.app.runtime import child
 from closecall.core.errors import InputError
 
 START_SECONDS = 180
-"""Seconds after which a server that does not answer counts as failed."""
+"""Seconds that a server may take to start. After that, starting it counts as failed."""
 
 
 class Server:
-    """A server that can be restarted at the same address after it was stopped or killed.
+    """A server that can be stopped or killed, and then started again at the same address.
 
     Parameters
     ----------
     project : Path
-        The project's folder; the server's output goes to ``server.log`` in it.
+        The project's folder. The server writes its output to the file ``server.log`` in it.
     """
 
     def __init__(self, project: Path) -> None:
@@ -34,12 +34,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Address of its pages, the same after each start."""
+        """Address of the server's pages. It does not change when the server is restarted."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of the server over all its starts; None if the system does not report it."""
+        """Processor time of the server in seconds, over all restarts; None if the system can't report it."""
         if self._process is None:
             return self._seconds_before
         before, seconds = self._seconds_before, _cpu_seconds(self._process.pid)
@@ -51,7 +51,7 @@ class Server:
         Raises
         ------
         InputError
-            If it ends, or does not answer within `START_SECONDS`.
+            If the server ends, or does not answer within `START_SECONDS`.
         """
         words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
         with (self.project / "server.log").open("ab") as log:
@@ -70,14 +70,14 @@ class Server:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Ask the server to stop, and wait until it has."""
+        """Ask the server to stop, and wait until its process has ended."""
         if self._process is not None:
             self._seconds_before = self.cpu_seconds
             self._process.terminate()
             self._over()
 
     def kill(self) -> None:
-        """Kill the server and all processes that it has started (SIGKILL)."""
+        """Kill the server and all processes that it started, with SIGKILL."""
         if self._process is not None:
             self._seconds_before = self.cpu_seconds
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -105,7 +105,10 @@ def _is_healthy(url: str) -> bool:
 
 
 def _cpu_seconds(pid: int) -> float | None:
-    """Return the user and system time of a process, and of its children that have ended."""
+    """Return the seconds of user and system time of a process and of its children that have ended.
+
+    Return None if the system has no /proc.
+    """
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return None

@@ -1,9 +1,12 @@
-"""Sessions side by side at a person's pace: the time of a selection, and the cost of remembering.
+"""Parallel labeling sessions at a person's pace: how long a selection takes, and what remembering costs.
 
-The sessions of a corpus are replayed, each in its own thread, with the `app.engine.strategy_memory.Memories`
-of the pages. A round begins when it is due, or as soon as the previous one is over if that is later. Nothing
-else runs meanwhile: the exhaustive scans for comparison are timed before and after, and the true nearest
-items are computed afterwards.
+The sessions of a corpus (`core.experiment.corpus`) are replayed, each in its own thread. As on the pages, a
+session can remember an earlier hyperplane: it keeps the scores of the pool's items under that hyperplane,
+which make later selections faster (`app.engine.strategy_memory`).
+
+A round begins when it is due, or once the previous round is over if that is later. Nothing else runs during a
+replay. The exhaustive scans for comparison are timed before and after each replay. The true nearest items are
+computed after the first replay.
 """
 
 from __future__ import annotations
@@ -33,32 +36,35 @@ from closecall.core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Whether sessions remember hyperplanes: as on the pages, always, or never."""
+"""When sessions remember hyperplanes.
+
+"auto": if selecting is slow, as on the pages; "on": always; "off": never.
+"""
 
 SCANS = 10
-"""Number of exhaustive scans timed before each mode, and after it."""
+"""Number of exhaustive scans that are timed before the replay in each mode, and again after it."""
 
 AT_ONCE = 20
-"""Number of hyperplanes whose true nearest items are found in one pass."""
+"""Number of hyperplanes whose true nearest items are found in one pass over the pool."""
 
 LEAD_SECONDS = 0.2
-"""Seconds until the first round is due."""
+"""Seconds from the start of a replay to the earliest time when a round is due."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One selection.
+    """The measured results of one round, which is one selection.
 
     Parameters
     ----------
     ms, cpu_ms : float
         Wall-clock and processor time of the selection, in milliseconds.
     late_ms : float
-        Delay of its start, in milliseconds.
+        Delay of the start of the round, in milliseconds.
     age : int or None
-        Age of the session's memory in rounds; None if it remembered nothing.
+        Number of rounds since the hyperplane that the session remembered; None if it remembered none.
     margin : float
-        |wᵀx + b| of the item.
+        |wᵀx + b| of the selected item.
     """
 
     ms: float
@@ -70,14 +76,26 @@ class Round:
 
 @dataclass
 class Session:
-    """A session to replay: its hyperplanes, round by round, and the results of the rounds so far."""
+    """A session to replay, with one hyperplane per round, and the results of the rounds replayed so far."""
 
     name: str
     planes: Sequence[Plane]
     rounds: list[Round] = field(default_factory=list)
 
     def play(self, index: QueryStrategy, memories: Memories | None, start: float, pace: float) -> None:
-        """Select every `pace` seconds from `start`, a time of `time.perf_counter`."""
+        """Replay the session: select an item for each hyperplane, and append the results to `rounds`.
+
+        Parameters
+        ----------
+        index : QueryStrategy
+            Strategy that selects.
+        memories : Memories or None
+            Memories of all sessions; None if sessions don't remember hyperplanes.
+        start : float
+            Time when the first round is due, as in `time.perf_counter`.
+        pace : float
+            Seconds from one round to the next.
+        """
         numbers = {plane.hyperplane.digest: number for number, plane in enumerate(self.planes)}
         for number, plane in enumerate(self.planes):
             due = start + number * pace
@@ -102,26 +120,26 @@ class Session:
 
 @dataclass(frozen=True)
 class Sessions(Experiment[Pool]):
-    """Sessions replayed at a person's pace, on one thread of BLAS.
+    """An experiment that replays sessions at a person's pace, with one BLAS thread.
 
     Parameters
     ----------
     corpus : Path
         File of a `Corpus` with sessions.
     n_sessions, rounds : int
-        Number of sessions, and of rounds of each.
+        Number of sessions, and number of rounds in each.
     pace : float
         Seconds from one round of a session to the next.
     modes : tuple of Mode
-        Modes to run, one after the other.
+        Modes to replay the sessions in, one after the other.
     settings : tuple of str
-        Only the sessions of these settings, see `app.experiments.bench.rounds.planes_for`.
+        Settings of the sessions to replay; see `app.experiments.bench.rounds.planes_for`.
     word : str
-        The strategy, see `core.selection.words`.
+        The strategy; see `core.selection.words`.
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategy, and of the sessions' offsets, which are less than a round.
+        Seed of the strategy, and of the start of each session. Sessions start at random times within `pace`.
     """
 
     threads = 1
@@ -142,7 +160,7 @@ class Sessions(Experiment[Pool]):
         Raises
         ------
         InputError
-            If there are too few sessions of this length, or the strategy is unknown.
+            If there are too few sessions with `rounds` rounds, or if the strategy is unknown.
         """
         planes = planes_for(pool, self.corpus, self.settings, 0, self.seed)
         chosen = sessions_of(planes, self.n_sessions, self.rounds)
@@ -162,7 +180,7 @@ class Sessions(Experiment[Pool]):
             yield [{"strategy": self.word, **about(pool), "memory": mode, **found}]
 
     def _play(self, sessions: Sequence[Session], index: QueryStrategy, mode: Mode) -> float:
-        """Play all sessions to their end; return the processor time in milliseconds."""
+        """Replay all sessions to their end; return the processor time of this process in milliseconds."""
         memories = None if mode == "off" else Memories(WORTHWHILE_SECONDS if mode == "auto" else 0.0)
         offsets = np.random.default_rng(self.seed).uniform(0, self.pace, len(sessions))
         cpu = time.process_time()
@@ -225,7 +243,7 @@ def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list
     Raises
     ------
     InputError
-        If there are too few.
+        If fewer than `n_sessions` sessions are long enough.
     """
     own = [plane for plane in planes if plane.session >= 0]
     found = [list(group)[:n_rounds] for _, group in groupby(own, key=lambda plane: plane.session)]
@@ -245,18 +263,21 @@ def figures(
     cpu_ms: float,
     truth: NDArray[np.float64],
 ) -> Row:
-    """Return the figures of one mode.
+    """Return the results of one mode.
 
-    ``median_ms``, ``p90_ms`` and ``p99_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive``
-    and ``p90_ratio_to_exhaustive`` are the ratios of the first two to ``exhaustive_ms``, the median of the
-    scans. ``cpu_median_ms``, ``cpu_ratio_to_exhaustive`` and so on are the same for processor time, which is
-    more reliable while other programs run; the scans had a processor for ``scan_cpu_share`` of their time.
-    ``cpu_ms_per_round`` is the processor time of the whole process per round, including remembering.
+    ``median_ms``, ``p90_ms`` and ``p99_ms`` are the median and the 90th and 99th percentile of a selection's
+    wall-clock time. ``exhaustive_ms`` is the median time of the scans. ``ratio_to_exhaustive`` and
+    ``p90_ratio_to_exhaustive`` are ``median_ms`` and ``p90_ms`` divided by ``exhaustive_ms``.
 
-    ``with_memory`` is the share of selections whose session remembered something; the median and the 90th
-    percentile of its age in rounds are ``memory_age_median`` and ``memory_age_p90``. ``late_p99_ms`` and
-    ``late_max_ms`` are the 99th percentile and the maximum of the rounds' delays; the pace is ``sustained``
-    if no session fell a round behind.
+    Columns with ``cpu_`` in their names have the same statistics of processor time, which is more reliable
+    while other programs run. ``scan_cpu_share`` is the processor time of the scans divided by their
+    wall-clock time. ``cpu_ms_per_round`` is the processor time of the whole process per round, including
+    remembering.
+
+    ``with_memory`` is the share of selections whose session remembered a hyperplane. ``memory_age_median``
+    and ``memory_age_p90`` are the median and the 90th percentile of the age of this hyperplane, in rounds.
+    ``late_p99_ms`` and ``late_max_ms`` are the 99th percentile and the maximum of the rounds' delays.
+    ``sustained`` tells whether all delays were shorter than the time from one round to the next.
 
     ``recall_at_1`` is the share of selections that found the nearest item, and ``recall_at_1_low`` its
     one-sided lower 95 % bound.
@@ -264,15 +285,15 @@ def figures(
     Parameters
     ----------
     sessions : sequence of Session
-        Sessions that were played.
+        Sessions that were replayed.
     pace : float
         Seconds from one round to the next.
     scans : sequence of Answer
         Exhaustive scans, timed while nothing else ran.
     cpu_ms : float
-        Processor time of the process while the sessions were played.
+        Processor time of the process during the replay, in milliseconds.
     truth : array of shape (n_sessions, n_rounds), float64
-        The smallest |wᵀx + b| of all items.
+        The smallest |wᵀx + b| of all unlabeled items, for each hyperplane.
     """
     rounds = [played for session in sessions for played in session.rounds]
     late_ms = np.array([played.late_ms for played in rounds])
@@ -326,7 +347,10 @@ def _time_scans(scan: Contender, chosen: Sequence[Sequence[Plane]]) -> list[Answ
 
 
 def _least_margins(pool: Pool, chosen: Sequence[Sequence[Plane]]) -> NDArray[np.float64]:
-    """Return the smallest |wᵀx + b| for each hyperplane, of shape (n_sessions, n_rounds)."""
+    """Return the smallest |wᵀx + b| of the unlabeled items for each hyperplane.
+
+    The shape is (n_sessions, n_rounds).
+    """
     exhaustive = make_strategy("exhaustive").fit(pool)
     requests = [Request(plane.hyperplane, exclude=plane.labeled) for own in chosen for plane in own]
     margins: list[float] = []

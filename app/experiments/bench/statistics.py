@@ -1,4 +1,4 @@
-"""Confidence intervals of measured figures."""
+"""Confidence intervals of measured shares and ratios."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ RESAMPLES = 2000
 
 
 def recall_low(found: int, asked: int) -> float:
-    """Return Clopper and Pearson's one-sided lower 95 % bound of a share, `found` of `asked`."""
+    """Return Clopper and Pearson's one-sided lower 95 % bound of the share `found` / `asked`."""
     return float(beta.ppf(0.05, found, asked - found + 1)) if found else 0.0
 
 
 def mean_ratio(
     log_ratios: NDArray[np.float64], clusters: ArrayLike, seed: int
 ) -> tuple[float, float | None, float | None]:
-    """Return the geometric mean of ratios and its 95 % interval, by bootstrap over whole clusters.
+    """Return the geometric mean of ratios, and its 95 % interval by bootstrap over clusters.
 
     Parameters
     ----------
     log_ratios : array of shape (n,)
         Natural logarithms of the ratios.
     clusters : array of shape (n,)
-        Cluster of each ratio, equal for dependent ratios such as the rounds of a session.
+        Cluster of each ratio. Ratios that depend on each other, as in one session, share a cluster.
     seed : int
         Seed of the resamples.
 
     Returns
     -------
     tuple of float
-        Geometric mean, low and high; low and high are None if there is only one cluster.
+        Geometric mean, and lower and upper end of its interval; the ends are None for a single cluster.
     """
     _, members = np.unique(clusters, return_inverse=True)
     sums, sizes = np.bincount(members, log_ratios), np.bincount(members)
@@ -47,21 +47,22 @@ def mean_ratio(
 def share_over_draws(
     hits: NDArray[np.bool_],
 ) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Return the share of successful trials and its 95 % interval, from 0 to 1.
+    """Return the share of successful trials, from 0 to 1, and its 95 % interval.
 
-    Trials of one draw depend on each other. On each side, the interval is therefore the wider of two:
-    Student's over the draws' shares, and Clopper and Pearson's over all trials. The second alone would be too
-    narrow, and the first has no width if all draws have the same share.
+    The interval combines two: Student's t interval of the shares of the draws, and Clopper and Pearson's
+    interval of all trials. Each end is the more extreme one of the two. Clopper and Pearson's interval alone
+    would be too narrow, because trials of one draw depend on each other. Student's has no width if all draws
+    have the same share.
 
     Parameters
     ----------
     hits : array of shape (n_draws, n_trials), bool
-        The successes.
+        Whether each trial succeeded.
 
     Returns
     -------
     tuple of float
-        Share, low and high; None for each if there are no trials.
+        Share, and lower and upper end of the interval; all None if there are no trials.
     """
     if not hits.size:
         return None, None, None

@@ -1,4 +1,4 @@
-"""Costs and savings of following the advice to stop, from simulated sessions that continue after it."""
+"""What following the advice to stop would cost and save, measured in simulated sessions that ignore it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from closecall.core.pool.pool import Pool
 
 @dataclass(frozen=True)
 class Stopping(Experiment[Pool]):
-    """Sessions that continue after the advice to stop; see `core.experiment.stopping.advised_sessions`.
+    """An experiment with simulated sessions that continue after the advice to stop.
+
+    See `core.experiment.stopping.advised_sessions`.
 
     Parameters
     ----------
     sessions : int
         Number of sessions for each pool.
     items, labels : int
-        Number of items and of answers in each session.
+        Number of items, and number of answers, in each session.
     batch : int
         Number of answers between two trainings.
     enough : float or None
-        Agreement from which on the advice is to stop; `ENOUGH`, as on the page, if None.
+        Minimum agreement for the advice to stop; if None, `ENOUGH`, as on the page.
     seed : int
         Seed of items, classes and labels.
     """
@@ -40,7 +42,7 @@ class Stopping(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Simulate the sessions with a progress bar, and yield the row of the pool."""
+        """Simulate the sessions while showing progress, and yield the pool's row."""
         enough = ENOUGH if self.enough is None else self.enough
         running = advised_sessions(
             pool,
@@ -86,11 +88,12 @@ class Stopping(Experiment[Pool]):
 
 
 def summary(sessions: list[AdvisedSession]) -> Row:
-    """Return the figures of all sessions together.
+    """Return the results of all sessions together.
 
-    ``stopped`` is the number of sessions with the advice to stop; the others lose and save nothing.
-    ``lost_mean`` and ``lost_max`` are in points of AUROC, at the end of the session minus at the advice.
-    ``saved_median`` is a number of labels, and ``saved_share`` a share of all labels.
+    ``stopped`` is the number of sessions in which the advice to stop came. Other sessions lose and save
+    nothing. ``lost_mean`` and ``lost_max`` are the mean and the maximum loss: AUROC at the end of the session
+    minus AUROC at the advice, in points. ``saved_median`` is the median number of labels saved, and
+    ``saved_share`` the share of all labels that were saved.
     """
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])

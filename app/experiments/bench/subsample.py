@@ -1,11 +1,18 @@
 """The equal-time random subsample: the baseline that every fast strategy must beat.
 
-The fairest version stores rows in random order and reads a run of them from contiguous memory: a product by
-BLAS, or by SciPy if rows are sparse, the bias, absolute values, the argmin. The cost of such a run is
-measured among the strategies, for 1, 2, 4, … rows up to the whole pool, at random places, with one thread
-and with all that are allowed, since a short run may be slower with several. Its result is the nearest of
-equally many random rows, whose rank is computed by brute force. Between two sizes, logarithms are
-interpolated.
+This baseline scores as many random rows as possible in the time that a strategy takes, and selects the
+nearest of them.
+
+**Time.** The fastest implementation would store the rows in random order and read consecutive ones. Timing
+therefore reads consecutive rows from a random place: the product with w (by BLAS, or by SciPy for sparse
+rows), the bias, absolute values, and the argmin. This computation is timed for 1, 2, 4, … rows up to the
+whole pool, in turn with the strategies. Each size is timed with one thread and with all allowed threads,
+because one thread may be faster for few rows. The shorter time counts.
+
+**Rank.** The result of a subsample is the nearest of equally many random rows. Its rank is computed by brute
+force.
+
+Between two sizes, logarithms of times and ranks are interpolated.
 """
 
 from __future__ import annotations
@@ -24,16 +31,19 @@ from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
 WINDOWS = 20
-"""Number of random subsamples of each size that are ranked for each hyperplane."""
+"""Number of random subsamples of each size whose rank is computed for each hyperplane."""
 
 COPIED_ROWS = 1 << 17
-"""Number of rows copied from a pool that is not stored in float32; longer runs repeat the copy."""
+"""Number of rows to copy to float32 for timing, if the pool is stored in another dtype.
+
+Larger subsamples read the copy repeatedly.
+"""
 
 Floats = NDArray[np.float64]
 
 
 def product_into(X: Rows, w: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Write the products of rows and `w` to `out`: BLAS's, or for sparse rows SciPy's."""
+    """Write the products of the rows and `w` to `out`, by BLAS, or by SciPy if the rows are sparse."""
     if is_sparse(X):
         out[:] = X @ w
     else:
@@ -41,7 +51,7 @@ def product_into(X: Rows, w: NDArray[np.float32], out: NDArray[np.float32]) -> N
 
 
 class EqualTimeSubsample:
-    """The cost of a random subsample and the rank of its nearest row, by its size.
+    """The time of random subsamples and the rank of their nearest row, as functions of their size.
 
     Call `time` and `rank` once for each hyperplane, and the other methods afterwards.
 
@@ -49,14 +59,14 @@ class EqualTimeSubsample:
     ----------
     pool : Pool
     seed : int
-        Seed of places and subsamples.
+        Seed of the subsamples, and of the places that timing reads from.
     threads : int
-        Threads that BLAS may use.
+        Maximum number of threads that BLAS may use.
 
     Attributes
     ----------
     sizes : array of shape (n_sizes,)
-        Ascending; the last is the size of the pool.
+        Sizes of the subsamples in rows, ascending. The last one is the size of the pool.
     """
 
     def __init__(self, pool: Pool, seed: int = 0, threads: int = 1) -> None:
@@ -71,7 +81,7 @@ class EqualTimeSubsample:
             if pool.dtype == np.float32
             else [(0, pool.rows(np.arange(min(n, COPIED_ROWS))))]
         )
-        self._out = np.full(n, 0, dtype=np.float32)  # unlike `zeros`, this maps its pages
+        self._out = np.full(n, 0, dtype=np.float32)  # unlike `np.zeros`, this maps the pages of the array
         self._ms: list[list[list[float]]] = []
         self._ranks: list[NDArray[np.int64]] = []
 
@@ -84,7 +94,7 @@ class EqualTimeSubsample:
         return whole
 
     def time(self, hyperplane: Hyperplane) -> None:
-        """Measure the cost of a subsample of each size."""
+        """Time a subsample of each size."""
         w, b = hyperplane.normal.astype(np.float32), np.float32(hyperplane.bias)
         ms = []
         for threads in self._threads:
@@ -93,7 +103,13 @@ class EqualTimeSubsample:
         self._ms.append(ms)
 
     def rank(self, margins: NDArray[np.float32]) -> None:
-        """Rank the nearest rows of random subsamples, given |wᵀx + b| of all rows (infinite if excluded)."""
+        """Compute the rank of the nearest row in random subsamples of each size.
+
+        Parameters
+        ----------
+        margins : array of shape (n_rows,), float32
+            |wᵀx + b| of all rows of the pool; infinite for excluded rows.
+        """
         available = margins[self._shuffled]
         available = available[np.isfinite(available)]
         n = len(available)
@@ -106,23 +122,29 @@ class EqualTimeSubsample:
         self._ranks.append(np.searchsorted(np.sort(available), np.array(nearest)))
 
     def rows_in(self, ms: float) -> float:
-        """Return the number of rows that can be scored in that time."""
-        # If a size took longer than a larger one, other programs disturbed it.
+        """Return the number of rows that can be scored in `ms` milliseconds."""
+        # If a size took longer than a larger size, other programs disturbed its timing.
         costs = np.minimum.accumulate(np.median(self._ms, axis=0).min(axis=0)[::-1])[::-1]
         return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
 
     def median_rank(self, rows: float) -> float:
-        """Return the median rank of the nearest of `rows` rows, over hyperplanes and subsamples."""
+        """Return the median rank of the nearest row in subsamples of `rows` rows, over all hyperplanes."""
         logs = np.log1p(np.median(self._ranks, axis=(0, 1)))
         return float(np.expm1(self._between(logs, rows)))
 
     def log_ranks(self, rows: float) -> Floats:
-        """Return the mean of log(rank + 1) of the nearest of `rows` rows, of shape (n_hyperplanes,)."""
+        """Return the mean log(rank + 1) of the nearest row in subsamples of `rows` rows, per hyperplane.
+
+        The shape is (n_hyperplanes,). The logarithm is the natural one.
+        """
         logs = np.log1p(np.array(self._ranks)).mean(axis=1)
         return np.asarray(self._between(logs.T, rows))
 
     def _between(self, values: Floats, rows: float) -> Any:
-        """Interpolate `values`, of shape (n_sizes, ...), at the size `rows`, linearly in its logarithm."""
+        """Interpolate `values` at the size `rows`, linearly in the logarithm of the size.
+
+        The shape of `values` is (n_sizes, …).
+        """
         place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
         below = int(place)
         above = min(below + 1, len(values) - 1)
@@ -140,7 +162,10 @@ class EqualTimeSubsample:
         return 1000 * (perf_counter() - start)
 
     def _parts(self, size: int) -> list[tuple[Rows, NDArray[np.float32]]]:
-        """Return `size` consecutive rows from a random place, with the output for their products."""
+        """Return `size` consecutive rows from a random place, in parts.
+
+        Each part comes with the output array for its products. The first row of the pool follows the last.
+        """
         first_rows = [first for first, _ in self._blocks]
         n = first_rows[-1] + self._blocks[-1][1].shape[0]
         row, done = int(self._rng.integers(n)), 0

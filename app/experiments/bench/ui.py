@@ -1,8 +1,8 @@
-"""The labeling page in a real browser: time from a key press to the next image, and a check of the answers.
+"""Measurement of the labeling page in a real browser: response times, and a check of the stored answers.
 
-A project is created for a pool and served by ``closecall serve`` in its own process. A simulated annotator,
-who knows the truth, presses keys, and the page itself records the picture that was painted at each press.
-Afterwards the answers are compared with the label database.
+A project is created for a pool and served by ``closecall serve`` in a separate process. A simulated annotator
+who knows the true classes presses keys. The page records the picture that was painted at each key press.
+Finally, the answers are compared with the label database.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SPARE = 200
-"""Additional items that the pool must have: bursts and grids give a few more answers than requested."""
+"""Additional items that the pool must have, since bursts and grids give a few more answers than requested."""
 
 
 @dataclass(frozen=True)
 class Labeling(Experiment[Pool]):
-    """Labeling in a real browser, with a project for each mode.
+    """An experiment that labels in a real browser, with a new project for each mode.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class Labeling(Experiment[Pool]):
     pace : float
         Seconds that the annotator looks at an image.
     n_labels : int
-        Number of initial labels.
+        Number of initial labels in the project.
     modes : tuple of Mode
         Modes to run, one after the other; `MODES` if empty.
     strategy : str or None
         The query strategy; the page's default if None.
     out : Path or None
-        Folder that keeps the projects.
+        Folder that keeps the projects; a temporary folder if None.
     seed : int
         Seed of the initial labels.
     """
@@ -78,7 +78,7 @@ class Labeling(Experiment[Pool]):
         ------
         InputError
             If the pool has no such class or too few items, if a project exists already, if there is no
-            browser, or if the page takes no more answers.
+            browser, or if the page stops accepting answers.
         """
         modes = self.modes or MODES
         positive = self._check(pool, modes)
@@ -109,7 +109,7 @@ class Labeling(Experiment[Pool]):
                 yield [{"mode": mode, **_row(project, picture, presses, patient), **about}]
 
     def _check(self, pool: Pool, modes: Sequence[Mode]) -> str:
-        """Return the positive class, after checking the pool, the strategy and the folder."""
+        """Check the pool, the strategy and the folder; return the positive class."""
         positive = class_asked_for(pool, self.positive)
         needed = self.n_labels + self.n_answers + SPARE
         if len(pool) < needed:
@@ -160,7 +160,7 @@ def _show_looking_ahead(row: Row) -> None:
 
 @contextmanager
 def _patience(mode: Mode, page: Page, picture: Path) -> Iterator[None]:
-    """Raise InputError and save a screenshot if the page keeps the annotator waiting."""
+    """Save a screenshot and raise InputError if the page accepts no answer for `PATIENCE_MS`."""
     from playwright.sync_api import Error
     from playwright.sync_api import TimeoutError as TookTooLong
 
@@ -188,7 +188,7 @@ def _served(project: Path) -> Iterator[str]:
 def _row(
     project: Path, picture: Callable[[int], str], presses: Sequence[Press], patient: Sequence[Press]
 ) -> Row:
-    """Return the measured times and the fate of the answers."""
+    """Return the measured times, and the numbers of lost, duplicated and misplaced answers."""
     with Database.open(project / LABELS_FILE, read_only=True) as database:
         log, concept = LabelLog(database), Concepts(database).all()[0]
         answers = [answer for answer in log.answers_after(concept.id) if answer.selection_id is not None]
@@ -197,7 +197,7 @@ def _row(
     return {
         **waits(presses),
         **fate([*presses, *patient], answers, selections, picture),
-        # Training with labels that change no support vector gives the same hyperplane again.
+        # A new label that changes no support vector gives the same hyperplane again.
         "retrains": len({s.n_labels for s in trained}),
         "hyperplanes": len({s.hyperplane_digest for s in trained}),
         "queries": len({(s.session_id, s.round) for s in selections.values()}),

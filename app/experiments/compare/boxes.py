@@ -1,4 +1,4 @@
-"""Rows of strategies in a figure, and box plots of their selection times and of |wᵀx|."""
+"""Box plots of selection times and of |wᵀx + b|, with one row per strategy."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ AROUND = 1.1
 
 
 class Cost(NamedTuple):
-    """Box plots of a strategy's selection times in ms, and of |wᵀx| of the items that it selected."""
+    """Box plots of one strategy: selection times in ms, and |wᵀx + b| of the selected items."""
 
     ms: Box
     margin: Box
 
 
 def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
-    """Draw box plots of selection times and of |wᵀx|, one row per strategy, the first on top."""
+    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy, the first on top."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     times, margins = picture.subplots(1, 2, sharey=True)
@@ -55,7 +55,7 @@ def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
 
 
 def strategy_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Prepare one row per strategy, the first on top."""
+    """Prepare axes with one row per strategy, the first on top: set ticks, labels, limits and grid."""
     axes.set_yticks(range(len(names)), [lane_label(name) for name in names])
     for tick, name in zip(axes.get_yticklabels(), names, strict=True):
         tick.set_color(colour_of(name))
@@ -70,7 +70,10 @@ def colour_of(word: str) -> str:
 
 
 def _box(axes: Axes, place: int, shown: Box, name: str, unit: str = "") -> None:
-    """Draw quartiles as a box, the 5th and 95th percentiles as whiskers, and write the median."""
+    """Draw one box plot in the row `place`, and write its median above.
+
+    The box spans the quartiles, and the whiskers the 5th to the 95th percentile.
+    """
     colour = colour_of(name)
     axes.plot([shown.low, shown.high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
     axes.barh(

@@ -1,8 +1,12 @@
-"""Verdicts on the paper's claims, and on a sceptic's, from the measured results.
+"""Verdicts on claims about query strategies, from the results of a comparison.
 
-A claim is a set of statements that a number is above a threshold. A statement holds if its whole 95 %
-interval is above the threshold, does not hold if all of it is below, and is undecided otherwise. A claim
-holds if all its statements hold, does not hold if one of them does not, and is undecided otherwise.
+Most claims are those of the H-Hash paper. One more is a sceptic's question: whether hashing beats a random
+subsample that takes the same time.
+
+A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
+holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
+is below, and it is undecided otherwise. A claim holds if all its statements hold. It does not hold if one of
+them does not hold, and it is undecided otherwise.
 """
 
 from __future__ import annotations
@@ -24,13 +28,16 @@ from closecall.core.selection.hashed import PAPERS
 RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
-"""Titles in claims by suffix of the strategy names: the papers' methods, and our weighted form."""
+"""Names in the titles of claims, by the suffix of the strategies' names.
+
+Strategies without a suffix are the methods as published; those with "-weighted" are our weighted form.
+"""
 
 CLOSE = 1.0
-"""Points of AUROC by which hashing may be behind the exhaustive scan and still count as close."""
+"""Maximum number of AUROC points that hashing may lose to the exhaustive scan and still count as close."""
 
 ORDER = 10.0
-"""Factor that counts as "an order of magnitude"."""
+"""Minimum factor that counts as "an order of magnitude"."""
 
 Floats = NDArray[np.float64]
 
@@ -50,9 +57,9 @@ class Statement:
     Parameters
     ----------
     text : str
-        The comparison in words, with its figures.
+        The statement in words, with the measured number and its interval.
     measured : Interval
-        The number.
+        The measured number with its interval.
     threshold : float
         The threshold.
     """
@@ -63,7 +70,7 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict by the interval; undecided without one."""
+        """Verdict according to the interval; undecided if there is no interval."""
         low, high = self.measured.low, self.measured.high
         if low is None or high is None or np.isnan(low) or low <= self.threshold <= high:
             return Verdict.OPEN
@@ -79,7 +86,7 @@ class Claim:
     title : str
         The claim in a few words.
     meaning : str
-        The measure and how strategies are compared by it.
+        What is measured, and how strategies are compared.
     statements : tuple of Statement
     """
 
@@ -97,7 +104,7 @@ class Claim:
 
 
 class Measures:
-    """Measures with one number per race and strategy, and differences between strategies.
+    """Measures that give each strategy one number per race, and differences between strategies.
 
     Parameters
     ----------
@@ -108,7 +115,7 @@ class Measures:
     Attributes
     ----------
     whole : list of str
-        Strategies that reached the last round in all races.
+        Names of the strategies that reached the last round in all races.
     """
 
     def __init__(self, results: RaceResults, label_seconds: float) -> None:
@@ -119,11 +126,11 @@ class Measures:
         ]
 
     def gain(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, averaged over all rounds; shape (n_units,)."""
+        """Return the increase in AUROC since round 0, in points, as a mean over rounds; shape (n_units,)."""
         return self.results.of(self.results.mean_gain, name)
 
     def last_gain(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, after the last round; shape (n_units,)."""
+        """Return the increase in AUROC from round 0 to the last round, in points; shape (n_units,)."""
         return np.asarray(self.results.of(self.results.gain, name)[:, -1])
 
     def log_seconds(self, name: str) -> Floats:
@@ -131,15 +138,15 @@ class Measures:
         return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
 
     def log_margin(self, name: str) -> Floats:
-        """Return the natural logarithm of the median |wᵀx| of the selected items; shape (n_units,)."""
+        """Return the natural logarithm of the median |wᵀx + b| of the selected items; shape (n_units,)."""
         medians = np.median(self.results.of(self.results.margin, name), axis=1)
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
     def gain_in_time(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, averaged over equal time; shape (n_units,).
+        """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
 
-        In each race, all strategies get the time of selection and labeling that the quickest needed for all
-        its labels.
+        In a race, the average is over the same time span for all strategies. The span ends when the quickest
+        strategy has all its labels. Time is that of selection and labeling.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(
@@ -150,16 +157,27 @@ class Measures:
         )
 
     def spent(self, name: str) -> Floats:
-        """Return the seconds of selection and labeling until each round, shape (n_units, iterations + 1)."""
+        """Return the total seconds of selection and labeling up to each round.
+
+        The shape is (n_units, iterations + 1); round 0 is at 0 s.
+        """
         seconds = self.results.of(self.results.select_seconds, name) + self.label_seconds
         return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
 
     def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
-        """Return the interval of the first strategy's measure minus the second's, paired by race."""
+        """Return the mean difference between two strategies in a measure, with its interval.
+
+        Parameters
+        ----------
+        of : callable
+            A measure: a method of this class that returns one number per race for a strategy.
+        first, second : str
+            Names of the strategies. The second one's number is subtracted from the first one's, race by race.
+        """
         return interval(of(first) - of(second), self.results.classes)
 
     def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
-        """Return the mean of a strategy's measure, with its interval."""
+        """Return the mean of the measure `of` for one strategy, with its interval."""
         return interval(of(name), self.results.classes)
 
     def _limits(self) -> Floats:
@@ -172,11 +190,11 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
     Parameters
     ----------
     spent : array of shape (n,), ascending from 0
-        Time at which each value begins.
+        Time at which the function takes each value.
     values : array of shape (n,)
-        Each value lasts until the next begins.
+        Values of the function. It keeps each value until it takes the next one.
     limit : float
-        End of the time; positive.
+        End of the time span; positive.
     """
     begins = np.minimum(spent, limit)
     lasts = np.diff(np.append(begins, limit))
@@ -184,7 +202,10 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
 
 
 def claims(measures: Measures) -> list[Claim]:
-    """Return the claims that the strategies in `Measures.whole` can decide, for each form of hashing."""
+    """Return the claims that can be judged from the strategies in `Measures.whole`.
+
+    Claims about hashing come once for each of `FORMS`.
+    """
     there = {name_of(name): name for name in reversed(measures.whole)}
     subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
     random, exhaustive = there.get(RANDOM), there.get(EXHAUSTIVE)
@@ -217,7 +238,7 @@ def claims(measures: Measures) -> list[Claim]:
 
 
 def lane_label(word: str) -> str:
-    """Return the name of a strategy in figures and tables, with its parameters if it has any."""
+    """Return the display name of a strategy or peer, with the parameters in `word` if there are any."""
     if word in PEERS:
         return PEERS[word].distribution.removesuffix("-python")
     name, colon, params = word.partition(":")
@@ -228,7 +249,7 @@ def lane_label(word: str) -> str:
 
 
 def points(measured: Interval) -> str:
-    """Format an interval of points: "+1.2 points (+0.4 to +2.0)"."""
+    """Format a difference in points with its interval: "+1.2 points (+0.4 to +2.0)"."""
     return f"{signed(measured.mean)} points{_ends(measured, signed)}"
 
 
@@ -238,7 +259,7 @@ def signed(number: float) -> str:
 
 
 def times(measured: Interval) -> str:
-    """Format an interval of ratios: "12 times (11 to 14)"."""
+    """Format a ratio with its interval: "12 times (11 to 14)"."""
     return f"{figure(measured.mean)} times{_ends(measured, figure)}"
 
 
@@ -279,7 +300,7 @@ def _ends_above_random(measures: Measures, random: str, active: Sequence[str], c
 def _above(
     measures: Measures, of: Callable[[str], Floats], base: str, others: Sequence[str]
 ) -> tuple[Statement, ...]:
-    """Return a statement for each of the others: that its measure is above the base's."""
+    """Return, for each of the strategies `others`, the statement that its measure is above that of `base`."""
     found = [(name, measures.difference(of, name, base)) for name in others]
     return tuple(
         Statement(f"{lane_label(name)} against {lane_label(base).lower()}: {points(more)}", more, 0.0)
@@ -347,9 +368,10 @@ def _best_in_time(
 
 
 def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str], called: str) -> Claim:
-    """Compare each hash with the smallest subsample that takes no less time, or else with the largest.
+    """Compare each hashing strategy with a random subsample that takes about as long.
 
-    A hash that beats a subsample with more time also beats one with equal time.
+    The rival is the smallest subsample that takes at least as long as hashing. A strategy that beats a slower
+    subsample would also beat one of equal time. If all subsamples are faster, the rival is the largest one.
     """
     statements = []
     sizes = {name: strategy_from(name).params()["n_scored"] for name in subsamples}

@@ -12,19 +12,21 @@ from closecall.app.experiments.compare.similar.command import compare_similar
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
-"""Defaults with --quick."""
+"""Default sizes with --quick. The number of classes is a maximum."""
 
 FULL = {"runs": 5, "iterations": 300}
-"""Defaults without --quick, as in the paper."""
+"""Default sizes without --quick, as in the H-Hash paper."""
 
 
 class WithOthers(click.Command):
-    """A command with options of its own and subcommands, chosen by its first argument.
+    """A command that has both its own options and subcommands.
+
+    If the first argument is the name of a subcommand, that subcommand runs instead of the command.
 
     Parameters
     ----------
     others : sequence of click.Command
-        The subcommands; further parameters as in `click.Command`.
+        The subcommands. All other parameters are those of `click.Command`.
     """
 
     def __init__(self, *args: Any, others: Sequence[click.Command] = (), **words: Any) -> None:
@@ -34,7 +36,7 @@ class WithOthers(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """See `click.Command.make_context`; returns the subcommand's context, so that it is run instead."""
+        """See `click.Command.make_context`; returns the context of the subcommand if there is one."""
         if args and args[0] in self.others:
             return self.others[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)

@@ -1,4 +1,4 @@
-"""A comparison, from its options to its report."""
+"""Running a comparison of strategies from start to end: races, results, figures and report."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from closecall.app.experiments.compare.results import RaceResults, write_results
 from closecall.app.experiments.compare.workers import run_units
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
-"""Default seconds that an annotator needs for an image and for a document, as in the H-Hash paper."""
+"""Default seconds that an annotator needs to label an image and a document, from the H-Hash paper."""
 
 
 def run_comparison(
     folder: Path | None, out: Path, *, n_workers: int | None, label_seconds: float | None, **words: Any
 ) -> None:
-    """Run the unfinished units, then write results, figures and report; see `command`.
+    """Run the races that are not finished yet, then write results, figures and report.
 
     Parameters
     ----------
     folder : Path or None
-        The pool's folder; the default pool of `begun` if None.
+        The pool's folder; if None, the default pool of `folder.begun`.
     out : Path
         The comparison's folder.
     n_workers : int or None
-        Number of processes; one per core by default.
+        Number of worker processes; if None, one per core.
     label_seconds : float or None
-        Seconds that an annotator needs for a label; None for `IMAGE_SECONDS`, or for texts
-        `DOCUMENT_SECONDS`.
+        Seconds that an annotator needs for a label. If None, `DOCUMENT_SECONDS` for a pool of texts, else
+        `IMAGE_SECONDS`.
     **words
         See `RacePlan.of`.
     """
@@ -62,7 +62,10 @@ def run_comparison(
 
 @contextmanager
 def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
-    """Show progress and the time left: a bar on a terminal, otherwise a line after finished units."""
+    """Show progress and the time left, and yield the callback for `run_units`.
+
+    On a terminal, progress is a bar; elsewhere, it is a line whenever a race has finished.
+    """
     if sys.stdout.isatty():
         bar: Any = click.progressbar(length=n_units * n_rounds, label="Racing")
         with bar:

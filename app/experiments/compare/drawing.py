@@ -1,4 +1,4 @@
-"""Common style of comparisons' figures, labels at the ends of lines, and writing of files."""
+"""Helpers for the figures of comparisons: common style, labels at the ends of lines, and saving to files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STYLE: dict[Any, Any] = {
 
 
 class End(NamedTuple):
-    """The end of a line, and its label."""
+    """The right end of a line, at x = `at` and y = `height`, and its label."""
 
     height: float
     at: float
@@ -61,7 +61,7 @@ class Stroke(NamedTuple):
     hollow : bool
         Whether the marks are hollow.
     dash : tuple of float
-        Lengths of strokes and gaps in turn, in line widths; empty for a solid line.
+        Lengths of dashes and gaps, alternating, as multiples of the line width; empty for a solid line.
     width : float
         Width of the line, in points.
     """
@@ -75,7 +75,15 @@ class Stroke(NamedTuple):
 
 
 def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[str, Path]:
-    """Draw figures into the folder `out` as SVG and PNG, and return the SVG files by name."""
+    """Draw figures, save them in the folder `out` as SVG and PNG, and return the SVG files by name.
+
+    Parameters
+    ----------
+    drawn : mapping
+        For each name of a figure, a function that draws the figure.
+    out : Path
+        An existing folder.
+    """
     found = {}
     for name, draw in drawn.items():
         with styled(name):
@@ -90,7 +98,7 @@ def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[
 
 @contextmanager
 def styled(name: str) -> Iterator[None]:
-    """Apply the style of all figures; `name` makes the ids in the SVG unique and reproducible."""
+    """Apply the common style within the context; `name` makes the ids in the SVG unique and reproducible."""
     import matplotlib as mpl
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -98,12 +106,12 @@ def styled(name: str) -> Iterator[None]:
 
 
 def title(axes: Axes, text: str) -> None:
-    """Write a title above the panel."""
+    """Write a title above the panel, at the left."""
     axes.set_title(text, loc="left", color=SECOND, fontsize=10)
 
 
 def plain(axes: Axes, grid: Any) -> None:
-    """Remove the frame, and draw grid lines along `grid`: "x", "y" or "both"."""
+    """Remove the frame except its bottom line, and add grid lines for the axis `grid`: "x", "y" or "both"."""
     axes.grid(True, axis=grid, color=LINE, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -111,7 +119,11 @@ def plain(axes: Axes, grid: Any) -> None:
 
 
 def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number: int = 0) -> None:
-    """Draw a line with few marks, whose places depend on `number`, so that lines differ in them."""
+    """Draw a line with a few marks.
+
+    `number` is the number of the line in its panel. It shifts the marks along the line, so that the marks of
+    overlapping lines remain visible.
+    """
     every = max(1, len(x) // 5)
     axes.plot(
         x,
@@ -130,7 +142,10 @@ def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number:
 
 
 def list_lines(picture: Figure) -> None:
-    """Add a legend beside the panels: each label once, in the order of drawing, with lines equally wide."""
+    """Add a legend beside the panels.
+
+    It has each label once, in the order of drawing. All lines in it have the same width.
+    """
     lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     named = {label: line for label, line in lines.items() if not label.startswith("_")}
     legend = picture.legend(
@@ -161,8 +176,8 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "x") -> None:
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     """Write the labels of `ends` at the right edge, each with a thin leader to the end of its line.
 
-    Labels are as near to the ends as possible without overlapping, by isotonic regression: of the ends'
-    heights, minus the room that the labels below need.
+    Isotonic regression places the labels as near as possible to the heights of their line ends without
+    overlap. Before the regression, the space that all lower labels need is subtracted from each height.
     """
     from sklearn.isotonic import IsotonicRegression
 

@@ -1,4 +1,4 @@
-"""The figures of a comparison of strategies, like those of the H-Hash paper."""
+"""The figures of a comparison of strategies, modelled on those of the H-Hash paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FIRST_CHOSEN = 7
-"""Number of first selected images to show, as in the paper."""
+"""Number of images to show: the first ones that a strategy selected. The H-Hash paper shows as many."""
 
 _WIDTH = 10.0
 
@@ -38,15 +38,15 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
     measures : Measures
         Measures to plot.
     pictures : dict
-        First images that each strategy selected; empty if there are no images.
+        First images that each strategy selected, by its name; empty if there are no images.
     out : Path
         An existing folder.
 
     Returns
     -------
     dict
-        SVG files by figure: "learning", "above-random", "times", "spent", "first"; figures without data are
-        left out.
+        SVG file of each figure, by name: "learning", "above-random", "times", "spent" and "first". Figures
+        without data are left out.
     """
     drawn: dict[str, Callable[[], Figure]] = {
         "learning": lambda: _learning(measures),
@@ -61,7 +61,10 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
 
 
 def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
-    """Return the first images that each strategy selected in the first race; empty without images."""
+    """Return the first images that each strategy selected in the first race, by the strategy's name.
+
+    The dict is empty if the pool holds texts, or if its source can't be opened.
+    """
     results = measures.results
     try:
         source = results.pool.source
@@ -80,7 +83,7 @@ def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
 
 
 def _learning(measures: Measures) -> Figure:
-    """Draw the gain in AUROC against labels."""
+    """Draw the gain in AUROC against the number of labels."""
     labels = np.arange(measures.results.plan.iterations + 1)
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (labels, _mean_gain(measures, name)))
@@ -106,7 +109,7 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def _above_random(measures: Measures) -> Figure:
-    """Draw each strategy's mean gain above random's, with intervals."""
+    """Draw the difference in mean gain between each strategy and random selection, with intervals."""
     from matplotlib.figure import Figure
 
     base = _random(measures)
@@ -127,7 +130,7 @@ def _random(measures: Measures) -> str | None:
 
 
 def _times(measures: Measures) -> Figure:
-    """Draw box plots of selection times and of |wᵀx|, one row per strategy."""
+    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy."""
     from matplotlib.figure import Figure
 
     results = measures.results
@@ -205,7 +208,7 @@ def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:
 
 
 def _glyph(axes: Axes, x: float, y: float, name: str) -> None:
-    """Draw the strategy's mark; marks differ in shape as well as in colour."""
+    """Draw a strategy's mark at (x, y). Marks differ in shape as well as in colour."""
     colour = colour_of(name)
     hollow = name_of(name) == RANDOM or name_of(name) in PAPERS
     axes.plot(

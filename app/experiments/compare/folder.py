@@ -1,4 +1,7 @@
-"""The folder of a comparison: one command at a time works in it, and continues where the last one ended."""
+"""The folder of a comparison.
+
+Only one command at a time can use the folder. It continues where the previous command ended.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 
 DIGITS = "digits:50000"
-"""Default pool."""
+"""Source of the default pool, as in ``closecall pool build``."""
 
 P = TypeVar("P", bound=Plan[Any])
 
@@ -31,17 +34,18 @@ P = TypeVar("P", bound=Plan[Any])
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
     """Lock the comparison's folder, and yield the plan and the pool.
 
-    The plan is stored in the folder, or compared with the one stored there. Its size is printed, with the
-    number of finished units.
+    If the folder has no plan yet, the plan is stored there. Otherwise, it must equal the stored plan. The
+    size of the comparison and the number of finished units are printed.
 
     Parameters
     ----------
     out : Path
         The comparison's folder, created if missing. Other commands can't use it within the context.
     named : Path, optional
-        The pool's folder. By default, it is `pool` in `out`, where a pool of `DIGITS` is built if necessary.
+        The pool's folder. By default, the subfolder ``pool`` of `out`, where a pool of `DIGITS` is built if
+        necessary.
     plan_of : callable
-        Returns the plan for a pool, from the options of the command.
+        Makes the plan from the pool and the options of the command.
 
     Raises
     ------
@@ -61,7 +65,15 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
 
 
 def time_left(start: float, share_done: float) -> str:
-    """Return the estimated time left, to end a line of progress; `start` is a time of `perf_counter`."""
+    """Return the estimated time left, as the end of a line of progress.
+
+    Parameters
+    ----------
+    start : float
+        Time when the work began, from `perf_counter`.
+    share_done : float
+        Share of the work that is done, above 0 and up to 1.
+    """
     return f", about {duration((perf_counter() - start) * (1 / share_done - 1))} left"
 
 

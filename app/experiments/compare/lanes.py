@@ -1,4 +1,7 @@
-"""The strategies of a comparison: fitted once, saved, and opened by every worker."""
+"""The strategies of a comparison: their indexes are built once, saved, and loaded by every worker process.
+
+A lane is one strategy in a race (`core.simulation.race.Lane`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ INDEXES = "indexes"
 
 
 def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
-    """Build the strategies' indexes that `out` does not have yet, and save those that have arrays.
+    """Build the indexes that are not in the folder `out` yet, and save those that consist of arrays.
+
+    `tell` prints a line of progress.
 
     Raises
     ------
@@ -46,7 +51,7 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
 
 
 def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> None:
-    """Tell what preparing a strategy costs if it takes long.
+    """Print the estimated cost of preparing a strategy, if preparing it takes long.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> 
 
 
 def tenths(name: str, tell: Callable[[str], None]) -> Progress:
-    """Return a progress callback that tells each tenth of a strategy's preparation."""
+    """Return a progress callback that prints a line after each tenth of a strategy's preparation."""
     last = 0
 
     def advanced(done: int, of: int) -> None:
@@ -72,7 +77,10 @@ def tenths(name: str, tell: Callable[[str], None]) -> Progress:
 
 
 def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """Return all lanes by name, peers included, with their saved indexes; fit those without one."""
+    """Return the fitted strategy of each lane, by name, including peers.
+
+    Strategies load their saved index. Those without a usable one are fitted to the pool.
+    """
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:
         strategy = strategy_from(word, random_state=plan.seed)
@@ -85,7 +93,7 @@ def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy
 
 
 def _index(strategy: QueryStrategy) -> QueryStrategy:
-    """Return the strategy whose index this one uses."""
+    """Return the strategy whose index the given one uses: often the given strategy itself."""
     if strategy.index_name == strategy.name:
         return strategy
     return make_strategy(strategy.index_name, **strategy.index_params())
@@ -97,7 +105,7 @@ def _folder(out: Path, index: QueryStrategy) -> Path:
 
 
 def _loaded(index: QueryStrategy, folder: Path, pool: Pool) -> QueryStrategy | None:
-    """Return the saved index, or None if it is damaged or of another pool."""
+    """Return the saved index, or None if it is damaged or belongs to another pool."""
     try:
         return type(index).load(folder, pool)
     except InputError:

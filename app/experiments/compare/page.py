@@ -1,4 +1,4 @@
-"""Common parts of the reports of comparisons: one self-contained HTML file, in light and dark mode."""
+"""Functions that write a comparison's report as one self-contained HTML file, with light and dark mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from closecall.core.files.durable import disk_trouble, replace_file
 REPORT = "report.html"
 
 GLYPHS = Path(__file__).parents[2] / "components" / "shared" / "glyphs.html"
-"""The marks of strategies, as on the pages."""
+"""File with the SVG marks of the strategies, which the app's pages use, too."""
 
 _VARIABLES = {
     "page": "backgroundColor",
@@ -35,16 +35,16 @@ _FONTS = {"Source Sans": "SourceSansVF-Upright", "Source Serif": "SourceSerifVar
 
 
 def write_page(template: str, path: Path, **words: Any) -> Path:
-    """Fill a template of this folder, which extends ``page.html``; write the file `path` and return it.
+    """Fill a template, write the result to the file `path`, and return `path`.
 
     Parameters
     ----------
     template : str
-        Path of the template in this folder.
+        Path of the template relative to this module's folder; the template must extend ``page.html``.
     path : Path
         File in an existing folder.
     **words
-        Variables of the template other than fonts, colours and marks.
+        Variables of the template. Fonts, colours, marks and CSS are added to them.
     """
     environment = Environment(
         loader=PackageLoader("closecall.app.experiments.compare", "."),
@@ -64,12 +64,18 @@ def write_page(template: str, path: Path, **words: Any) -> Path:
 
 
 def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
-    """Return a figure for templates: the SVG in the file `path`, with ids that begin with `name`."""
+    """Return the caption and the inline SVG of a figure, read from `path`, for a template.
+
+    The ids in the SVG get the prefix `name`; see `inline`.
+    """
     return {"caption": caption, "svg": Markup(inline(path.read_text("utf-8"), name))}
 
 
 def inline(svg: str, name: str) -> str:
-    """Convert an SVG by matplotlib to a part of a page, with the page's colours, and ids made from `name`."""
+    """Convert an SVG that matplotlib wrote so that it can be placed inside an HTML page.
+
+    Colours become variables of the page. Ids get the prefix `name`, so that figures on one page don't clash.
+    """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="[a-z]+[0-9a-z.]*_\d+"', "", svg)
@@ -86,13 +92,13 @@ def inline(svg: str, name: str) -> str:
 
 
 def _light() -> dict[str, str]:
-    """Return the figures' colours in light mode, by the names of the page's variables."""
+    """Return the light-mode colours that figures are drawn in, by the page's name of each colour."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
     return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 
 
 def _fonts() -> str:
-    """Return the page's fonts, as far as they are installed, as CSS with their data."""
+    """Return CSS that embeds the page's fonts; fonts that are not installed are left out."""
     streamlit = find_spec("streamlit")
     folders = streamlit.submodule_search_locations if streamlit else None
     style = ""

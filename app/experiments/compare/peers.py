@@ -1,8 +1,8 @@
-"""Uncertainty sampling of other libraries, in the same race.
+"""Uncertainty sampling by other libraries, for races against the strategies of this program.
 
-Each peer is called as in its manual, with our hyperplane as its fitted classifier of two classes. The
-probability of a yes is the logistic function of wᵀx + b, so that the least certain item is the one nearest to
-the hyperplane. A peer gets the whole pool as one matrix, and a limit on its additional memory.
+A peer is such a library. Each peer is called as its manual describes, with our hyperplane as a fitted binary
+classifier. The probability of a yes is the logistic function of wᵀx + b, so the least certain item is the one
+nearest to the hyperplane. A peer gets the whole pool as one matrix, and its additional memory is limited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GIGABYTES = 4.0
 
 
 class LinearProbabilities:
-    """The hyperplane as a fitted classifier, with the methods that peers call.
+    """A hyperplane as a fitted classifier, with the methods that the other libraries call.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class LinearProbabilities:
 
 
 class Peer(QueryStrategy):
-    """Uncertainty sampling of another library.
+    """A query strategy that selects by uncertainty sampling of another library.
 
     Parameters
     ----------
     gigabytes : float
-        Limit on its memory, in 10⁹ bytes above the process's current memory; exceeding it is a failure. On
-        systems other than Linux, there is no limit.
+        Limit on the library's memory, in 10⁹ bytes above the current memory of this process. If the library
+        needs more, the strategy fails. There is no limit on systems other than Linux.
     random_state : int
     """
 
@@ -79,7 +79,7 @@ class Peer(QueryStrategy):
         load(self.package, "peers", distribution=self.distribution)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """See `QueryStrategy.prepare`; loads the pool as one matrix, if the memory suffices."""
+        """See `QueryStrategy.prepare`; loads the pool as one matrix if the memory limit allows it."""
         self.X_: Any = None
         with suppress(MemoryError), memory_limited(self.gigabytes):
             parts = [X for _, X in pool.blocks()]
@@ -87,7 +87,7 @@ class Peer(QueryStrategy):
             self.X_ = parts[0] if len(parts) == 1 else join(parts)
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; sorts by distance, which peers do not guarantee."""
+        """See `QueryStrategy.choose`; sorts the rows by distance, since libraries may return any order."""
         if self.X_ is None:
             raise MemoryError
         labeled = np.isin(self.pool_.ids, query.exclude, assume_unique=True)
@@ -102,13 +102,17 @@ class Peer(QueryStrategy):
 
     @abstractmethod
     def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
-        """Return the n rows that the peer selects among those not `labeled`, a mask of shape (n_rows,)."""
+        """Return the n rows that the library selects among the unlabeled ones.
+
+        `labeled` is a mask of shape (n_rows,).
+        """
 
 
 class Modal(Peer):
-    """modAL's `uncertainty_sampling`.
+    """The function `uncertainty_sampling` of modAL.
 
-    It does not know labeled rows, so it is asked for n plus their number, and labeled ones are dropped.
+    The function does not know which rows are labeled. `ask` therefore requests n rows plus as many as are
+    labeled, and drops the labeled ones.
     """
 
     name = "modal"
@@ -127,7 +131,7 @@ class Modal(Peer):
 
 
 class ScikitActiveml(Peer):
-    """scikit-activeml's `UncertaintySampling`."""
+    """The class `UncertaintySampling` of scikit-activeml."""
 
     name = "scikit-activeml"
     package = "skactiveml.pool"
@@ -145,7 +149,7 @@ class ScikitActiveml(Peer):
 
     @cached_property
     def _wrapper(self) -> Any:
-        """The subclass of the library's classifier that wraps the hyperplane."""
+        """A subclass of the library's classifier that wraps the hyperplane."""
         from skactiveml.base import SkactivemlClassifier
 
         class Fitted(SkactivemlClassifier):  # type: ignore[misc]
@@ -163,7 +167,7 @@ class ScikitActiveml(Peer):
 
 
 class SmallText(Peer):
-    """small-text's `LeastConfidence`."""
+    """The class `LeastConfidence` of small-text."""
 
     name = "small-text"
     package = "small_text"
@@ -196,9 +200,10 @@ def make_peer(name: str, *, random_state: int = 0) -> Peer:
 
 @contextmanager
 def memory_limited(gigabytes: float) -> Iterator[None]:
-    """Within the context, let allocations fail that exceed this process's current memory by `gigabytes`.
+    """Limit this process's memory within the context.
 
-    They raise MemoryError. Without /proc, there is no limit.
+    An allocation raises MemoryError if memory would grow by more than `gigabytes` (10⁹ bytes) after the
+    context was entered. There is no limit on systems without /proc.
     """
     status = Path("/proc/self/status")
     if not status.is_file():

@@ -1,4 +1,7 @@
-"""The options of a comparison, stored in its folder: the same options continue it, and others are refused."""
+"""The options of a comparison, stored in its folder.
+
+A command with the same options continues the comparison. Other options are refused.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ class Unit(Protocol):
 
     @property
     def file(self) -> str:
-        """Name of the file of its results, in the folder `UNITS`."""
+        """Name of the file with the unit's results, in the folder `UNITS`."""
 
 
 U = TypeVar("U", bound=Unit)
 
-_FORMER_NAME = "marginalia"  # key of the program's version in the first comparisons
+_FORMER_NAME = "marginalia"  # the first comparisons stored the program's version under this key
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Plan(ABC, Generic[U]):
     @property
     @abstractmethod
     def units(self) -> list[U]:
-        """All units, ordered so that the first of them already cover everything."""
+        """All units, in an order in which the first few already cover all classes or families."""
 
     @abstractmethod
     def size(self, pool: Pool) -> str:
@@ -68,7 +71,7 @@ class Plan(ABC, Generic[U]):
         Raises
         ------
         InputError
-            If it has changed since the comparison began.
+            If the pool has changed since the comparison began.
         """
         pool = Pool.open(self.pool)
         if pool.digest != self.pool_digest:
@@ -76,14 +79,14 @@ class Plan(ABC, Generic[U]):
         return pool
 
     def settle(self, out: Path, names: Sequence[str]) -> None:
-        """Store the options in the folder `out`, or check that they equal those already stored there.
+        """Store the options in the folder `out`, or check that they equal the options stored there.
 
-        Only the path of the pool may differ. `names` are the pool's classes, for the error message.
+        Only the path of the pool may differ. `names` are the classes of the pool, for the error message.
 
         Raises
         ------
         InputError
-            If other options are stored in the folder, or the stored ones can't be read.
+            If other options are stored in the folder, or if the stored options can't be read.
         """
         path = out / PLAN_FILE
         if path.exists():
@@ -95,12 +98,12 @@ class Plan(ABC, Generic[U]):
 
     @classmethod
     def read(cls, out: Path) -> Self:
-        """Read the options in the folder `out`.
+        """Read the options stored in the folder `out`.
 
         Raises
         ------
         InputError
-            If there are none, or they can't be read.
+            If no options are stored there, or if they can't be read.
         """
         path = out / PLAN_FILE
         try:
@@ -119,18 +122,18 @@ class Plan(ABC, Generic[U]):
 
     @classmethod
     def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003
-        """Convert stored options to those of this version.
+        """Convert the options that an earlier version stored to options of this version.
 
         Raises
         ------
         InputError
-            If they have another meaning now.
+            If a stored option has another meaning in this version.
         """
         return stored
 
     def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
         for word in fields(self):
-            # The pool may have been moved: its digest determines whether it is the same.
+            # The pool's folder may have moved. The digest tells whether the pool is the same.
             if getattr(self, word.name) != getattr(there, word.name) and word.name != "pool":
                 mine, other = self._in_words(word.name, names), there._in_words(word.name, names)
                 raise InputError(
@@ -143,7 +146,7 @@ class Plan(ABC, Generic[U]):
 
 
 def in_words(value: Any) -> str:
-    """Format a value for a sentence."""
+    """Format the value of an option for a sentence: a sequence as a list with commas, or "none" if empty."""
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value)) or "none"
     return str(value)

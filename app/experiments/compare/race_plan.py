@@ -1,4 +1,4 @@
-"""The plan of a comparison of strategies, and the units of work that follow from it."""
+"""The plan of a comparison of strategies, and its division into races as units of work."""
 
 from __future__ import annotations
 
@@ -34,21 +34,27 @@ STRATEGIES = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Default strategies; the small subsamples take about as long as hashing."""
+"""Default strategies. The small subsamples take about as long as a selection by hashing."""
 
 NAMES_VERSION = 1
-"""Version of the strategy names; comparisons that don't record one are older than the names in `RENAMED`."""
+"""Version of the strategy names.
+
+A comparison without a recorded version is older than the present meaning of the names in `RENAMED`.
+"""
 
 
 class RaceUnit(NamedTuple):
-    """The smallest unit of work: one class, one repetition, all strategies."""
+    """The smallest unit of work: one race, which is one repetition for one positive class.
+
+    All strategies take part in it.
+    """
 
     positive: int
     run: int
 
     @property
     def file(self) -> str:
-        """Name of the file of its results, in the folder `UNITS`."""
+        """Name of the file with the race's results, in the folder `UNITS`."""
         return f"class-{self.positive:03d}-run-{self.run:02d}.parquet"
 
 
@@ -61,15 +67,15 @@ class RacePlan(Plan[RaceUnit]):
     pool, pool_digest, closecall
         See `app.experiments.compare.plan.Plan`.
     classes : tuple of int
-        Positive classes, one after the other.
+        Indices of the positive classes; each has its own races.
     runs, iterations : int
-        Repetitions of each class, and rounds of each repetition.
+        Number of races for each class, and number of rounds in each race.
     strategies : tuple of str
         See `core.selection.words`.
     peers : tuple of str
-        See `app.experiments.compare.peers`.
+        Names in `app.experiments.compare.peers.PEERS`.
     first, C, class_weight, noise, seed, limit
-        See `core.simulation.race.Course`; `limit` is its `most_seconds`.
+        See `core.simulation.race.Course`, where `first` is called `n_first` and `limit` `most_seconds`.
     names_version : int
         See `NAMES_VERSION`.
     """
@@ -98,7 +104,7 @@ class RacePlan(Plan[RaceUnit]):
         peers: Sequence[str],
         **words: Any,
     ) -> Self:
-        """Return the plan for the options of the command.
+        """Make the plan from the pool and the options of the command.
 
         Parameters
         ----------
@@ -107,9 +113,10 @@ class RacePlan(Plan[RaceUnit]):
         classes : sequence of str
             See `chosen_classes`.
         most_classes : int or None
-            Number of classes to draw if none is named; None for all.
+            If no class is named, maximum number of classes to draw; None for all classes.
         strategies, peers : sequence of str
-            Names; if there are no strategies, those of `STRATEGIES` that can cover the pool.
+            Names of strategies and peers. If no strategy is named, the plan has those of `STRATEGIES` that
+            can cover the pool.
         **words
             The other parameters of `RacePlan`.
 
@@ -155,12 +162,12 @@ class RacePlan(Plan[RaceUnit]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the lanes, in their order."""
+        """Names of the strategies and peers: each has a lane in every race, in this order."""
         return (*self.strategies, *self.peers)
 
     @property
     def units(self) -> list[RaceUnit]:
-        """All units, ordered so that the first of them already cover all classes."""
+        """All units; the first ones, one for each class, cover all classes."""
         return [RaceUnit(positive, run) for run in range(self.runs) for positive in self.classes]
 
     def size(self, pool: Pool) -> str:
@@ -199,21 +206,21 @@ class RacePlan(Plan[RaceUnit]):
 
 
 def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
-    """Return the classes that `words` name, in their order, or all of `able` if there are no words.
+    """Return the classes that `words` name, in the same order, or all of `able` if `words` is empty.
 
     Parameters
     ----------
     pool : Pool
         Pool with the classes.
     able : sequence of int
-        Classes that have enough items.
+        Indices of the classes that have enough items.
     words : sequence of str
-        Names of classes; a word may have several, separated by commas.
+        Names of classes. A string may contain several names, separated by commas.
 
     Raises
     ------
     InputError
-        If there is no such class, or it has too few items.
+        If a named class does not exist or has too few items.
     """
     names = [name.strip() for word in words for name in word.split(",") if name.strip()]
     if not names:

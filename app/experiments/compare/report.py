@@ -48,14 +48,14 @@ _WORDS_SHOWN = 16
 
 
 def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Path:
-    """Write the report to the folder `out` and return its file.
+    """Write the report to the folder `out`, and return the path of the report.
 
     Parameters
     ----------
     measures : Measures
         Measures to report.
     figures : dict
-        SVG files by figure; see `app.experiments.compare.figures.draw_figures`.
+        SVG file of each figure, by the figure's name; see `app.experiments.compare.figures.draw_figures`.
     out : Path
         An existing folder.
     """
@@ -162,7 +162,10 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 
 def _row(measures: Measures, name: str) -> dict[str, Any]:
-    """Return a strategy's row of the table, with a reason instead of figures if it ended early."""
+    """Return a strategy's row of the table.
+
+    If the strategy did not reach the last round, the row has the reason instead of numbers.
+    """
     results = measures.results
     row: dict[str, Any] = {**_named(name), "reason": None, "cells": []}
     reasons = results.failures.get(name, {})
@@ -242,9 +245,10 @@ def _first_words(text: str) -> str:
 
 
 def _pairs(measures: Measures) -> list[dict[str, Any]]:
-    """Return the mean differences of all pairs of strategies, each against the earlier ones.
+    """Return a table of the mean difference in gain for each pair of strategies.
 
-    Their p-values, by Wilcoxon's signed-rank test over races, are adjusted by Holm's method.
+    A row has the differences between one strategy and each earlier one. p-values are by Wilcoxon's
+    signed-rank test over races, adjusted by Holm's method.
     """
     names = measures.whole
     pairs = list(combinations(range(len(names)), 2))

@@ -1,4 +1,4 @@
-"""Results of a comparison: a table, a manifest of the conditions, and arrays to compute with."""
+"""Results of a comparison: a table, arrays to compute with, and a manifest of the conditions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 class RaceResults:
     """The results of all races, as arrays indexed by strategy, unit and round.
 
-    Values are NaN for the rounds after a strategy ended early.
+    If a strategy ends early, its values in the later rounds are NaN.
 
     Parameters
     ----------
@@ -45,15 +45,16 @@ class RaceResults:
     table : pyarrow.Table
         All results, with one row per strategy, unit and round; see `app.experiments.compare.unit.schema`.
     failures : dict
-        Reasons why strategies ended early, by name and unit.
+        Why strategies ended early: for each name of a strategy, a dict of reasons by unit.
     workers : tuple of int
-        Numbers of races at once: one, or several if the comparison was continued with another number.
+        Numbers of parallel workers that were used, ascending. There is more than one number if the comparison
+        was interrupted and continued with another number of workers.
     auroc : array of shape (n_strategies, n_units, iterations + 1)
-        AUROC on the held-out items, from round 0 on.
+        AUROC on the held-out items. Round 0 is before the first selection.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
-        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no, and `margin` is |wᵀx|.
+        Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
     item : array of shape (n_strategies, n_units, iterations), int64
-        The selected item, −1 if there was none.
+        Id of the selected item; −1 if no item was selected.
     """
 
     plan: RacePlan
@@ -94,7 +95,7 @@ class RaceResults:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the strategies, in their order."""
+        """Names of the strategies and peers, in the order of the first axis."""
         return self.plan.names
 
     @property
@@ -103,7 +104,7 @@ class RaceResults:
         return np.array([unit.positive for unit in self.units])
 
     def of(self, values: NDArray[Any], name: str) -> NDArray[Any]:
-        """Return the values of one strategy from an array whose first axis is the strategies."""
+        """Return one strategy's part of `values`, an array whose first axis is the strategies."""
         return np.asarray(values[self.names.index(name)])
 
     def yes_share(self, name: str) -> float:
@@ -112,14 +113,15 @@ class RaceResults:
 
     @property
     def gain(self) -> Floats:
-        """AUROC above that of round 0, in points, of shape (n_strategies, n_units, iterations + 1)."""
+        """Increase in AUROC since round 0, in points; shape (n_strategies, n_units, iterations + 1)."""
         return 100 * (self.auroc - self.auroc[:, :, :1])
 
     @property
     def mean_gain(self) -> Floats:
         """Mean of `gain` over rounds 1 and later, of shape (n_strategies, n_units).
 
-        It is the area per label between the learning curve and the level of round 0, common to all lanes.
+        This is the area between the learning curve and its level in round 0, divided by the number of labels.
+        All strategies have the same level in round 0.
         """
         return np.asarray(self.gain[:, :, 1:].mean(axis=2))
 
@@ -150,7 +152,7 @@ def write_manifest(out: Path, contents: dict[str, Any]) -> None:
 
 
 def about(pool: Pool) -> dict[str, Any]:
-    """Return a pool's description for the manifest."""
+    """Return the description of a pool for the manifest."""
     return {
         "title": pool.title,
         "digest": pool.digest,
@@ -161,7 +163,7 @@ def about(pool: Pool) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return this machine's description, as the system reports it."""
+    """Return the description of this machine for the manifest, as the system reports it."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -1,8 +1,9 @@
-"""Confidence intervals of a comparison's figures.
+"""Means and confidence intervals of the numbers that a comparison measures.
 
-Races for one class depend on each other, even with different first labels. A mean is therefore that of the
-classes' means, each over its runs, and its interval is Student's t over the classes: it is about other
-classes of this kind. If there is only one class, the interval is over its runs.
+Races for one class depend on each other, even if they begin with different labels. Values are therefore first
+averaged over the runs of each class. The reported mean is the mean of these class means, and its interval is
+Student's t interval over the classes. Such an interval says what to expect of other, similar classes. If
+there is only one class, the interval is over its runs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Interval:
     ----------
     mean : float
     low, high : float or None
-        Ends of the 95 % interval; None if there is only one value.
+        Ends of the 95 % interval; None if the mean is of a single value.
     """
 
     mean: float
@@ -41,7 +42,10 @@ class Interval:
         return Interval(factor * self.mean, low, None if self.high is None else factor * self.high)
 
     def exp(self) -> Interval:
-        """Return the geometric mean and its interval, from those of logarithms."""
+        """Return the exponentials of the mean and of the interval's ends.
+
+        If the mean is a mean of logarithms, the result is the geometric mean with its interval.
+        """
         low = None if self.low is None else float(np.exp(self.low))
         return Interval(
             float(np.exp(self.mean)), low, None if self.high is None else float(np.exp(self.high))
@@ -50,7 +54,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """The values of a box plot: quartiles, and the percentiles `WHISKERS`."""
+    """The five values of a box plot: the quartiles, and the percentiles in `WHISKERS`."""
 
     low: float
     first: float
@@ -60,7 +64,7 @@ class Box:
 
 
 def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
-    """Return each cluster's mean over the first axis, of shape (n_clusters, …), ascending by cluster.
+    """Return the mean of each cluster over the first axis, of shape (n_clusters, …), ascending by cluster.
 
     Parameters
     ----------
@@ -74,9 +78,17 @@ def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
 
 
 def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the mean of values of shape (n, …) over the first axis, and half the width of its interval.
+    """Return the mean over the first axis, and half the width of its 95 % interval.
 
-    The mean is that of the clusters' means. The width is NaN if there is only one value.
+    The mean is over the means of the clusters, or over the values if there is only one cluster. The width is
+    NaN if there is only one value.
+
+    Parameters
+    ----------
+    values : array of shape (n, …)
+        Numbers to average.
+    clusters : array of shape (n,)
+        Cluster of each value: in comparisons, the class of the race.
     """
     means = cluster_means(values, clusters)
     if len(means) == 1:
@@ -89,7 +101,7 @@ def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, 
 
 
 def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
-    """Return the mean of values of shape (n,) and its interval, as described in this module."""
+    """Return the mean of values of shape (n,) with its 95 % interval; see `mean_and_halfwidth`."""
     mean, half = mean_and_halfwidth(values, clusters)
     if np.isnan(half):
         return Interval(float(mean), None, None)
@@ -97,7 +109,7 @@ def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
 
 
 def box(values: ArrayLike) -> Box:
-    """Return the box of all finite values; there must be one."""
+    """Return the box plot of the finite values, of which there must be at least one."""
     values = np.asarray(values, dtype=np.float64)
     known = values[np.isfinite(values)]
     low, first, median, third, high = np.percentile(known, [WHISKERS[0], 25, 50, 75, WHISKERS[1]]).tolist()
@@ -105,9 +117,10 @@ def box(values: ArrayLike) -> Box:
 
 
 def signed_rank(differences: ArrayLike) -> float | None:
-    """Return the two-sided p of Wilcoxon's signed-rank test that differences are symmetric about 0.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test.
 
-    Return None if there are fewer than two differences, or all are 0.
+    The null hypothesis is that the differences are symmetric about 0. Return None if there are fewer than two
+    differences, or if all of them are 0.
     """
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < 2 or not differences.any():
@@ -116,7 +129,7 @@ def signed_rank(differences: ArrayLike) -> float | None:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return p-values adjusted by Holm's method, which bounds the probability of any false rejection."""
+    """Return p-values adjusted by Holm's method, which controls the family-wise error rate."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))

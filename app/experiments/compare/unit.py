@@ -1,4 +1,4 @@
-"""One unit of a comparison, from the race to its file."""
+"""One unit of work of a comparison: running a race, and writing its results to a file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from closecall.core.simulation.race import Race, Turn
 
 TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_seconds")
-"""Columns that differ from run to run; all others are determined by the plan."""
+"""Columns with measured times. The plan determines the values of all other columns."""
 
 FAILURES = b"failures"
-"""Key in the metadata of a unit's table: reasons why lanes ended early, by name, as JSON."""
+"""Metadata key of a unit's table; its value is JSON with the reason why each lane ended early, by name."""
 
 WORKERS = b"workers"
-"""Key in the metadata of a unit's table: number of units run at once."""
+"""Metadata key of a unit's table; its value is the number of units that ran in parallel."""
 
 
 def schema() -> pa.Schema:
-    """Return the schema of a unit's table, and of all results.
+    """Return the schema of the table of one unit, which is also that of the table of all units.
 
-    Round 0 is the classifier trained on the first labels; its columns about a selection are null.
+    Round 0 is the classifier trained on the initial labels. In its rows, the columns about a selection are
+    null.
     """
     import pyarrow as pa
 
@@ -56,7 +57,7 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: RacePlan, unit: RaceUnit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Race for the plan's iterations or until all lanes end; return the table, see `schema`.
+    """Run the race until its last round or until all lanes have ended, and return the table; see `schema`.
 
     Parameters
     ----------
@@ -67,9 +68,9 @@ def run_unit(
     race : Race
         The race at its start.
     n_workers : int
-        Number of units run at once.
+        Number of units that run in parallel, for the metadata.
     goes_on : callable
-        Called before each round; if it returns False, the race ends and None is returned.
+        Called before each round. If it returns False, the race ends and `run_unit` returns None.
     """
     import pyarrow as pa
 
@@ -108,7 +109,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_unit(out: Path, unit: RaceUnit) -> pa.Table:
-    """Read the table of a finished unit; see `read_table` for errors."""
+    """Read the table of a finished unit; raise the errors of `read_table`."""
     return read_table(out / UNITS / unit.file, schema())
 
 

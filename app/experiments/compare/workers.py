@@ -1,4 +1,7 @@
-"""The units of a comparison, run in several processes; each finished unit is a file."""
+"""Worker processes that run the races of a comparison and write the results of each race to a file.
+
+A unit of work is one race (`RaceUnit`).
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,14 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 
 Told = Callable[[int, int], None]
-"""Called from time to time with the numbers of rounds run and of units finished in this call."""
+"""Progress callback; its arguments are the numbers of rounds and units finished since `run_units` began."""
 
 
 def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: int, told: Told) -> None:
-    """Run units and write their files.
+    """Run units in `n_workers` processes, and write the file of each finished unit.
 
-    Each worker is a separate process with one BLAS thread. An interruption ends all of them within a round,
-    and unfinished units leave no files.
+    Each worker process uses one BLAS thread. After an interruption, every worker ends within one round.
+    Unfinished units leave no files.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
     """
     context = child.spawning()
     n_workers = min(n_workers, len(units))
-    # `stop` has no lock, which a killed worker or an interruption might hold.
+    # `stop` has no lock: a worker could be killed while it holds one.
     stop, rounds = context.RawValue("b", 0), context.Value("q", 0)
     set_up = (plan, out, n_workers, stop, rounds)
     with (
@@ -82,7 +85,10 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
 
 @contextmanager
 def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
-    """Let the first signal ask the workers to stop; a second signal interrupts this process."""
+    """Handle SIGINT and SIGTERM: the first one sets `stop`, a second one interrupts this process.
+
+    Yields a function that returns whether a signal has arrived.
+    """
     seen = False
 
     def ask(number: int, _: FrameType | None) -> None:

@@ -1,4 +1,7 @@
-"""The commands of ``closecall bench``, one per module; they import their implementations when they run."""
+"""The commands of ``closecall bench``, one per module.
+
+A command imports its implementation only when it runs, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

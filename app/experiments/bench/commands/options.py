@@ -1,4 +1,4 @@
-"""Options shared by several commands."""
+"""Command-line options shared by several commands of ``closecall bench``."""
 
 from __future__ import annotations
 
@@ -42,18 +42,21 @@ labels_before_option = click.option(
 
 
 def seed_option(of: str) -> Decorator:
-    """Return the option for the seed; `of` names the seeded things in the help text."""
+    """Return the option ``--seed``; `of` says in the help text what the seed determines."""
     return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Seed of {of}.")
 
 
 def count_option(name: str, default: int, text: str, *, least: int = 1, dest: str = "") -> Decorator:
-    """Return an option that takes a whole number of at least `least`."""
+    """Return an option that takes an integer of at least `least`.
+
+    `text` is its help text. `dest` is the name of the parameter, if that differs from the option's name.
+    """
     declared = [name, dest] if dest else [name]
     return click.option(*declared, type=click.IntRange(least), default=default, show_default=True, help=text)
 
 
 def share_option(name: str, default: float, text: str) -> Decorator:
-    """Return an option that takes a share above 0, up to 1."""
+    """Return an option that takes a share greater than 0 and at most 1."""
     return click.option(
         name, type=click.FloatRange(0, 1, min_open=True), default=default, show_default=True, help=text
     )

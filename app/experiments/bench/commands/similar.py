@@ -261,7 +261,7 @@ def bench_similar(
 
 
 def _options(figure: type[Figure] | type[Rectangles]) -> set[str]:
-    """Return the names of the options that a figure takes: its fields, and the pool unless it needs none."""
+    """Return the names of the options that a figure takes: its fields, and the folder if it needs a pool."""
     from closecall.app.experiments.bench.similar import Rectangles
 
     own = {field.name for field in fields(figure)}
@@ -269,10 +269,18 @@ def _options(figure: type[Figure] | type[Rectangles]) -> set[str]:
 
 
 def _check_use(context: click.Context, what: str, every: dict[str, set[str]], taken: set[str]) -> None:
-    """Refuse an option that the figure `what` does not take.
+    """Raise InputError if the user gave an option that does not apply.
 
-    `every` are the options of each figure with and without ``--figures``, and `taken` are those that are
-    taken now.
+    Parameters
+    ----------
+    context : click.Context
+        Context of the command.
+    what : str
+        Value of ``--what``.
+    every : dict of set of str
+        For each value of ``--what``, all options that it takes, with or without ``--figures``.
+    taken : set of str
+        The options that `what` takes with the given use of ``--figures``.
     """
     from closecall.core.errors import InputError
 

@@ -1,4 +1,8 @@
-"""The figures of ``closecall bench similar``, one class per module."""
+"""The measurements of ``closecall bench similar``, one class per module.
+
+A measurement reproduces figures or tables of a paper, so its class is called a figure. "The survey" is
+K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ FIGURES: dict[str, type[Figure] | type[Rectangles]] = {
     figure.name: figure
     for figure in (Kernels, Sweeps, Coverage, NeighbourVotes, Survey, Precision, Speed, Rectangles)
 }
-"""Figures by the values of ``--what``."""
+"""The class for each value of ``--what``."""
 
 SWEEPS: dict[str, type[Figure]] = {figure.name: figure for figure in (NeighbourSweeps, PrecisionSweeps)}
-"""Figures that take the place of those of the same name if ``--figures`` is given."""
+"""Classes that replace those of the same name in `FIGURES` if ``--figures`` is given."""

@@ -1,9 +1,12 @@
-"""Semantic hashing by the radius of the Hamming ball: figure 4 of the survey [1]_.
+"""Semantic hashing with Hamming balls of fixed radius: figure 4 of the survey [1]_.
 
-For each code length, balls of each radius take turns for each query with a scan of the same codes. A query's
-time is that of the search alone: hashing the query and ranking the found items exactly are not included. A
-longer code does not take longer here, because at most its first log₂(n/16) bits are an address, for n items
-(`core.search.ball`). In the survey all bits are the address.
+Semantic hashing reads all items in the Hamming ball around the query's code. For each query, balls of each
+radius and a scan of the same codes search in turn. The measured time is that of the search alone, without
+hashing the query and without ranking the found items exactly.
+
+In a pool of n items, only the first log₂(n/16) bits of a code, or fewer, are its address in the table
+(`core.search.ball`). Longer codes therefore do not take longer. In the survey, all bits of a code are its
+address.
 
 References
 ----------
@@ -36,7 +39,7 @@ RADII = (0, 1, 2, 3, 4)
 """Default radii, in bits."""
 
 N_NEAREST = 10
-"""Number of items that the scan returns."""
+"""Number of items that a scan returns."""
 
 
 def measure_balls(
@@ -49,20 +52,20 @@ def measure_balls(
     """Return a row for each code length and radius.
 
     A row has ``paper_figure``, ``structure`` ("ball"), ``bits``, ``radius``, ``ms`` (the median time of a
-    query), ``returned`` (mean number of items in the ball), ``compared`` (mean number of codes compared,
-    which is larger because all codes of a bucket are read), ``empty`` (the share of queries whose ball has no
-    item) and ``scan_ms`` (the median time of a scan of the same codes).
+    query), ``returned`` (the mean number of items in the ball), ``compared`` (the mean number of codes
+    compared), ``empty`` (the share of queries whose ball has no item) and ``scan_ms`` (the median time of a
+    scan of the same codes). All codes of a bucket are compared, so ``compared`` is larger than ``returned``.
 
     Parameters
     ----------
     pool : Pool
         The items.
     fitted : callable
-        Takes a number of functions, and returns a fitted family with that number of functions of 1 bit.
+        Takes a code length in bits, and returns a fitted family with that many functions of 1 bit.
     radii : sequence of int
-        In bits.
+        Radii of the balls, in bits.
     warm_up, queries : Items
-        Queries before timing starts, and queries to time.
+        Queries to answer before timing starts, and queries to time.
     """
     rows: list[Row] = []
     for bits in LENGTHS:
@@ -90,7 +93,7 @@ def measure_balls(
 
 
 def show_balls(rows: Sequence[Row]) -> None:
-    """Print a line for each code length and radius, with means over draws."""
+    """Print a table with a line for each code length and radius, with means over draws."""
     by_ball: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
         by_ball.setdefault((row["bits"], row["radius"]), []).append(row)
@@ -109,9 +112,10 @@ def show_balls(rows: Sequence[Row]) -> None:
 def _time(
     family: SimilarityHasher, scan: HammingScan, balls: Sequence[HammingBall], queries: Items
 ) -> tuple[Floats, Floats]:
-    """Search for each query, in the balls and by the scan in turn.
+    """Search with each query in all balls, then by the scan, and time each search.
 
-    The balls are in another random order for each query, since a large one leaves little in the caches.
+    The order of the balls is random for each query, because a large ball evicts the data of others from the
+    processor's caches.
 
     Returns
     -------

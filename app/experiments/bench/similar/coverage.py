@@ -1,9 +1,11 @@
-"""Search by kernelized LSH against a scan by the kernel: figure 16 of the survey [1]_.
+"""Comparison of search by kernelized LSH (KLSH) with a scan by the kernel: figure 16 of the survey [1]_.
 
-**The primary baseline** of all lines is the scan by the kernel, in the same draw: `BASELINE`. It was declared
-before the figure was drawn. Each draw has landmarks, vectors and queries of its own, so intervals over the
-draws are about other landmarks, vectors and queries of this pool. Rank and scale are chosen on held-out items
-that no figure reports.
+**Primary baseline.** All lines are compared with the scan by the kernel in the same draw (`BASELINE`). This
+baseline was fixed before the figure was drawn.
+
+**Draws.** Each draw has its own landmarks, random vectors and queries. Intervals over draws therefore say
+what to expect of other landmarks, vectors and queries in this pool. Rank and scale are chosen on held-out
+items that are not used as queries.
 
 References
 ----------
@@ -49,20 +51,23 @@ _DASHED = 3.7, 1.6
 
 @dataclass(frozen=True)
 class Coverage(Drawn, KernelizedFigure):
-    """Coverage of what KLSH finds by a scan, and accuracy of k-nn classification by ε.
+    """Measurement of the coverage of KLSH, and of its k-nn accuracy for several values of ε.
+
+    Coverage is the share of the first items found by KLSH that are also among the first items of the scan.
+    ε is the approximation factor, which determines the number of sorted orders that KLSH searches through.
 
     Parameters
     ----------
     draws, queries, bits, share, landmarks
-        See `KernelizedFigure`; rank and scale are chosen by recall at `share`.
+        See `KernelizedFigure`; rank and scale are chosen by recall@R at `share`.
     kernels : tuple of str
-        The first is measured.
+        Names of kernels; only the first is measured.
     figures
         See `Drawn`.
     nearest : int
         Number of neighbours that vote.
     epsilons : tuple of float
-        Values of ε; the first is that of the coverage. `core.experiment.metric_sweeps.EPSILONS` if empty.
+        Values of ε; `core.experiment.metric_sweeps.EPSILONS` if empty. Coverage is drawn for the first value.
     """
 
     name: ClassVar[str] = "coverage"
@@ -76,7 +81,8 @@ class Coverage(Drawn, KernelizedFigure):
         Raises
         ------
         InputError
-            If there is no such kernel, if ε is not positive and finite, or as `Drawn`.
+            If there is no such kernel, if ε is not positive and finite, or if `Drawn.__post_init__` raises
+            it.
         """
         super().__post_init__()
         kernel_from(self.kernels[0])
@@ -84,20 +90,21 @@ class Coverage(Drawn, KernelizedFigure):
 
     @property
     def sweep(self) -> CoverageSweep:
-        """The values that are measured."""
+        """The values of ε, and the numbers of first items, that are measured."""
         return CoverageSweep(self.epsilons or EPSILONS)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each draw, see `core.experiment.coverage.CoverageSweep.measured`.
 
-        Each also has ``kernel``, ``k``, ``kept`` (ε of the coverage), ``R`` (by which rank and scale are
-        chosen) and ``seconds_of_draw``.
+        Each row also has ``kernel``, ``k`` (the number of neighbours that vote), ``kept`` (the ε for which
+        coverage is drawn), ``R`` (of the recall@R by which rank and scale are chosen) and
+        ``seconds_of_draw``.
 
         Raises
         ------
         InputError
-            If too few items are held out, or, in a pool with classes, too few of known class; or as
-            `CoverageSweep.measured`.
+            If too few items are held out, if the pool has classes and too few held-out items are of known
+            class, or if `CoverageSweep.measured` raises it.
         """
         create_folder(self.figures)
         kernel, sweep = kernel_from(self.kernels[0]), self.sweep
@@ -114,7 +121,10 @@ class Coverage(Drawn, KernelizedFigure):
             yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
 
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
-        """Return the panels from the rows of all draws; without classes, there is none of accuracy."""
+        """Return the panels of the figure from the rows of all draws.
+
+        If the pool has no classes, there is no panel for accuracy.
+        """
         kept, hashed = rows[0]["kept"], [row for row in rows if row["search"] == "orders"]
         seeds, epsilons = (sorted({row[name] for row in hashed}) for name in ("seed", "epsilon"))
         hashing = list(dict.fromkeys(row["form"] for row in hashed))
@@ -155,7 +165,7 @@ class Coverage(Drawn, KernelizedFigure):
         return f"{_BELOW}."
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: each panel, and the ranks and scales that were chosen."""
+        """See `Figure.show_tables`; prints each panel, and the ranks and scales that were chosen."""
         kernel = yardstick_label(rows[0]["kernel"])
         click.echo(heading(rows[0], f"KLSH against a scan by {kernel}."))
         show_panels(self.panels(rows))
@@ -184,7 +194,10 @@ class Coverage(Drawn, KernelizedFigure):
 
 
 def _line(form: str | None, place: int, values: Any) -> Line:
-    """Return the line of a form of KLSH, or of the scan if it is None, which is dashed and hollow."""
+    """Return the line of a form of KLSH, or the line of the scan if `form` is None.
+
+    The line of the scan is dashed and has hollow marks.
+    """
     stroke = look_at(place).stroke
     if form is None:
         name, stroke = BASELINE, stroke._replace(colour=SECOND, dash=_DASHED, hollow=True)

@@ -1,4 +1,4 @@
-"""The lines of the figures about kernelized LSH: rows of all draws, with means and intervals."""
+"""The lines of the figures about kernelized LSH, with means and intervals over draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from closecall.app.experiments.compare.statistics import mean_and_halfwidth
 Floats = NDArray[np.float64]
 
 COLUMNS = ("figure", "kernel", "seen from", "line", "chosen", "draws", "x", "mean", "low", "high")
-"""Columns of the file of points."""
+"""Columns of the CSV file with all points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +28,22 @@ class Curve:
     Parameters
     ----------
     figure : str
-        Number of the figure in the paper, or "t".
+        Number of the figure in the paper, or "t" for the additional figure about the number t of sampled
+        landmarks.
     kernel, line : str
-        Word of the kernel, and name of the line.
+        Name of the kernel, and name of the line.
     centred : bool or None
-        Whether angles are measured from the mean, not from the origin; None if it makes no difference.
+        Whether angles are measured from the mean. If False, they are measured from the origin. None if it
+        makes no difference.
     lane : Lane
-        Family and form.
+        Hash family and its form.
     n_chosen : int
-        Number of draws in which the other queries choose this line's parameter.
+        Number of draws in which the line's parameter was the best one on the queries that serve to choose
+        parameters.
     x : list of float
-        Places at which all draws have a value, ascending.
+        Places on the x-axis at which all draws have a value, ascending.
     values : array of shape (n_draws, n_x), float64
-        Shares from −1 to 1.
+        Shares or differences of shares, −1 … 1.
     """
 
     figure: str
@@ -54,7 +57,7 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """The name of the line, with the number of draws that chose its parameter."""
+        """The name of the line, followed by the number of draws that chose its parameter, if any did."""
         n = len(self.values)
         if not self.n_chosen:
             return self.line
@@ -62,12 +65,12 @@ class Curve:
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
-        """Mean over draws, and the ends of its 95 % interval, which are NaN if there is only one draw."""
+        """Mean over draws, and lower and upper end of its 95 % interval; see `mean_and_ends`."""
         return mean_and_ends(self.values)
 
 
 def curves_of(rows: Sequence[Row]) -> list[Curve]:
-    """Group rows of `Sweeps.measure` by line, in the order of the first draw."""
+    """Group the rows of `Sweeps.measure` by line. Lines are in the order of their first row."""
     grouped: dict[tuple[str, str, bool | None, str], list[Row]] = {}
     for row in rows:
         key = row["paper_figure"], row["kernel"], row["centred"], row["line"]
@@ -83,12 +86,12 @@ def curves_of(rows: Sequence[Row]) -> list[Curve]:
 
 
 def seen_from(curve: Curve) -> str:
-    """Return the point from which a curve's angles are measured: "origin", "mean", or "–" for either."""
+    """Return the point that angles are measured from: "origin", "mean", or "–" if it makes no difference."""
     return "–" if curve.centred is None else "mean" if curve.centred else "origin"
 
 
 def write_points(curves: Sequence[Curve], path: Path) -> None:
-    """Write a row for each point of each curve, as CSV with `COLUMNS`."""
+    """Write a CSV file with the columns `COLUMNS` and a row for each point of each curve."""
     rows = []
     for curve in curves:
         head = curve.figure, curve.kernel, seen_from(curve), curve.line, curve.n_chosen, len(curve.values)
@@ -97,9 +100,9 @@ def write_points(curves: Sequence[Curve], path: Path) -> None:
 
 
 def mean_and_ends(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the mean of values of shape (n_draws, n_x) over draws, and the ends of its 95 % interval.
+    """Return the mean over draws, and lower and upper end of its 95 % interval, each of shape (n_x,).
 
-    The ends are NaN if there is only one draw.
+    `values` has shape (n_draws, n_x). The ends are NaN if there is only one draw.
     """
     mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
     return mean, mean - half, mean + half

@@ -1,4 +1,4 @@
-"""Measurements whose figures ``--figures`` draws under their numbers in a paper."""
+"""Base class of measurements that can also draw the figures of a paper, with the option ``--figures``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from closecall.app.runtime.extras import load
 from closecall.core.files.durable import disk_trouble
 
 POINTS = "points.csv"
-"""Name of the file of all points, beside the figures."""
+"""Name of the CSV file with all points, in the same folder as the figures."""
 
 
 def check_drawing(folder: Path | None) -> None:
-    """Raise InputError if figures are to be drawn into `folder` and matplotlib is not installed."""
+    """Raise InputError if matplotlib is not installed, unless `folder` is None: then nothing is drawn."""
     if folder is not None:
         load("matplotlib", "reports")
 
 
 def create_folder(folder: Path | None) -> None:
-    """Create the folder of the figures, if there is one; raises InputError if that is impossible."""
+    """Create the folder of the figures, unless it is None; raise InputError if that fails."""
     if folder is not None:
         with disk_trouble(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -33,12 +33,12 @@ def create_folder(folder: Path | None) -> None:
 
 @dataclass(frozen=True)
 class Drawn(Figure):
-    """A figure that is also drawn.
+    """A measurement that can also draw its figures.
 
     Parameters
     ----------
     figures : Path or None
-        Folder for the figures and their points.
+        Folder for the drawings and the file `POINTS`; None to draw nothing.
     """
 
     figures: Path | None
@@ -49,13 +49,13 @@ class Drawn(Figure):
         Raises
         ------
         InputError
-            If an option is refused, or if figures cannot be drawn.
+            If an option is not valid, or if figures cannot be drawn.
         """
         super().__post_init__()
         check_drawing(self.figures)
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """See `Experiment.conclude`: print the tables, and write the figures and their points."""
+        """See `Experiment.conclude`; prints the tables, and writes the figures and their points."""
         super().conclude(rows)
         if self.figures is not None:
             explained = self.draw(rows, self.figures)
@@ -63,4 +63,4 @@ class Drawn(Figure):
 
     @abstractmethod
     def draw(self, rows: Sequence[Row], folder: Path) -> str:
-        """Write the figures and their `POINTS` into a folder, and return what a reader has to know."""
+        """Write the figures and the file `POINTS` to `folder`; return a sentence that explains them."""

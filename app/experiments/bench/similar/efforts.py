@@ -1,4 +1,4 @@
-"""Rows of one structure at several search efforts, and the cheapest effort that suffices."""
+"""Grouping of the rows of a search structure by search effort, and the cheapest effort with good recall."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from closecall.app.experiments.bench.experiment import Row
 
 ENOUGH = 0.8
-"""Recall from which an effort suffices."""
+"""Minimum recall of an effort that suffices."""
 
 _EFFORT = ("candidates", "compared", "effort")
 """Columns that describe the search effort of a structure."""
 
 
 def by_structure(rows: Sequence[Row]) -> dict[tuple[str, int | None], list[Row]]:
-    """Group rows by structure and bits, which a peer doesn't have."""
+    """Group rows by structure and number of bits. The number is None for peers, which have no codes."""
     grouped: dict[tuple[str, int | None], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row["structure"], row.get("bits")), []).append(row)
@@ -24,7 +24,7 @@ def by_structure(rows: Sequence[Row]) -> dict[tuple[str, int | None], list[Row]]
 
 
 def by_effort(rows: Sequence[Row]) -> list[list[Row]]:
-    """Group rows of one structure and size by effort; a group has a row for each draw."""
+    """Group rows of one structure and pool size by effort. A group has one row per draw."""
     grouped: dict[tuple[float | None, ...], list[Row]] = {}
     for row in rows:
         grouped.setdefault(tuple(row.get(name) for name in _EFFORT), []).append(row)
@@ -32,7 +32,10 @@ def by_effort(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def cheapest(efforts: Sequence[list[Row]]) -> list[Row] | None:
-    """Return the effort with the least mean time whose mean recall is at least `ENOUGH`; None if none is."""
+    """Return the rows of the fastest effort that suffices; None if no effort suffices.
+
+    An effort suffices if its mean recall is at least `ENOUGH`. The fastest has the least mean time.
+    """
     enough = [rows for rows in efforts if mean_of(rows)["recall"] >= ENOUGH]
     return min(enough, key=lambda rows: mean_of(rows)["ms"], default=None)
 

@@ -1,4 +1,4 @@
-"""Base classes of the figures about similar items, with their shared options, checks, rows and legend."""
+"""Base classes of the measurements of ``closecall bench similar``, which reproduce figures of papers."""
 
 from __future__ import annotations
 
@@ -29,25 +29,28 @@ DEFAULT_BITS = 256
 DEFAULT_LABELS = 2_000
 
 FITTED_TO = 50_000
-"""Maximum number of rows to fit kernelized LSH to, and to choose its rank and scale on."""
+"""Maximum number of rows to fit kernelized LSH to. Its rank and scale are chosen on the same rows."""
 
 
 @dataclass(frozen=True)
 class Figure(Experiment[Pool]):
-    """A figure about similar items, on one thread.
+    """A measurement of similarity search that reproduces a figure or table of a paper, on one thread.
+
+    A draw is one repetition with its own random numbers.
 
     Parameters
     ----------
     draws : int
-        Number of draws of everything random; their seeds are 0 … draws − 1.
+        Number of draws; their seeds are 0 … draws − 1.
     queries : int
-        Held-out items to measure with, and as many others to choose parameters by.
+        Number of held-out items that serve as queries. Equally many other held-out items serve to choose
+        parameters.
     bits : tuple of int
-        Bits per code; `DEFAULT_BITS` if empty.
+        Numbers of bits per code; `DEFAULT_BITS` if empty.
     """
 
     name: ClassVar[str]
-    """Name of the figure: the value of ``--what``, and of the column ``figure``."""
+    """Name of the measurement, which is its value of ``--what`` and of the column ``figure``."""
 
     several_bits: ClassVar[bool] = False
     """Whether several code lengths can be requested."""
@@ -68,7 +71,7 @@ class Figure(Experiment[Pool]):
 
     @property
     def n_bits(self) -> int:
-        """Bits per code, if one length is measured."""
+        """Number of bits per code, for measurements with a single code length."""
         return self.bits[0] if self.bits else DEFAULT_BITS
 
     def conclude(self, rows: Sequence[Row]) -> None:
@@ -78,24 +81,26 @@ class Figure(Experiment[Pool]):
 
     @abstractmethod
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """Print means and standard deviations over draws."""
+        """Print tables with means and standard deviations over draws."""
 
     @abstractmethod
     def legend(self, rows: Sequence[Row]) -> str:
-        """Explain the columns."""
+        """Return a text that explains the columns of the tables."""
 
     def about(self, pool: Pool) -> Row:
-        """Return the columns that all rows begin with."""
+        """Return the first columns, which are the same in all rows of a pool."""
         return {"figure": self.name, **about(pool), "queries": self.queries}
 
 
 def single_labels(given: Sequence[int], name: str) -> int:
-    """Return the number of labels of a measurement that takes one; `DEFAULT_LABELS` if none is given.
+    """Return the number of labels for a measurement with a single number: `given`, or `DEFAULT_LABELS`.
+
+    `name` is the name of the measurement, for the error message.
 
     Raises
     ------
     InputError
-        If several are given.
+        If several numbers are given.
     """
     if len(given) > 1:
         raise InputError(
@@ -106,16 +111,19 @@ def single_labels(given: Sequence[int], name: str) -> int:
 
 
 def labels_among(given: Sequence[int], usual: Sequence[int], n_known: int) -> tuple[int, ...]:
-    """Return the numbers of labels to measure with: those given, or the usual ones that are possible.
+    """Return the numbers of labels to measure with.
+
+    If no number is given, these are the default numbers that do not exceed `n_known`. If all default numbers
+    exceed `n_known`, the only number is `n_known`.
 
     Parameters
     ----------
     given : sequence of int
-        Numbers that the user wants; may be empty.
+        Numbers that the user requested; may be empty.
     usual : sequence of int
         Default numbers.
     n_known : int
-        Number of items of known class; if it is below all default numbers, the only one.
+        Number of items of known class.
 
     Raises
     ------
@@ -131,18 +139,18 @@ def labels_among(given: Sequence[int], usual: Sequence[int], n_known: int) -> tu
 
 @dataclass(frozen=True)
 class KernelizedFigure(Figure):
-    """A figure about kernelized LSH.
+    """A measurement of kernelized LSH.
 
     Parameters
     ----------
     draws, queries, bits
         See `Figure`.
     kernels : tuple of str
-        See `core.mercer.kernel.kernel_from`.
+        Names of kernels; see `core.mercer.kernel.kernel_from`.
     share : float
         R of recall@R, as a share of the pool.
     landmarks : int
-        Number of landmarks, m.
+        Number m of landmarks.
     """
 
     kernels: tuple[str, ...]
@@ -154,7 +162,10 @@ class KernelizedFigure(Figure):
         return {**super().about(pool), "landmarks": self.landmarks, "bits": self.n_bits}
 
     def draw_of(self, pool: Pool, choosing: Items, kernel: Kernel, seed: int) -> Draw:
-        """Return one draw of landmarks and of the rows to fit to; see `Draw.of`."""
+        """Return one draw of the rows to fit to and of the landmarks; see `Draw.of`.
+
+        `choosing` are the items that serve to choose parameters.
+        """
         return Draw.of(
             pool,
             choosing.X,
@@ -168,7 +179,7 @@ class KernelizedFigure(Figure):
 
 @dataclass(frozen=True)
 class RecallFigure(KernelizedFigure):
-    """A figure that compares forms of kernelized LSH by the recall of the nearest item.
+    """A measurement that compares forms of kernelized LSH by their recall of the nearest item.
 
     Parameters
     ----------
@@ -177,7 +188,9 @@ class RecallFigure(KernelizedFigure):
     """
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each kernel and draw, with ``kernel``, ``seed``, ``R`` and ``seconds_of_draw``.
+        """Yield the rows that `measure_draw` returns for each kernel and draw.
+
+        The columns ``kernel``, ``seed``, ``R`` (of recall@R) and ``seconds_of_draw`` are added.
 
         Raises
         ------
@@ -206,19 +219,19 @@ class RecallFigure(KernelizedFigure):
         Parameters
         ----------
         pool : Pool
-            The rows to search.
+            The pool to search.
         draw : Draw
-            Sample, queries to choose by, landmarks and seed.
+            The sample to fit to, landmarks, seed, and queries that serve to choose parameters.
         queries : Items
             Queries to measure with.
         neighbours : array of shape (n_queries,), int64
-            The row nearest to each of them by the kernel.
+            For each query, its nearest row by the kernel.
         """
 
 
 @dataclass(frozen=True)
 class FamilyFigure(Figure):
-    """A figure that compares hash families.
+    """A measurement that compares hash families.
 
     Parameters
     ----------
@@ -227,9 +240,9 @@ class FamilyFigure(Figure):
     kernels : tuple of str
         Names of kernels; kernelized families use only the first.
     landmarks : int
-        Number of landmarks of kernelized families, m.
+        Number m of landmarks of kernelized families.
     refused : dict
-        Reasons why families, or forms of them, do not apply; filled by `measure`.
+        Reasons why families or forms do not apply, by name; filled by `measure`.
     """
 
     known: ClassVar[bool] = False
@@ -251,7 +264,7 @@ class FamilyFigure(Figure):
         Raises
         ------
         InputError
-            If the pool is too small, if it holds out too few items, or if no family applies to it.
+            If the pool has too few items or too few held-out items, or if no family applies to it.
         """
         self.check(pool)
         truths, choosing = self.asked(pool)
@@ -276,16 +289,19 @@ class FamilyFigure(Figure):
         return families_named(self.families)
 
     def asked(self, pool: Pool) -> tuple[list[Truths], Items]:
-        """Return the queries of each draw, by default the same, and the items to choose parameters by."""
+        """Return the queries of each draw, and the items that serve to choose parameters.
+
+        By default, all draws have the same queries.
+        """
         queries, choosing = held_out_queries(pool, self.queries, self.queries, known=self.known)
         return [Truths(pool, queries, self.n_neighbours, 1)] * self.draws, choosing
 
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
-        """Yield the samples and labels that families are fitted to in one draw: by default one."""
+        """Yield what families are fitted to in the draw `seed`: by default, one sample with its labels."""
         yield self.draw_of(pool, choosing, seed, **self.sampling)
 
     def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:
-        """Return one draw; `sampling` are further arguments of `Draw.of`."""
+        """Return one draw; `sampling` are additional arguments of `Draw.of`."""
         words: dict[str, Any] = {"kernel": self.kernels[0], "n_landmarks": self.landmarks, "seed": seed}
         return Draw.of(pool, choosing.X, **words, **sampling)
 
@@ -301,7 +317,7 @@ class FamilyFigure(Figure):
     @property
     @abstractmethod
     def sampling(self) -> dict[str, Any]:
-        """Further arguments of `draw_of`."""
+        """Additional arguments of `draw_of`."""
 
     @abstractmethod
     def check(self, pool: Pool) -> None:
@@ -309,10 +325,13 @@ class FamilyFigure(Figure):
 
     @abstractmethod
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
-        """Return the rows of one family in all its forms; record in `refused` those that don't apply."""
+        """Return the rows of one family in all its forms; record forms that don't apply in `refused`."""
 
     def lessons(self, rows: Sequence[Row]) -> str:
-        """Return, after a space, a sentence about the labels that each supervised family learned from."""
+        """Return a sentence about the labels that each supervised family learned from.
+
+        It begins with a space, as the end of a legend; it is "" if no family is supervised.
+        """
         learned = {row["family"]: row["learned_from"] for row in rows}
         told = lessons({name: Lesson(**own) for name, own in learned.items() if own is not None})
         return f" {told}" if told else ""
@@ -327,9 +346,10 @@ class FamilyFigure(Figure):
         rows : sequence of dict
             All rows.
         title : str
-            Head of the first column.
+            Heading of the first column.
         columns : dict of callable
-            For each heading, a function that returns a row's value in that column, or None.
+            For the heading of each other column, a function that returns a row's value in the column. Values
+            of None are left out.
         """
         lanes: dict[Lane, list[Row]] = {}
         for row in rows:

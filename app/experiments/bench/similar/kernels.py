@@ -1,4 +1,10 @@
-"""Recall of the nearest item by forms of kernelized LSH: table 1 of "Revisiting Kernelized LSH"."""
+"""Recall of the nearest item with several forms of kernelized LSH (KLSH): table 1 of [1]_.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +34,24 @@ FORMS = {
     "nystrom_low_rank": "Nyström, low rank",
     "nystrom": "Nyström",
 }
-"""The forms as the table names them.
+"""The forms of KLSH, with their names in the table.
 
-The first four are those of `core.experiment.kernelized.Choice`. ``kpca`` is the low-rank form with Gaussian
-vectors, ``nystrom_low_rank`` is the same with components about the origin, and ``nystrom`` has all of these
-components.
+The first four are those of `core.experiment.kernelized.Choice`. ``kpca`` is the form ``low_rank`` with
+Gaussian vectors. ``nystrom_low_rank`` is like ``kpca``, but its principal components are about the origin.
+``nystrom`` has all of these components instead of the first few.
 """
 
 
 @dataclass(frozen=True)
 class Kernels(RecallFigure):
-    """Recall of the nearest item by each form, with vectors from the origin and from the mean.
+    """Measurement of the recall of the nearest item with each form of KLSH.
+
+    Each form is measured with angles from the origin and with angles from the mean.
 
     Parameters
     ----------
     draws, queries, bits, kernels, share, landmarks
-        See `KernelizedFigure`; only the `core.experiment.kernelized.RANKS` below m are tried.
+        See `KernelizedFigure`; of `core.experiment.kernelized.RANKS`, only those below m are tried.
     """
 
     name: ClassVar[str] = "kernels"
@@ -57,8 +65,9 @@ class Kernels(RecallFigure):
     ) -> list[Row]:
         """Return the rows of one draw.
 
-        A row has ``centred``, ``form``, ``rank``, ``scale``, ``recall``, and ``recall_when_chosen``, the
-        recall on the queries to choose by, or None if the form was not tried on these.
+        A row has ``centred`` (whether angles are from the mean), ``form`` (a key of `FORMS`), ``rank``,
+        ``scale``, ``recall`` and ``recall_when_chosen``: the recall on the queries that serve to choose
+        parameters, or None if the form was not tried on them.
         """
         params: dict[str, Any] = {"n_functions": self.n_bits}
         forms: dict[tuple[bool, str], Form] = {}
@@ -94,7 +103,7 @@ class Kernels(RecallFigure):
         ]
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a line for each kernel and form."""
+        """See `Figure.show_tables`; prints a line for each kernel and form."""
         grouped: dict[tuple[str, bool, str], list[Row]] = {}
         for row in rows:
             grouped.setdefault((row["kernel"], row["centred"], row["form"]), []).append(row)

@@ -1,4 +1,9 @@
-"""Lines of the survey's figures: the values of all draws, drawn with 95 % intervals and written as CSV."""
+"""Lines that reproduce figures of the survey [1]_, with 95 % intervals over draws, and their output as CSV.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = ("figure", "panel", "line", "draws", "x", "mean", "low", "high")
-"""Columns of the file of points."""
+"""Columns of the CSV file with all points."""
 
 _BESIDE = 2.0
-"""Distance between neighbouring bars, in points."""
+"""Distance between the interval bars of neighbouring lines, in typographic points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +41,9 @@ class Line:
     panel, name : str
         Title of the panel, and name of the line.
     x : list of float
-        Ascending.
+        Places on the x-axis, ascending.
     values : array of shape (n_draws, n_x), float64
+        Measured values of each draw.
     """
 
     figure: str
@@ -48,12 +54,12 @@ class Line:
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
-        """Mean over draws, and the ends of its 95 % interval, which are NaN if there is only one draw."""
+        """Mean over draws, and lower and upper end of its 95 % interval; see `mean_and_ends`."""
         return mean_and_ends(self.values)
 
 
 def write_lines(lines: Sequence[Line], folder: Path) -> None:
-    """Write a row for each point of each line to `POINTS` in `folder`, as CSV with `COLUMNS`."""
+    """Write the CSV file `POINTS` in `folder`, with the columns `COLUMNS` and one row per point."""
     rows = [
         (line.figure, line.panel, line.name, len(line.values), *point)
         for line in lines
@@ -65,16 +71,16 @@ def write_lines(lines: Sequence[Line], folder: Path) -> None:
 def draw_panel(
     axes: Axes, lines: Sequence[Line], strokes: Sequence[Stroke], log: Sequence[Literal["x", "y"]] = ()
 ) -> None:
-    """Draw the lines of one panel, with their intervals as bars side by side.
+    """Draw the lines of one panel with their intervals. At each x, the interval bars are next to each other.
 
-    The panel is as high as the means need, so a wide bar may end at its edge.
+    The limits of the y-axis depend on the means alone. Long bars are cut at these limits.
 
     Parameters
     ----------
     axes : Axes
         The panel.
     lines : sequence of Line
-        They have the same panel, whose title is written.
+        The lines, which all belong to this panel.
     strokes : sequence of Stroke
         The look of each line.
     log : sequence of "x" or "y"

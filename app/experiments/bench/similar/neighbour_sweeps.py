@@ -1,12 +1,15 @@
-"""Accuracy of nearest neighbours by a learned metric, by bits, labels and ε: figures 1 and 2 of [1]_.
+"""k-nn accuracy under a learned metric against bits, labels and ε: figures 1 and 2 of [1]_.
 
-**The primary baseline** of all lines is a scan by the original metric, in the same draw: `BASELINE`. It was
-declared before any figure was drawn. Each draw has labels, vectors and queries of its own, so intervals over
-the draws are about other labels, vectors and queries of this pool. γ and the number of pairs are chosen on
-held-out items that no figure reports (`core.experiment.metric_sweeps`).
+**Primary baseline.** All lines are compared with a scan by the original metric in the same draw (`BASELINE`).
+This baseline was fixed before any figure was drawn.
 
-**Sets.** In a pool of sets of local features, the inner product is a matching kernel, so figure 2 by ε is
-figure 9 of [2]_. It is drawn again under this number, with errors in place of accuracies.
+**Draws.** Each draw has its own labels, random vectors and queries. Intervals over draws therefore say what
+to expect of other labels, vectors and queries in this pool. γ and the number of pairs are chosen on held-out
+items that are not used as queries (`core.experiment.metric_sweeps`).
+
+**Sets.** If the items of a pool are sets of local features, the inner product is a matching kernel. The panel
+of figure 2 with ε on the x-axis is then figure 9 of [2]_. It is drawn again as figure 9, with errors instead
+of accuracies.
 
 References
 ----------
@@ -60,19 +63,21 @@ _DASHED = 3.7, 1.6
 
 @dataclass(frozen=True)
 class NeighbourSweeps(Drawn):
-    """Accuracy of k-nn classification by both metrics, by scan and by hashing, for several parameters.
+    """Measurement of k-nn accuracy with the original and the learned metric, for several parameters.
+
+    Neighbours are found by a scan and by hashing.
 
     Parameters
     ----------
     draws, queries, bits
-        See `Figure`; `core.experiment.metric_sweeps.BITS` if there are no bits.
+        See `Figure`; if `bits` is empty, `core.experiment.metric_sweeps.BITS`.
     figures
         See `Drawn`.
     nearest : int
         Number of neighbours that vote.
     labels : tuple of int
-        Numbers of items whose classes the metric is learned from. If empty, those of
-        `core.experiment.metric_sweeps.LABELS` that the pool has.
+        Numbers of items whose classes the metric is learned from. If empty, the numbers in
+        `core.experiment.metric_sweeps.LABELS` that do not exceed the number of items of known class.
     epsilons : tuple of float
         Values of ε; `core.experiment.metric_sweeps.EPSILONS` if empty.
     """
@@ -95,13 +100,15 @@ class NeighbourSweeps(Drawn):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each draw, see `core.experiment.metric_sweeps.MetricSweeps.measured`.
 
-        Each also has ``kept``, the bits, labels and ε that are kept where another parameter varies, and
-        ``sets``, whether items are sets of local features.
+        Each row also has ``kept`` and ``sets``. ``kept`` has the number of bits, the number of labels and the
+        ε that stay constant while another parameter varies. ``sets`` tells whether items are sets of local
+        features.
 
         Raises
         ------
         InputError
-            If too few items of known class are in the pool or held out, or as `MetricSweeps.measured`.
+            If too few items of known class are in the pool or held out, or if `MetricSweeps.measured` raises
+            it.
         """
         create_folder(self.figures)
         n_known = int(np.count_nonzero(pool.truth(pool.ids) >= 0))
@@ -116,7 +123,7 @@ class NeighbourSweeps(Drawn):
             yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
 
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
-        """Return the panels of all figures, from the rows of all draws; figure 9 is for sets."""
+        """Return the panels of all figures from the rows of all draws; figure 9 only if items are sets."""
         n_bits, n_labels, epsilon = rows[0]["kept"]
         hashed = [row for row in rows if row["search"] == "orders"]
         bits = sorted({row["bits"] for row in hashed})
@@ -163,7 +170,7 @@ class NeighbourSweeps(Drawn):
         return captions
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: each panel, and the settings that were chosen."""
+        """See `Figure.show_tables`; prints each panel, and the parameters that were chosen."""
         click.echo(heading(rows[0], "k-nn accuracy by labels, bits and ε."))
         show_panels(self.panels(rows))
         click.echo()
@@ -190,9 +197,18 @@ class NeighbourSweeps(Drawn):
 def _values(
     rows: Sequence[Row], measure: str, way: tuple[str, str], places: Sequence[dict[str, Any]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return a measure of one metric and search for each draw and place, of shape (n_draws, n_places).
+    """Return the values of one line, of shape (n_draws, n_places).
 
-    The measure is a column of the rows, or "error".
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of all draws.
+    measure : str
+        Name of a column, or "error" for 1 − accuracy.
+    way : tuple of str
+        Metric and search of the line: a key of `LINES`.
+    places : sequence of dict
+        For each point of the line, the values of "bits", "labels" and "epsilon".
     """
     metric, search = way
     own = {
@@ -212,7 +228,7 @@ def _values(
 
 
 def _stroke(metric: str, search: str) -> Stroke:
-    """Return the look of a line: a colour and mark for each metric, dashed and hollow for a scan."""
+    """Return the look of a line. Each metric has a colour and a mark; scans are dashed with hollow marks."""
     family = RandomHyperplaneLSH if metric == "original" else MetricLSH
     stroke = look_of(Lane(family.name, "")).stroke
     return stroke._replace(dash=_DASHED, hollow=True) if search == "scan" else stroke

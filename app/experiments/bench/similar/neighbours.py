@@ -1,4 +1,4 @@
-"""Accuracy of nearest neighbours by a learned metric: figures 1 and 2 of the paper [1]_.
+"""Accuracy of classification by nearest neighbours under a learned metric: figures 1 and 2 of [1]_.
 
 References
 ----------
@@ -25,7 +25,7 @@ from closecall.core.similar.index import StructureName
 
 SEARCHED = (0.02, 0.05)
 STRUCTURES: tuple[StructureName, ...] = ("tables",)
-"""Default shares and structures."""
+"""Default shares of the pool to search, and default structures."""
 
 SEARCHES = {
     "scan": "linear scan",
@@ -38,7 +38,7 @@ SEARCHES = {
 
 @dataclass(frozen=True)
 class NeighbourVotes(Figure):
-    """Accuracy of k-nn classification by both metrics, by scan and by hashing.
+    """Measurement of k-nn accuracy under the original and the learned metric, by scan and by hashing.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ class NeighbourVotes(Figure):
     nearest : int
         Number of neighbours that vote.
     labels : tuple of int
-        Number of items whose classes the metric is learned from; `DEFAULT_LABELS` if empty.
+        Number of items whose classes the metric is learned from, at most one value; `DEFAULT_LABELS` if
+        empty.
     searched : tuple of float
         Shares of the pool that hashing searches; `SEARCHED` if empty.
     structures : tuple of str
@@ -77,7 +78,7 @@ class NeighbourVotes(Figure):
         Raises
         ------
         InputError
-            If too few items of known class are held out, or as `compare_metrics`.
+            If too few items of known class are held out, or if `compare_metrics` raises it.
         """
         queries, choosing = held_out_queries(pool, self.queries, self.queries, known=True)
         about = {**self.about(pool), "k": self.nearest, "labels": self.n_labels, "bits": self.n_bits}
@@ -98,7 +99,7 @@ class NeighbourVotes(Figure):
             yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a line for each metric and search."""
+        """See `Figure.show_tables`; prints a line for each metric and kind of search."""
         grouped: dict[tuple[str, str, float], list[Row]] = {}
         for row in rows:
             grouped.setdefault((row["metric"], row["search"], row["share"]), []).append(row)

@@ -1,8 +1,9 @@
-"""Panels of a paper's figures: lines, their differences to a baseline in the same draw, tables and points.
+"""Panels of figures whose lines are compared with a baseline, and their output as tables and CSV.
 
-The baseline of a figure is declared before anything is measured. All lines of a draw share queries and
-labels, so that differences within a draw are paired. Their mean has Student's 95 % interval over the draws,
-each interval by itself. A difference whose interval contains zero, or that has no interval, is called open.
+The baseline of a figure is fixed before anything is measured. Within a draw, all lines have the same queries
+and labels, so differences to the baseline are paired by draw. The mean difference has Student's 95 % interval
+over the draws. Intervals are not corrected for multiple comparisons. A difference is called open if its
+interval contains zero or if it has no interval.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ COLUMNS = (
     *("figure", "panel", "line", "baseline", "draws", "x", "mean", "low", "high"),
     *("gain", "gain low", "gain high", "open"),
 )
-"""Columns of the file of points."""
+"""Columns of the CSV file with all points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,9 @@ class Line:
     name : str
         Name in the legend.
     stroke : Stroke
-        Look in the figure.
+        Look of the line.
     values : array of shape (n_draws, n_x), float64
-        Shares, 0 … 1.
+        Measured shares, 0 … 1.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Line:
 
     @property
     def means(self) -> list[Interval]:
-        """Mean and interval at each x."""
+        """Mean over draws, with its interval, at each x."""
         return intervals(self.values)
 
 
@@ -59,16 +60,17 @@ class Panel:
     Parameters
     ----------
     figure : str
-        Number of the figure that the panel reproduces, in the paper that the measurement names.
+        Number of the figure that the panel belongs to. It is the number in the paper that the figure
+        reproduces.
     title : str
-        The measured quantity, and the parameters held constant, as in "precision of the first 100, 48 bits".
+        The measured quantity and the constant parameters, such as "precision of the first 100, 48 bits".
     across : str
         Name of the parameter on the x-axis.
     x : list of float
-        Its values, ascending.
+        Values of this parameter, ascending.
     lines : list of Line
     baseline : str or None
-        Name of the line that the others are compared with; None if differences mean nothing.
+        Name of the line that the other lines are compared with; None for no comparison.
     """
 
     figure: str
@@ -80,33 +82,36 @@ class Panel:
 
     @property
     def base(self) -> Line | None:
-        """The line of the baseline; None if there is none."""
+        """The line of the baseline; None if the panel has none."""
         return next((line for line in self.lines if line.name == self.baseline), None)
 
     @property
     def others(self) -> list[Line]:
-        """The lines that are compared with the baseline."""
+        """The lines that are compared with the baseline: all others, or none without a baseline."""
         return [] if self.base is None else [line for line in self.lines if line is not self.base]
 
     def gains(self, line: Line) -> list[Interval]:
-        """Return the mean difference of a line to the baseline at each x, with its interval."""
+        """Return the mean difference between a line and the baseline at each x, with its interval."""
         base = self.base
         assert base is not None
         return intervals(line.values - base.values)
 
 
 def intervals(values: Floats) -> list[Interval]:
-    """Return the mean of each column over the draws, and its 95 % interval."""
+    """Return the mean of each column, with its 95 % interval.
+
+    `values` has shape (n_draws, n_x).
+    """
     return [interval(column, np.zeros(len(column))) for column in values.T]
 
 
 def is_open(gain: Interval) -> bool:
-    """Return whether a difference may be zero, as far as the draws show."""
+    """Return whether a difference is open: its interval contains zero, or it has no interval."""
     return gain.low is None or gain.high is None or gain.low <= 0 <= gain.high
 
 
 def gain_in_words(gain: Interval) -> str:
-    """Return a difference of shares in points, with its interval, and whether it is open."""
+    """Return a difference of shares as text: in points, with its interval, and "open" if it is open."""
     points = gain.scaled(100)
     told = f"{points.mean:+.1f}"
     if points.low is not None:
@@ -115,9 +120,10 @@ def gain_in_words(gain: Interval) -> str:
 
 
 def show_panels(panels: Sequence[Panel]) -> None:
-    """Print two tables for each panel: means and deviations in percent, and differences in points.
+    """Print two tables for each panel.
 
-    Two figures may share a panel, which is printed once.
+    The first has means and standard deviations in percent, the second differences to the baseline in points.
+    A panel that belongs to two figures is printed only once.
     """
     shown: dict[str, str] = {}
     for panel in panels:
@@ -137,7 +143,7 @@ def show_panels(panels: Sequence[Panel]) -> None:
 
 
 def write_points(panels: Sequence[Panel], path: Path) -> None:
-    """Write a row for each point of each line, as CSV with `COLUMNS`."""
+    """Write a CSV file with the columns `COLUMNS` and a row for each point of each line."""
     lines = []
     for panel in panels:
         for line in panel.lines:

@@ -1,4 +1,7 @@
-"""Drawings of a paper's figures: a column per panel, with differences to the baseline below the means."""
+"""Drawings of the figures that `paired` describes.
+
+Each panel is a column with two plots: the means, and below them the differences to the baseline.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH, _BESIDES, _HEIGHT = 3.6, 3.4, 3.0
-"""Sizes in inches: of a panel, of the legend, and of a row of panels."""
+"""Sizes in inches: width of a panel, width of the legend, and height of a row of plots."""
 
 _BESIDE = 1.03
-"""Ratio of the places of neighbouring intervals."""
+"""Ratio of the x-coordinates at which the intervals of neighbouring lines are drawn."""
 
 
 def draw_panels(panels: Sequence[Panel], captions: Mapping[str, str], out: Path) -> dict[str, Path]:
@@ -45,7 +48,7 @@ def draw_panels(panels: Sequence[Panel], captions: Mapping[str, str], out: Path)
     Returns
     -------
     dict
-        SVG files by figure: "figure-1" and so on.
+        SVG file of each figure, by name: "figure-1" and so on.
     """
     drawn = {
         f"figure-{figure}": partial(_draw, [panel for panel in panels if panel.figure == figure], caption)
@@ -55,7 +58,7 @@ def draw_panels(panels: Sequence[Panel], captions: Mapping[str, str], out: Path)
 
 
 def _draw(panels: Sequence[Panel], caption: str) -> Figure:
-    """Draw one figure: the means of each panel, and below them the differences to the baseline."""
+    """Draw one figure, which consists of `panels`."""
     from matplotlib.figure import Figure
 
     size = _WIDTH * len(panels) + _BESIDES, 2 * _HEIGHT + 0.9
@@ -77,7 +80,7 @@ def _draw(panels: Sequence[Panel], caption: str) -> Figure:
 
 
 def _draw_gains(axes: Axes, panel: Panel) -> None:
-    """Draw differences with their intervals, beside each other at each x."""
+    """Draw the differences to the baseline with their intervals; at each x, lines are next to each other."""
     axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
     for place, line in enumerate(panel.others):
         gains = [gain.scaled(100) for gain in panel.gains(line)]
@@ -92,7 +95,7 @@ def _draw_gains(axes: Axes, panel: Panel) -> None:
 
 
 def _finish(axes: Axes, panel: Panel) -> None:
-    """Give the axes their scale and ticks, and the name of the parameter."""
+    """Set the scale, ticks, label and grid of the axes of a panel."""
     log_axis(axes)
     axes.set_xticks(panel.x, [f"{x:,g}" for x in panel.x], fontsize=8)
     axes.set_xticks([], minor=True)

@@ -1,9 +1,10 @@
-"""Precision of codes by class with few known labels, as in the papers on supervised codes [1]_.
+"""Precision of codes if few labels are known, as in the papers on supervised codes [1]_.
 
-Families that learn from classes get the classes of a few rows of the pool; the others get the same rows
-without classes. For each held-out item, all rows are ordered by Hamming distance
-(`core.experiment.retrieval`). Precision is the share of the first k rows with the query's class; average
-precision is the mean of the precisions down to each row with the query's class.
+All families are fitted to the same sample of rows. Supervised families also get the classes of a few of these
+rows. The rows of the pool are ordered by their Hamming distance from each query, which is a held-out item
+(`core.experiment.retrieval`). A row is relevant if it has the query's class. Precision is the share of
+relevant rows among the first k rows. Average precision is the mean, over all relevant rows, of the precision
+at the place of the row.
 
 References
 ----------
@@ -33,12 +34,12 @@ from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.pool.pool import Pool
 
 BITS = (8, 12, 16, 24, 32, 48)
-"""Default code lengths, as in the papers."""
+"""Default code lengths in bits, as in the papers on supervised codes."""
 
 
 @dataclass(frozen=True)
 class Precision(FamilyFigure):
-    """Precision by class of each family, by bits.
+    """Measurement of the precision of each hash family, for several code lengths.
 
     Parameters
     ----------
@@ -47,11 +48,11 @@ class Precision(FamilyFigure):
     bits : tuple of int
         Code lengths; `BITS` if empty.
     retrieved : tuple of int
-        Numbers of first items to measure precision among.
+        Values of k, the number of first rows to measure precision among.
     labels : tuple of int
-        Number of labeled items to fit families to; `DEFAULT_LABELS` if empty.
+        Number of rows of the sample whose class is known, at most one value; `DEFAULT_LABELS` if empty.
     sample : int
-        Number of all items to fit families to.
+        Number of rows to fit families to, with and without known class.
     """
 
     name: ClassVar[str] = "precision"
@@ -73,7 +74,7 @@ class Precision(FamilyFigure):
 
     @property
     def n_labels(self) -> int:
-        """Number of labeled items, if one is measured."""
+        """Number of labels; InputError if several numbers are given."""
         return single_labels(self.labels, self.name)
 
     @property
@@ -83,7 +84,7 @@ class Precision(FamilyFigure):
 
     @property
     def places(self) -> list[int]:
-        """Numbers of first items to measure precision among, ascending."""
+        """Values of k to measure precision for, ascending."""
         return sorted(set(self.retrieved))
 
     @property
@@ -107,10 +108,10 @@ class Precision(FamilyFigure):
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
         """Return a row for each form and code length.
 
-        A row has ``family``, ``form``, ``labels``, ``bits``, ``retrieved`` (a list), ``precision`` (for each
-        number in `retrieved`, the mean over queries), ``average_precision`` (likewise), ``choosing_seconds``
-        and ``fit_seconds`` (processor time of choosing the parameters of all forms, and of fitting this one),
-        ``seed`` and `costs`.
+        A row has ``family``, ``form``, ``labels``, ``bits``, ``retrieved`` (the values of k), ``precision``
+        (a list with the mean over queries for each k), ``average_precision`` (the mean over queries),
+        ``choosing_seconds`` (processor time of choosing the parameters of all forms), ``fit_seconds``
+        (processor time of fitting this form), ``seed``, and the columns of `costs`.
         """
         pool, queries = truths.pool, truths.queries
         try:
@@ -147,15 +148,15 @@ class Precision(FamilyFigure):
         return rows
 
     def lengths_for(self, draw: Draw) -> list[int]:  # noqa: ARG002
-        """Return the code lengths that are measured in this draw."""
+        """Return the code lengths to measure in this draw."""
         return self.lengths
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:  # noqa: ARG002
-        """Return further columns about the cost of one family's codes of one length."""
+        """Return additional columns about the cost of the codes of one family and length."""
         return {}
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a table for each measure, by bits."""
+        """See `Figure.show_tables`; prints a table for each measure, with a column for each code length."""
         click.echo(heading(rows[0], "of the query's class."))
         titles = [*(f"precision of the first {k:,}" for k in self.places), "mean average precision"]
         for number, title in enumerate(titles):
@@ -164,7 +165,7 @@ class Precision(FamilyFigure):
         self.show_refused()
 
     def show_refused(self) -> None:
-        """Print why families don't apply."""
+        """Print each family that does not apply, with the reason."""
         for name, why in self.refused.items():
             click.echo(f"\nWithout {lane_label(Lane(name, ''))}: {why}.")
 
@@ -180,8 +181,8 @@ class Precision(FamilyFigure):
 
 
 def _number(number: int, bits: int, row: Row) -> float | None:
-    """Return the figure with this number: the precisions come first, then the average precision.
+    """Return one measure of a row; None if the codes of the row do not have `bits` bits.
 
-    Return None if the row's codes have another length.
+    `number` is the place of the measure: the precisions come first, then the average precision.
     """
     return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None

@@ -1,13 +1,20 @@
-"""Precision of supervised codes by bits and by labels, and their times: figures 5, 6, table 1 of [1]_.
+"""Precision and times of supervised codes: figures 5 and 6 and table 1 of [1]_.
 
-**The primary baseline** of all lines is KSH, that is the same codes without a learned kernel, in the same
-draw and with the same labels: `BASELINE`. It was declared before any figure was drawn. All families that
-learn from classes get the same labels. Each draw has labels, queries and everything random of its own, so
-intervals over the draws are about other labels and queries of this pool. Parameters are chosen on nothing
-that is reported: γ of a learned metric and kernel by cross-validation over the labels that the family gets,
-rank and scale of kernelized LSH on other held-out items (`core.experiment.families`).
+Figure 5 shows precision against bits, figure 6 precision against the number of labels.
 
-Families without labels are measured once in each draw; in figure 6 they are horizontal.
+**Primary baseline.** All lines are compared with supervised hashing without a learned kernel (KSH), in the
+same draw and with the same labels (`BASELINE`). This baseline was fixed before any figure was drawn.
+
+**Draws.** Each draw has its own labels, queries and random numbers. Within a draw, all supervised families
+get the same labels. Intervals over draws therefore say what to expect of other labels and queries in this
+pool.
+
+**Parameters** are not chosen on the queries that are reported. The slack γ of a learned metric or kernel is
+chosen by cross-validation over the family's labels. Rank and scale of kernelized LSH are chosen on other
+held-out items (`core.experiment.families`).
+
+Unsupervised families don't depend on the number of labels, so they are measured once in each draw. Their
+lines in figure 6 are horizontal.
 
 References
 ----------
@@ -54,28 +61,28 @@ FAMILIES = tuple(
     family.name
     for family in (RandomHyperplaneLSH, KernelizedLSH, MetricLSH, SupervisedKernelHash, LearnedKernelHash)
 )
-"""Default families: those of the paper, and LSH with and without a learned metric."""
+"""Default families: LSH, kernelized LSH, LSH with a learned metric, KSH, and KSH with a learned kernel."""
 
 BASELINE = Lane(SupervisedKernelHash.name, "")
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)
-"""Default numbers of labels; figure 5 has 1,000, as in the paper."""
+"""Default numbers of labels. Figure 5 has the first number, as in the paper."""
 
 TIMED = 25
-"""Number of queries that are timed one by one."""
+"""Number of queries that are timed, one by one."""
 
 
 @dataclass(frozen=True)
 class PrecisionSweeps(Drawn, Precision):
-    """Precision by class of each family, by bits and by labels, and the times of table 1.
+    """Measurement of the precision of each family by bits and by labels, and of the times in table 1.
 
     Parameters
     ----------
     draws, queries, families, kernels, landmarks, bits, retrieved, sample
-        See `Precision`; `FAMILIES` if there are no families. Figure 6 and table 1 have the longest codes.
+        See `Precision`; if `families` is empty, `FAMILIES`. Figure 6 and table 1 are about the longest codes.
     labels : tuple of int
-        Numbers of labeled items; the first is that of figure 5. If empty, those of `LABELS` that the sample
-        has.
+        Numbers of labels. Figure 5 and table 1 have the first number. If empty, the numbers in `LABELS` that
+        do not exceed the number of rows of known class in the sample.
     figures
         See `Drawn`.
     """
@@ -83,7 +90,7 @@ class PrecisionSweeps(Drawn, Precision):
     several_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """See `Drawn.__post_init__`; also raises InputError if the baseline is left out."""
+        """See `Drawn.__post_init__`; also raises InputError if the baseline is not among the families."""
         super().__post_init__()
         if BASELINE.family not in self.names:
             raise InputError(
@@ -97,17 +104,17 @@ class PrecisionSweeps(Drawn, Precision):
         return families_named(self.families or FAMILIES)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Create the folder of figures, and measure; see `FamilyFigure.measure`."""
+        """Create the folder of the figures, and measure; see `FamilyFigure.measure`."""
         create_folder(self.figures)
         return super().measure(pool)
 
     def numbers_of_labels(self, pool: Pool) -> tuple[int, ...]:
-        """Return the numbers of labels; the first is kept where the bits vary.
+        """Return the numbers of labels to measure with. The first is the number for figure 5 and table 1.
 
         Raises
         ------
         InputError
-            If the sample has fewer.
+            If the sample has fewer labels than requested.
         """
         share = np.count_nonzero(pool.truth(pool.ids) >= 0) / len(pool)
         return labels_among(self.labels, LABELS, round(share * min(self.sample, len(pool))))
@@ -117,28 +124,31 @@ class PrecisionSweeps(Drawn, Precision):
         return {**super().about(pool), "kept": self.numbers_of_labels(pool)[0]}
 
     def asked(self, pool: Pool) -> tuple[list[Truths], Items]:
-        """See `FamilyFigure.asked`: each draw has queries of its own."""
+        """See `FamilyFigure.asked`; each draw has its own queries."""
         queries, choosing = queries_of_draws(pool, self.queries, self.queries, self.draws, known=True)
         return [Truths(pool, own, 1, TIMED) for own in queries], choosing
 
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
-        """See `FamilyFigure.draws_of`: one for each number of labels, each part of the greater ones."""
+        """See `FamilyFigure.draws_of`; yields the same sample with each number of labels.
+
+        A smaller set of labels is part of every larger one.
+        """
         for n_labels in dict.fromkeys(self.numbers_of_labels(pool)):
             yield self.draw_of(pool, choosing, seed, n_sample=self.sample, n_labels=n_labels)
 
     def takes_part(self, name: str, draw: Draw) -> bool:
-        """See `FamilyFigure.takes_part`: families without labels only with the kept number of labels."""
+        """See `FamilyFigure.takes_part`; unsupervised families only with the first number of labels."""
         return draw.lesson(name) is not None or self._is_kept(draw)
 
     def lengths_for(self, draw: Draw) -> list[int]:
-        """See `Precision.lengths_for`: all with the kept number of labels, otherwise the longest."""
+        """See `Precision.lengths_for`; all for the first number of labels, otherwise only the longest."""
         return self.lengths if self._is_kept(draw) else self.lengths[-1:]
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:
-        """See `Precision.costs`: the times of table 1, in seconds of processor time, of the longest codes.
+        """See `Precision.costs`; for the longest codes with the first number of labels, returns times.
 
-        ``hash_seconds`` (per item), ``query_seconds`` (hashing a query and comparing it with all codes) and
-        ``scan_seconds`` (of a query by a scan of the features).
+        These are seconds of processor time: ``hash_seconds`` (per item), ``query_seconds`` (for hashing a
+        query and comparing it with all codes) and ``scan_seconds`` (for a query by a scan of the features).
         """
         if not self._is_kept(draw) or hasher.n_functions != self.lengths[-1]:
             return {}
@@ -154,7 +164,10 @@ class PrecisionSweeps(Drawn, Precision):
         return n_labels == (self.labels or LABELS)[0] or (not self.labels and n_labels < LABELS[0])
 
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
-        """Return the panels of both figures, from the rows of all draws; lanes with gaps are left out."""
+        """Return the panels of both figures from the rows of all draws.
+
+        Families and forms that lack a value at some point are left out.
+        """
         kept, longest = rows[0]["kept"], self.lengths[-1]
         labels = sorted({row["labels"] for row in rows})
         lanes = list(dict.fromkeys(Lane(row["family"], row["form"]) for row in rows))
@@ -202,7 +215,7 @@ class PrecisionSweeps(Drawn, Precision):
         return f"{below}."
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: each panel, and table 1."""
+        """See `Figure.show_tables`; prints each panel, and table 1."""
         click.echo(heading(rows[0], "of the query's class."))
         show_panels(self.panels(rows))
         timed = [row for row in rows if "scan_seconds" in row]
@@ -240,9 +253,9 @@ _TIMES = {
     "coding, ms": ("hash_seconds", 1000),
     "query, ms": ("query_seconds", 1000),
 }
-"""Columns of table 1: the row's value, and its unit's share of a second."""
+"""Columns of table 1: for each heading, the name of the time, and the factor from seconds to its unit."""
 
 
 def _seconds(rows: Sequence[dict[str, Any]], name: str, unit: float) -> str:
-    """Return the mean time."""
+    """Return the mean of a time as text. `unit` is the factor from seconds to the unit of the table."""
     return f"{unit * np.mean([row[name] for row in rows]):.3g}"

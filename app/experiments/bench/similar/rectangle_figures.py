@@ -1,4 +1,11 @@
-"""Drawings of the survey's figures 12, eigenfunctions, 13, precision, and 14, Hamming balls in the plane."""
+"""Drawings of figures 12 to 14 of the survey [1]_.
+
+Figure 12 shows eigenfunctions, figure 13 precision, and figure 14 Hamming balls in a rectangle.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, section 4.2.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +40,26 @@ if TYPE_CHECKING:
 FIGURE = "13"
 
 MEASURES = {"within": "Hamming distance below 2", "first": "first {k} points"}
-"""Precision among which points, by the column of `Rectangles.measure`."""
+"""The two measures in figure 13: for each column of `Rectangles.measure`, the points that count as found."""
 
 N_FUNCTIONS = 12
 """Number of eigenfunctions in figure 12."""
 
 BITS = (3, 7, 15)
-"""Code lengths in figure 14."""
+"""Code lengths in figure 14, in bits."""
 
 BALLS = {0: "#c8202f", 1: "#7bc043", 2: "#24487a"}
-"""Colours of the Hamming distances in figure 14, which differ in lightness, too."""
+"""Colour of each Hamming distance in figure 14. The colours differ in lightness, too."""
 
 QUERY = (0.42, 0.6)
-"""Place of the query in figure 14, as shares of the edges."""
+"""Position of the query in figure 14, as shares of the rectangle's edges."""
 
 _PRODUCT = "#d1242f"
 _CELLS = 45_000
-"""Approximate number of cells in a picture of the rectangle, fewer than pixels, so that no border is lost."""
+"""Approximate number of grid cells in a picture of the rectangle.
+
+There are fewer cells than pixels, so that no border between cells is lost.
+"""
 
 _WIDTH = 10.0
 """Width of a figure in inches."""
@@ -61,14 +71,17 @@ def label_of(method: Method) -> str:
 
 
 def shares_of(rows: Sequence[Row], box: str, method: Method, bits: int, column: str) -> Floats:
-    """Return a column's values of all draws, of shape (n_draws,); NaN instead of None."""
+    """Return the values of a column in all draws, of shape (n_draws,), with NaN for None."""
     key = (box, *method, bits)
     own = [row for row in rows if (row["data"], row["family"], row["form"], row["bits"]) == key]
     return np.array([row[column] for row in own], dtype=np.float64)
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """Return the lines of figure 13, in percent; NaN if no point is within the Hamming distance."""
+    """Return the lines of figure 13, in percent.
+
+    A value of the measure "within" is NaN if no point is within the Hamming distance.
+    """
     bits = sorted({row["bits"] for row in rows})
     return [
         Line(
@@ -85,25 +98,25 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
 
 
 def draw_rectangles(lines: Sequence[Line], rectangles: Sequence[Box], k: int, out: Path) -> dict[str, Path]:
-    """Draw figures 12 to 14 into the existing folder `out`, as SVG and PNG, and write the points of 13.
+    """Draw figures 12 to 14 into the folder `out`, as SVG and PNG, and write the points of figure 13.
 
-    Figures 12 and 14 show the first rectangle that is not square, if there is one.
+    Figures 12 and 14 show the first rectangle that is not a square; if all are squares, the first one.
 
     Parameters
     ----------
     lines : sequence of Line
         The lines of figure 13.
     rectangles : sequence of Box
-        Those of figure 13.
+        The rectangles of figure 13.
     k : int
-        Number of true neighbours that methods learn from.
+        Number of true neighbours per point, for methods that learn from neighbours.
     out : Path
-        The folder.
+        An existing folder.
 
     Returns
     -------
     dict
-        SVG files by figure: "figure-12", "figure-13" and "figure-14".
+        SVG file of each figure, by name: "figure-12", "figure-13" and "figure-14".
     """
     write_lines(lines, out)
     shown = next((box for box in rectangles if box.lengths[0] > box.lengths[1]), rectangles[0])
@@ -116,7 +129,7 @@ def draw_rectangles(lines: Sequence[Line], rectangles: Sequence[Box], k: int, ou
 
 
 def _draw_eigenfunctions(box: Box) -> Figure:
-    """Draw figure 12: eigenfunctions by ascending eigenvalue, and the same thresholded at zero."""
+    """Draw figure 12: eigenfunctions by ascending eigenvalue, and their thresholded values."""
     from matplotlib.figure import Figure
 
     found, grid = eigenfunctions(box, N_FUNCTIONS), box.grid(_CELLS)
@@ -151,7 +164,7 @@ def _draw_eigenfunctions(box: Box) -> Figure:
 
 
 def _draw_precision(lines: Sequence[Line]) -> Figure:
-    """Draw figure 13: a row of panels for each measure, a column for each box."""
+    """Draw figure 13, with a row of panels for each measure, and a column for each box."""
     from matplotlib.figure import Figure
 
     titles = list(dict.fromkeys(line.panel for line in lines))
@@ -175,7 +188,10 @@ def _draw_precision(lines: Sequence[Line]) -> Figure:
 
 
 def _draw_balls(box: Box, k: int) -> Figure:
-    """Draw figure 14: Hamming distances from a query, a row for each method, a column for each length."""
+    """Draw figure 14, the Hamming distances from a query.
+
+    There is a row of panels for each method, and a column for each code length.
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -218,7 +234,13 @@ def _draw_balls(box: Box, k: int) -> Figure:
 
 
 def _borders(bits: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return whether the code of each cell differs from that of the next cell to the right or above."""
+    """Return whether the code of each cell differs from the code of the next cell to the right or above.
+
+    Parameters
+    ----------
+    bits : array of shape (n_rows, n_columns, n_bits)
+        The bits of each cell's code.
+    """
     borders = np.zeros(bits.shape[:2], dtype=np.bool_)
     borders[:, :-1] |= (bits[:, 1:] != bits[:, :-1]).any(axis=2)
     borders[:-1] |= (bits[1:] != bits[:-1]).any(axis=2)
@@ -226,7 +248,7 @@ def _borders(bits: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dt
 
 
 def _bare(axes: Axes) -> None:
-    """Remove ticks and frame."""
+    """Remove the ticks and the frame of the axes."""
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 

@@ -1,4 +1,4 @@
-"""Codes of uniform points in rectangles, without a pool: figures 12 to 14 of the survey [1]_.
+"""Codes of uniformly distributed points in rectangles, without a pool: figures 12 to 14 of the survey [1]_.
 
 References
 ----------
@@ -39,20 +39,22 @@ from closecall.core.experiment.rectangles import (
 )
 
 ASPECTS = (1.0, 2.0, 4.0)
-"""Default ratios of a rectangle's edges."""
+"""Default ratios of the long to the short edge of a rectangle."""
 
 BITS = (4, 8, 16, 24, 32)
-"""Default code lengths."""
+"""Default code lengths, in bits."""
 
 
 @dataclass(frozen=True)
 class Rectangles(Experiment[Box]):
-    """How well codes keep the neighbours of uniform points, by method and bits, in rectangles and a box.
+    """Measurement of how well codes preserve the neighbours of uniformly distributed points.
+
+    The points lie in rectangles and in a box with ten dimensions.
 
     Parameters
     ----------
     draws : int
-        Number of draws of points, queries and functions; their seeds are 0 … draws − 1.
+        Number of draws of points, queries and hash functions; their seeds are 0 … draws − 1.
     queries : int
         Number of queries in a draw.
     bits : tuple of int
@@ -60,7 +62,7 @@ class Rectangles(Experiment[Box]):
     wanted : int
         Number of true neighbours per query.
     aspects : tuple of float
-        Ratios of the rectangles' edges; `ASPECTS` if empty.
+        Ratios of the long to the short edge of each rectangle; `ASPECTS` if empty.
     figures : Path or None
         Folder for the figures and their points.
     """
@@ -100,7 +102,7 @@ class Rectangles(Experiment[Box]):
 
     @property
     def boxes(self) -> list[Box]:
-        """All that is measured, in order."""
+        """The rectangles and the box with ten dimensions, in the order of measuring."""
         return [*self.rectangles, TEN_DIMENSIONS]
 
     @property
@@ -112,10 +114,11 @@ class Rectangles(Experiment[Box]):
         """Yield the rows of each draw, one for each method and code length.
 
         A row has ``figure``, ``paper_figure``, ``data`` (the name of the box), ``edges``, ``items``, ``dim``,
-        ``queries``, ``neighbours`` (the number of true ones), ``family``, ``form``, ``bits``, ``draw``,
-        ``within`` (the share of true neighbours among the points at Hamming distances below 2, None if there
-        is none), ``retrieved`` (the mean number of these points) and ``first`` (the share of true neighbours
-        among as many first points).
+        ``queries``, ``neighbours`` (the number of true neighbours per query), ``family``, ``form``, ``bits``,
+        ``draw``, ``within``, ``retrieved`` and ``first``. Of the points at a Hamming distance below 2 from
+        the query, ``within`` is the share that are true neighbours (None if there are no such points), and
+        ``retrieved`` is the mean number of such points. ``first`` is the share of true neighbours among the
+        first points by Hamming distance, as many as there are true neighbours.
 
         Raises
         ------
@@ -147,7 +150,7 @@ class Rectangles(Experiment[Box]):
             ]
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """See `Experiment.conclude`: print the tables, and write the figures and their points."""
+        """See `Experiment.conclude`; prints the tables, and writes the figures and their points."""
         for box in self.boxes:
             first = next(row for row in rows if row["data"] == box.name)
             click.echo(heading(first, "how well Hamming distances follow distances."))

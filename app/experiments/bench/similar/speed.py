@@ -1,6 +1,6 @@
-"""Time and recall of finding the nearest ten by codes: figures 2 and 4 of the survey [1]_.
+"""Time and recall of finding the ten nearest items by codes: figures 2 and 4 of the survey [1]_.
 
-All structures and the exact scan take turns for each query, so that they meet the same noise and caches.
+For each query, the exact scan and all structures search in turn, so that they work under the same conditions.
 
 References
 ----------
@@ -46,28 +46,30 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, near
 N_NEAREST = 10
 
 COMPACT_BITS = 30
-"""Bits of the codes for lookups in a Hamming ball, and of a second scan."""
+"""Number of bits of the compact codes, which are for lookups in a Hamming ball and for a second scan."""
 
 STRUCTURES = ("scan", "table", "tables", "orders")
 COMPACT = ("scan", "ball")
-"""Structures over the codes of the requested length, and over the compact ones."""
+"""Structures over codes of the requested length, and structures over compact codes."""
 
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
-"""Numbers of candidates that are ranked exactly."""
+"""Numbers of candidates to rank exactly; each number is a search effort."""
 
 COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
-"""Codes compared per candidate, by structures that have a choice. One large table keeps the codes of a bucket
-side by side, so comparing them costs less.
+"""Numbers of codes to compare per candidate, for structures with this parameter.
+
+They are larger for one large table. It stores the codes of a bucket next to each other, so comparing a code
+costs less.
 """
 
 N_BYTES = 200_000_000
-"""Memory for bucket tables or permuted orders in addition to the codes, in bytes."""
+"""Memory in bytes for bucket tables or permuted orders, in addition to the codes."""
 
 MOST = 200_000
-"""Maximum number of codes compared, by structures that have a choice."""
+"""Maximum number of codes to compare, for structures with this parameter."""
 
 WARM_UP = 3
-"""Number of queries before timing starts."""
+"""Number of queries to answer before timing starts."""
 
 
 class _Answer(NamedTuple):
@@ -78,7 +80,7 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Contender:
-    """A structure at one effort: the columns that describe it, and its search function."""
+    """A structure at one search effort: the columns of its row, and the function that answers a query."""
 
     words: Row
     ask: Callable[[Rows], _Answer]
@@ -86,20 +88,21 @@ class _Contender:
 
 @dataclass(frozen=True)
 class Speed(Drawn):
-    """Time and recall@10 of search structures, beside the exact scan.
+    """Measurement of the time and recall@10 of search structures, in comparison with the exact scan.
 
     Parameters
     ----------
     draws, queries, bits
         See `Figure`; a Hamming ball uses codes of `COMPACT_BITS`.
     families : tuple of str
-        The name in `core.hashing.FAMILIES` of one family that needs no labels; LSH if empty.
+        At most one name in `core.hashing.FAMILIES`, of a family that needs no labels. If empty, the first
+        family, LSH.
     sizes : tuple of int
-        Numbers of first items of the pool; all items if empty.
+        Pool sizes to measure: only the first items of the pool are used. All items if empty.
     peers : tuple of str
         Names in `app.experiments.bench.peers.PEERS`.
     radii : tuple of int
-        Radii of Hamming balls to measure among the most items, in bits. If empty: `balls.RADII` if figures
+        Radii in bits of the Hamming balls to measure at the largest size. If empty, `balls.RADII` if figures
         are drawn, else none.
     figures
         See `Drawn`.
@@ -118,8 +121,8 @@ class Speed(Drawn):
         Raises
         ------
         InputError
-            If there is more than one family or no such family, if codes of several bits per function are to
-            be looked up in balls, or as `Drawn`.
+            If there is more than one family or no such family, if Hamming balls are requested for codes with
+            several bits per function, or if `Drawn.__post_init__` raises it.
         """
         super().__post_init__()
         if len(self.families) > 1:
@@ -144,18 +147,26 @@ class Speed(Drawn):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each size and draw.
 
-        There is one for each structure and effort, with ``paper_figure`` "2": ``ms`` and ``p90_ms``, the
-        median and the 90th percentile of a query's time; the medians ``lookup_ms`` of finding the candidates
-        and ``exact_ms`` of the exact scan; ``recall``, ``hash_seconds`` of the family, and ``build_seconds``
-        and ``bytes`` (per item) of the structure. A peer has neither codes nor candidates but an ``effort``,
-        the value of its own search parameter. The rows of `measure_balls` are of the largest size.
+        There is a row for each structure and search effort, with ``paper_figure`` "2" and these columns:
+
+        - ``ms`` and ``p90_ms``: median and 90th percentile of the time of a query;
+        - ``lookup_ms``: median time of hashing the query and finding the candidates; for a peer, that of the
+          whole query;
+        - ``exact_ms``: median time of the exact scan;
+        - ``recall``: mean recall@10;
+        - ``hash_seconds``: time of fitting the family and hashing all items;
+        - ``build_seconds`` and ``bytes``: time to build the structure, and its size per item;
+        - ``effort``, only for peers: value of the peer's own search parameter. Peers have no columns about
+          codes and candidates.
+
+        At the largest size, the rows of `measure_balls` follow.
 
         Raises
         ------
         InputError
-            If the pool has fewer items than requested or holds out too few, if the family does not apply, if
-            a peer is not installed, if the family does not search by angle as peers do, or if the folder of
-            figures cannot be created.
+            If the pool has fewer items than requested or too few held-out items, if the family does not
+            apply, if a peer is not installed, if there are peers and the family does not search by angle as
+            they do, or if the folder of figures cannot be created.
         """
         create_folder(self.figures)
         for peer in self.peers:
@@ -192,11 +203,11 @@ class Speed(Drawn):
         return self._unfitted(bits, seed).fit(rows)
 
     def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
-        """Return the family's measure of similarity, and our structures at all their efforts."""
+        """Return the family's measure of similarity, and our structures at each of their search efforts."""
         rows, contenders = pool.rows(fit_rows(len(pool))), []
         for bits, names in ((self.n_bits, STRUCTURES), (COMPACT_BITS, COMPACT)):
             if names == COMPACT and self._unfitted(bits, seed).bits > 1:
-                continue  # codes in a Hamming ball have one bit per function
+                continue  # a Hamming ball needs codes with one bit per function
             started = time.perf_counter()
             family = self._fitted(rows, seed, bits)
             codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
@@ -237,7 +248,7 @@ class Speed(Drawn):
         return contenders
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a table for each size, with the cheapest sufficient effort marked."""
+        """See `Figure.show_tables`; prints a table for each size, with a mark at the effort of `cheapest`."""
         of_structures, of_balls = _apart(rows)
         for size in dict.fromkeys(row["items"] for row in of_structures):
             of_size = [row for row in of_structures if row["items"] == size]
@@ -277,14 +288,17 @@ class Speed(Drawn):
 
 
 def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
-    """Return pairs of numbers: candidates, and codes compared, which scans and balls ignore."""
+    """Return the search efforts of a structure as pairs: number of candidates, and number of codes compared.
+
+    Scans and balls ignore the second number.
+    """
     candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
     factors = COMPARED.get(name, (1,))
     return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
 
 
 def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
-    """Search by codes; look the candidates up once more to time that part alone."""
+    """Search by codes. An additional lookup of the candidates before the search times this part alone."""
     started = time.perf_counter()
     code = search.family.queries(query)[0]
     search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)
@@ -329,7 +343,10 @@ def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Items,
 
 
 def _effort(name: str, mean: Row) -> tuple[str, str, str]:
-    """Return bits, codes compared and candidates, or a peer's own parameter."""
+    """Return the three cells that describe an effort: bits, codes compared, and candidates.
+
+    For a peer, the third cell has its own search parameter, and the others are empty.
+    """
     if name in PEERS:
         return "", "", f"{KNOBS[name]} {mean['effort']:.0f}" if KNOBS[name] else ""
     compared = f"{mean['compared']:,.0f}" if name in COMPARED else ""
@@ -337,5 +354,5 @@ def _effort(name: str, mean: Row) -> tuple[str, str, str]:
 
 
 def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows about structures, and those about balls of fixed radius."""
+    """Separate the rows about structures from those about balls of fixed radius; return both."""
     return [row for row in rows if "radius" not in row], [row for row in rows if "radius" in row]

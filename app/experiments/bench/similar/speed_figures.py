@@ -1,4 +1,12 @@
-"""Drawings of the survey's figures about the time of a query: 2, by items, and 4, by the radius of a ball."""
+"""Drawings of the figures about the time of a query, which reproduce figures 2 and 4 of the survey [1]_.
+
+Figure 2 shows the time against the number of items. Figure 4 shows it against the number of bits, for several
+radii of the Hamming ball.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, section 2.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +48,18 @@ TIME, RETURNED, EMPTY = "search alone, ms", "items in the ball", "queries with a
 EXACT, SCAN = "exact scan", "scan of the codes"
 
 _WIDTH, _HEIGHT = 10.0, 3.6
-"""Size of a figure in inches."""
+"""Width and height of a figure in inches."""
 
 _YARDSTICK = Stroke(INK, "", dash=(4.0, 2.0))
-"""The look of the scan that others are compared with."""
+"""The look of the line for the scan, which the other lines are compared with."""
 
 
 def lines_by_items(rows: Sequence[Row]) -> list[Line]:
-    """Return the lines of figure 2 from rows of `Speed.measure` about structures.
+    """Return the lines of figure 2 from the rows of `Speed.measure` about structures.
 
-    In the panel `LOOKUP`, each structure has its least effort; a peer has no candidates, and is left out. In
-    the panel `WHOLE`, each has its cheapest sufficient effort, and a size at which none suffices has no
-    point.
+    The panel `LOOKUP` shows each structure at its least search effort. Peers are left out, because they have
+    no candidates. The panel `WHOLE` shows each structure and peer at its cheapest sufficient effort, see
+    `cheapest`. There is no point for a pool size at which no effort suffices.
     """
     lookups: dict[str, dict[int, list[float]]] = {}
     wholes: dict[str, dict[int, list[float]]] = {}
@@ -75,7 +83,7 @@ def lines_by_items(rows: Sequence[Row]) -> list[Line]:
 
 
 def lines_by_radius(rows: Sequence[Row]) -> list[Line]:
-    """Return the lines of figure 4, by bits, from rows of `balls.measure_balls`."""
+    """Return the lines of figure 4, with bits on the x-axis, from the rows of `balls.measure_balls`."""
     bits = sorted({row["bits"] for row in rows})
     radii = sorted({row["radius"] for row in rows})
 
@@ -101,7 +109,7 @@ def draw_speed(lines: Sequence[Line], out: Path) -> dict[str, Path]:
     Returns
     -------
     dict
-        SVG files by figure: "figure-2" and "figure-4".
+        SVG file of each figure, by name: "figure-2" and "figure-4".
     """
     write_lines(lines, out)
     drawn = {
@@ -138,7 +146,7 @@ def _draw_radii(lines: Sequence[Line]) -> Figure:
 
 
 def _figure(text: str, across: str, n_panels: int, **how: Any) -> tuple[Figure, Sequence[Axes]]:
-    """Return an empty figure with a title, and its panels side by side."""
+    """Return a figure with a title and an x-label, and its empty panels, which are side by side."""
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
@@ -148,7 +156,10 @@ def _figure(text: str, across: str, n_panels: int, **how: Any) -> tuple[Figure, 
 
 
 def _fine_ticks(axes: Axes) -> None:
-    """Set the ticks of times, which may lie within one power of ten, at 1, 2, 5, 10 and so on."""
+    """Set the ticks of the y-axis at 1, 2, 5, 10 and so on.
+
+    Times may lie within one power of ten, so ticks at powers of ten alone would be too few.
+    """
     from matplotlib.ticker import LogLocator
 
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -1,12 +1,13 @@
 """Share of the true neighbours that codes find: figures 11 and 15 of the survey [1]_.
 
-Items are ordered by Hamming distance (`core.experiment.retrieval`), and the share of a query's true
-neighbours among the first items is plotted against the number of items and against the code length.
+Items are ordered by the Hamming distance of their codes from the query's code (`core.experiment.retrieval`).
+The measure is the share of the query's true neighbours among the first items. It is shown against the number
+of first items, and against the code length.
 
-**The true neighbours** are those by Euclidean distance between features for all families, even for families
-made for other distances. The survey does so for figure 15. For figure 11, it compares histograms of the
-objects that people outlined in the photographs. Classes cannot replace these; the figure ``precision`` counts
-items of the query's class.
+**True neighbours** are the nearest items by Euclidean distance between features, for all families, even for
+those made for other distances. The survey does the same in figure 15. In its figure 11, true neighbours are
+images with similar histograms of the objects that people outlined in them. Pools have no such histograms.
+``closecall bench similar --what precision`` counts items of the query's class instead.
 
 References
 ----------
@@ -32,10 +33,13 @@ from closecall.core.experiment.similarity import Truths, measure_family
 from closecall.core.pool.pool import Pool
 
 AMONG = 500
-"""Number of items retrieved in the table by bits, as in the survey's figure 11 (b)."""
+"""Number of retrieved items in the table by bits, as in figure 11 (b) of the survey."""
 
 SHOWN_BITS = 32
-"""Bits in the table by items retrieved, as in figure 11 (a); at most those of the longest code."""
+"""Number of bits in the table by retrieved items, as in figure 11 (a) of the survey.
+
+If all codes are shorter, the table is about the longest ones.
+"""
 
 LEAST_BITS = 8
 
@@ -44,18 +48,18 @@ _STEPS = (1, 2, 5)
 
 @dataclass(frozen=True)
 class Survey(FamilyFigure):
-    """Share of the true neighbours that each family finds, by bits and by items retrieved.
+    """Measurement of the share of the true neighbours that each family finds, by bits and retrieved items.
 
     Parameters
     ----------
     draws, queries, families, kernels, landmarks
         See `FamilyFigure`.
     bits : tuple of int
-        Bits of the longest code.
+        Number of bits of the longest codes, at most one value.
     wanted : int
-        Number of true neighbours to find.
+        Number of true neighbours per query.
     share : float
-        R of the recall@R by which ranks and scales are chosen, as a share of the pool.
+        R of the recall@R by which rank and scale are chosen, as a share of the pool.
     """
 
     name: ClassVar[str] = "survey"
@@ -87,9 +91,9 @@ class Survey(FamilyFigure):
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
         """Return a row for each form and code length.
 
-        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``found`` (the share of the true
-        neighbours among the first items, 0 … 1, for each of `retrieved`), ``yardstick`` (the measure that the
-        family is made for) and ``seed``.
+        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list of numbers of first items), ``found``
+        (for each of these numbers, the share of the true neighbours among the first items, 0 … 1),
+        ``yardstick`` (the measure of similarity that the family is made for) and ``seed``.
         """
         n = len(truths.pool)
         retrieved = sorted({*numbers_retrieved(self.wanted, n), min(AMONG, n)})
@@ -120,7 +124,7 @@ class Survey(FamilyFigure):
         ]
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: by bits, and by items retrieved."""
+        """See `Figure.show_tables`; prints a table by bits, and one by retrieved items."""
         n = rows[0]["items"]
         among, bits = min(AMONG, n), min(SHOWN_BITS, self.n_bits)
         by_bits = {f"{length:,}": partial(_found, length, among) for length in lengths(self.n_bits)}
@@ -142,7 +146,7 @@ class Survey(FamilyFigure):
 
 
 def lengths(most: int) -> list[int]:
-    """Return code lengths: `LEAST_BITS`, doubled as long as it is below `most`, and `most`."""
+    """Return the code lengths to measure: `LEAST_BITS`, its doubles below `most`, and `most`."""
     doubled = [LEAST_BITS << i for i in range(most.bit_length()) if LEAST_BITS << i < most]
     return [*doubled, most]
 
@@ -154,5 +158,5 @@ def numbers_retrieved(n_neighbours: int, n_rows: int) -> list[int]:
 
 
 def _found(bits: int, retrieved: int, row: Row) -> float | None:
-    """Return the share found among `retrieved` items; None for codes of another length."""
+    """Return the share found among the first `retrieved` items; None if codes do not have `bits` bits."""
     return row["found"][row["retrieved"].index(retrieved)] if row["bits"] == bits else None

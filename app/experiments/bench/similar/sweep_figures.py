@@ -1,4 +1,7 @@
-"""Drawings of the figures about kernelized LSH, with a panel for each kernel and origin of angles."""
+"""Drawings of the figures about kernelized LSH.
+
+A figure has a panel for each kernel and each point that angles are measured from: the origin or the mean.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,13 @@ TITLES = {
     "3": ("gain in recall@R over the low-rank form of κ itself", "R", "points"),
     "t": ("gain in recall@R over Gaussian vectors", "R", "points"),
 }
-"""Title, name of the x-axis and unit of each figure."""
+"""Title, name of the x-axis, and unit of the y-axis, by the number of the figure."""
 
 _WIDTH, _HEIGHT = 10.0, 3.2
-"""Sizes in inches, of a figure and of a row of panels."""
+"""Sizes in inches: width of a figure, and height of a row of panels."""
 
 _BESIDE = 1.06
-"""Ratio of the places of neighbouring intervals."""
+"""Ratio of the x-coordinates at which the intervals of neighbouring lines are drawn."""
 
 
 def draw_sweeps(curves: Sequence[Curve], R: float, out: Path) -> dict[str, Path]:
@@ -49,15 +52,15 @@ def draw_sweeps(curves: Sequence[Curve], R: float, out: Path) -> dict[str, Path]
     curves : sequence of Curve
         The lines of all figures.
     R : float
-        Number of retrieved items by which parameters are chosen; a dotted line shows it, with the 95 %
-        intervals beside it.
+        Number of retrieved items for the recall@R by which parameters are chosen. A dotted line marks it, and
+        the 95 % intervals are drawn beside this line.
     out : Path
         An existing folder.
 
     Returns
     -------
     dict
-        SVG files by figure: "figure-1", "figure-2a" and so on.
+        SVG file of each figure, by name: "figure-1", "figure-2a" and so on.
     """
     drawn = {
         f"figure-{figure}": partial(_draw, [curve for curve in curves if curve.figure == figure], R)
@@ -67,7 +70,7 @@ def draw_sweeps(curves: Sequence[Curve], R: float, out: Path) -> dict[str, Path]
 
 
 def _draw(curves: Sequence[Curve], R: float) -> Figure:
-    """Draw one figure: kernels below each other, angles from the origin and from the mean side by side."""
+    """Draw one figure: a row for each kernel, and columns for angles from the origin and from the mean."""
     from matplotlib.figure import Figure
 
     what, across, unit = TITLES[curves[0].figure]
@@ -97,7 +100,10 @@ def _draw(curves: Sequence[Curve], R: float) -> Figure:
 
 
 def _draw_curve(axes: Axes, curve: Curve, R: float, place: int, n_lines: int) -> None:
-    """Draw the mean, wider if more draws chose the parameter, and its interval beside R."""
+    """Draw the mean over draws as a line, and its 95 % interval beside R.
+
+    The line is wider if more draws chose its parameter.
+    """
     mean, low, high = (100 * values for values in curve.interval)
     stroke = look_of(curve.lane).stroke if curve.figure == "2b" else ramp(place, n_lines)
     stroke = stroke._replace(width=stroke.width * (1 + curve.n_chosen / len(curve.values)))

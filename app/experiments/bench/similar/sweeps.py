@@ -1,4 +1,13 @@
-"""Recall of kernelized LSH by each of its parameters: figures 1 to 3 of "Revisiting Kernelized LSH"."""
+"""Recall of kernelized LSH (KLSH) by each of its parameters: figures 1 to 3 of [1]_.
+
+An additional figure, "t", is about the number t of sampled landmarks. `core.experiment.sweeps` lists all
+figures.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +47,24 @@ _LINES: dict[str, Callable[[Form], str]] = {
     "3": lambda form: f"s = {form.scale:g}",
     "t": lambda form: f"t = {form.n_sampled}",
 }
-"""Names of a figure's lines."""
+"""For each figure, a function that returns the name of the line for a form of KLSH."""
 
 
 @dataclass(frozen=True)
 class Sweeps(Drawn, RecallFigure):
-    """Recall@R by rank, scale and number of sampled landmarks, and eigenvalues by scale.
+    """Measurement of recall@R by rank, scale and number of sampled landmarks, and of eigenvalues by scale.
 
     Parameters
     ----------
     draws, queries, bits, kernels, share, landmarks
-        See `KernelizedFigure`; parameters are chosen by recall at `share`.
-    ranks, scales, sampled : tuple
-        Values of r, s and t. If empty: `core.experiment.kernelized.RANKS` below m, `SCALES` of the same
-        module, and `core.experiment.sweeps.SAMPLED` below m.
+        See `KernelizedFigure`; parameters are chosen by recall@R at `share`.
+    ranks : tuple of int
+        Values of the rank r. If empty, those of `core.experiment.kernelized.RANKS` below m.
+    scales : tuple of float
+        Values of the scale s; `core.experiment.kernelized.SCALES` if empty.
+    sampled : tuple of int
+        Values of the number t of sampled landmarks. If empty, those of `core.experiment.sweeps.SAMPLED` below
+        m.
     figures
         See `Drawn`.
     """
@@ -68,7 +81,8 @@ class Sweeps(Drawn, RecallFigure):
         Raises
         ------
         InputError
-            If a kernel, rank, scale or number of sampled landmarks is unknown or out of range, or as `Drawn`.
+            If a kernel is unknown, if a rank, scale or number of sampled landmarks is out of range, or if
+            `Drawn.__post_init__` raises it.
         """
         super().__post_init__()
         for option, values in (("--rank", self.ranks), ("--sampled", self.sampled)):
@@ -84,7 +98,7 @@ class Sweeps(Drawn, RecallFigure):
 
     @property
     def values(self) -> dict[str, list[Any]]:
-        """Values of each parameter, ascending: the arguments of `core.experiment.sweeps.sweeps`."""
+        """Values of each parameter, ascending, as arguments of `core.experiment.sweeps.sweeps`."""
         m = self.landmarks
         return {
             "ranks": sorted(set(self.ranks or (rank for rank in RANKS if rank < m))),
@@ -93,12 +107,12 @@ class Sweeps(Drawn, RecallFigure):
         }
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Create the folder of figures, and measure; see `RecallFigure.measure`.
+        """Create the folder of the figures, and measure; see `RecallFigure.measure`.
 
         Raises
         ------
         InputError
-            If the folder cannot be created, or as `RecallFigure.measure`.
+            If the folder cannot be created, or if `RecallFigure.measure` raises it.
         """
         create_folder(self.figures)
         return super().measure(pool)
@@ -108,15 +122,20 @@ class Sweeps(Drawn, RecallFigure):
     ) -> list[Row]:
         """Return a row for each line of each figure, all measured in one pass over the pool.
 
-        A row has ``paper_figure``, ``centred`` (None in figure 2c, where it makes no difference), ``line``
-        (its name), ``family``, ``form``, ``rank``, ``scale``, ``n_sampled`` and
+        A row has ``paper_figure``, ``line`` (the name of the line), ``family``, ``form``, ``rank``,
+        ``scale``, ``n_sampled`` and these columns:
 
-        - ``x``: numbers of retrieved items R; in figure 2c numbers of components;
+        - ``centred``: whether angles are from the mean; None in figure 2c, where it makes no difference;
+        - ``x``: places on the x-axis, which are numbers R of retrieved items; in figure 2c, numbers of
+          components;
         - ``recall``: recall@R at each R; None in figure 2c;
-        - ``y``: the figure's values: recall, or its difference from that of the figure's baseline in the same
-          draw; in figure 2c eigenvalues over the largest;
-        - ``eigenvalues``: those of the landmarks' centred kernel matrix over m; None in other figures;
-        - ``chosen``: whether the other queries choose this form, by ``recall_when_chosen`` at ``R``.
+        - ``y``: values on the y-axis, which are recall@R, or its difference to the figure's baseline in the
+          same draw; in figure 2c, eigenvalues divided by the largest;
+        - ``eigenvalues``: in figure 2c, the eigenvalues of the landmarks' centred kernel matrix, divided by
+          m; None in other figures;
+        - ``recall_when_chosen``: recall@R on the queries that serve to choose parameters, at ``R``; None in
+          figure 2c;
+        - ``chosen``: whether this form has the best ``recall_when_chosen`` of its figure.
         """
         trials = draw.trials(n_functions=self.n_bits)
         found = {centred: sweeps(trials, **self.values, centred=centred) for centred in (False, True)}
@@ -160,7 +179,7 @@ class Sweeps(Drawn, RecallFigure):
         )
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a table for each figure, with a line for each of its lines."""
+        """See `Figure.show_tables`; prints a table for each figure, with a row for each of its lines."""
         click.echo(heading(rows[0], "recall of the nearest item by each parameter."))
         curves = curves_of(rows)
         for figure, (title, across, _) in TITLES.items():
@@ -187,7 +206,7 @@ class Sweeps(Drawn, RecallFigure):
 
 
 def _lane(form: Form) -> Lane:
-    """Return the name of a form in figure 2b, as `core.hashing.forms` has it."""
+    """Return the family and the name of a form for figure 2b; the names are those of `core.hashing.forms`."""
     if form.family is NystromLSH:
         return Lane(form.family.name, "full rank" if form.rank is None else "low rank")
     low_rank = "low rank" if form.scale is None else "low rank, transformed"
@@ -208,7 +227,10 @@ def _described(figure: str, form: Form) -> Row:
 
 
 def _decay(form: Form, fitted: KernelHasher) -> Row:
-    """Return the row of figure 2c with the eigenvalues of a form's kernel, which its rank doesn't change."""
+    """Return the row of figure 2c with the eigenvalues of a form's kernel.
+
+    Eigenvalues do not depend on the rank, so the row has no rank.
+    """
     eigenvalues = fitted.eigenvalues() / fitted.n_landmarks
     return {
         **_described("2c", replace(form, rank=None)),
@@ -223,7 +245,7 @@ def _decay(form: Form, fitted: KernelHasher) -> Row:
 
 
 def _is_round(x: float) -> bool:
-    """Return whether a table has a column for x: for 1, 10, 100 and so on."""
+    """Return whether x is 1, 10, 100 and so on. Tables have a column for each of these numbers."""
     return x >= 1 and bool(np.log10(x).is_integer())
 
 

@@ -1,1 +1,1 @@
-"""Many annotators at once, each with a page that talks to the server like the labeling page in a browser."""
+"""Measurements of many annotators who label at the same time: ``closecall bench team``."""

@@ -1,9 +1,13 @@
-"""The labeling card without its display, with the same rules as ``label/flow.js``.
+"""The labeling card without its display: a Python version of the rules in ``label/flow.js``.
 
-It keeps each answer until the server acknowledges it, continues at once with the item that the server has
-sent ahead, and lets the server replace the item in view only while none of its own answers is pending. The
-cases of ``tests/fixtures/card.json`` test both implementations. Undo, corrections and answers of earlier
-versions are left out.
+The rules are:
+
+- The card keeps each answer until the server acknowledges it.
+- After an answer, the card continues at once with the next item if the server has sent it ahead.
+- The server can replace the item in view only while no answer of the card's session is pending.
+
+The cases in ``tests/fixtures/card.json`` test both implementations. Undo, corrections, and answers stored by
+earlier versions of the program are left out.
 """
 
 from __future__ import annotations
@@ -19,20 +23,21 @@ from urllib.parse import quote
 ROOT = "closecall"
 
 PLAIN = "!'()*"
-"""Characters that `encodeURIComponent` keeps and `quote` would encode."""
+"""Characters that JavaScript's `encodeURIComponent` keeps, although Python's `quote` would encode them."""
 
 Store = MutableMapping[str, str]
-"""A browser's ``localStorage``: it outlives the page."""
+"""The ``localStorage`` of a browser. It remains when a page is closed."""
 
 
 class Queue:
-    """Answers that the server has not acknowledged yet, each a separate entry in the store.
+    """The queue of answers that the server has not acknowledged yet. Each is an entry in the store.
 
     Parameters
     ----------
     store : Store
     project, session : str
-        Project and session of new answers. Pending answers of the project's other sessions are sent, too.
+        Project and session of new answers. The queue also contains pending answers of other sessions in the
+        project.
     """
 
     def __init__(self, store: Store, project: str, session: str) -> None:
@@ -42,7 +47,7 @@ class Queue:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """Pending answers of all sessions, in the order they were given."""
+        """Pending answers of all sessions, in the order in which they were given."""
         return [entry["answer"] for _, entry in self._entries()]
 
     @property
@@ -51,7 +56,7 @@ class Queue:
         return [answer for answer in self.pending if answer["session"] == self._session]
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Add an answer."""
+        """Add an answer to the end of the queue."""
         entries = self._entries()
         entry = {
             "place": entries[-1][1]["place"] + 1 if entries else 0,
@@ -61,7 +66,7 @@ class Queue:
         self._store[key] = json.dumps(entry)
 
     def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Remove answers that are stored or refused; return those that were in the queue."""
+        """Remove answers that the server has stored or refused, by their ids; return the removed answers."""
         settled = set(ids)
         found = [(key, entry["answer"]) for key, entry in self._entries() if entry["answer"]["id"] in settled]
         for key, _ in found:
@@ -76,7 +81,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Item:
-    """The item in view, the selection that chose it, and its picture."""
+    """An item that a card shows or may show next, with the id of its selection, and its picture."""
 
     id: int
     selection: str
@@ -85,7 +90,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Given:
-    """An answer, and the item that was in view when it was given."""
+    """An answer that was given on a card: its id, the item, the id of the item's selection, and the word."""
 
     id: str
     item: int
@@ -94,14 +99,14 @@ class Given:
 
 
 class Card:
-    """The card of one page; it neither blocks nor has timers.
+    """The card of one page. It neither blocks nor uses timers, which belong to the page.
 
     Parameters
     ----------
     store : Store
-        The browser's store.
+        The browser's ``localStorage``.
     send : callable
-        Sends the whole queue; it may get lost.
+        Sends a list of answers to the server. The message may get lost.
     """
 
     def __init__(self, store: Store, send: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -118,36 +123,39 @@ class Card:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """Answers that are not saved yet, including those of other sessions."""
+        """Answers that the server has not acknowledged yet, including those of other sessions."""
         return self._queue.pending if self._queue else []
 
     @property
     def saving(self) -> set[str]:
-        """Ids of this session's answers that are not saved yet."""
+        """Ids of the answers of this session that the server has not acknowledged yet."""
         return {answer["id"] for answer in self._queue.own} if self._queue else set()
 
     @property
     def can_answer(self) -> bool:
-        """Whether an item without an answer is in view."""
+        """Whether there is an item in view that has no answer yet."""
         return self.item is not None and self.item.selection not in self._answered
 
     @property
     def in_hand(self) -> set[int]:
-        """Items leased to this page: the item in view until it is answered, and those that may follow."""
+        """Items leased to this page: the item in view and those that may follow it.
+
+        The set is empty once the item in view is answered and no next item has arrived.
+        """
         if self.item is None or not self.can_answer:
             return set()
         return {self.item.id, *(item.id for item in self._after().values())}
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds until the page polls again; None if nothing more is expected."""
+        """Seconds until the page polls the server; None if the server has nothing more to send."""
         waiting = self._data.get("waiting")
         if waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"]):
             return POLL_SECONDS
         return POLL_AHEAD_SECONDS if self._data.get("next_is_coming") else None
 
     def update(self, data: Mapping[str, Any]) -> None:
-        """Take a new payload from the server."""
+        """Process a new payload from the server."""
         self._data, self.message = data, data["message"]
         if self._queue is None or data["session"] != self.session:
             self._begin(data["project"], data["session"])
@@ -167,7 +175,15 @@ class Card:
             self._look_ahead(data["next"], data["pictures"])
 
     def answer(self, word: str, *, taken_ms: int) -> tuple[Given, bool]:
-        """Answer the item in view; return the answer, and whether the next item was ready at once."""
+        """Answer the item in view; return the answer, and whether the next item was ready at once.
+
+        Parameters
+        ----------
+        word : str
+            "yes" or "no".
+        taken_ms : int
+            Milliseconds that the annotator looked at the item.
+        """
         assert self.item is not None
         assert self._queue is not None
         shown, following = self.item, self._after().get(word)
@@ -192,7 +208,7 @@ class Card:
         return given, following is not None
 
     def send(self) -> None:
-        """Send the pending answers."""
+        """Send all pending answers to the server, if there are any."""
         if self.pending:
             self._send(self.pending)
 
@@ -206,7 +222,7 @@ class Card:
         assert self.item is not None
         known = self._after()
         if all(word in known and known[word].selection == views[word]["item"]["selection"] for word in views):
-            return  # nothing new, although some may be missing
+            return  # all of these items have arrived before
         found = {
             word: _item(view["item"], pictures[str(view["item"]["id"])])
             for word, view in views.items()
@@ -215,19 +231,25 @@ class Card:
         self._ahead = self.item.selection, found
 
     def _after(self) -> dict[str, Item]:
-        """Return the known items that follow each answer to the item in view."""
+        """Return the items that follow the item in view, by its answer, as far as they have arrived."""
         selection, views = self._ahead
         return views if self.item is not None and selection == self.item.selection else {}
 
 
 POLL_SECONDS = 0.7
-"""Seconds between polls while there is nothing to show yet."""
+"""Seconds between polls while there is no item to show yet."""
 
 POLL_AHEAD_SECONDS = 0.1
-"""Seconds until the first poll while the server computes the next items; `POLL_SECONDS` from then on."""
+"""Seconds from a payload to the next poll while the server computes the next items.
+
+Until a payload answers the poll, further polls follow every `POLL_SECONDS`.
+"""
 
 RETRY_SECONDS: Sequence[float] = (2, 3, 5, 8)
-"""Seconds until a retry of answers that were not acknowledged, by the number of failures; then the last."""
+"""Seconds until unacknowledged answers are sent again, by the number of failed attempts so far.
+
+After more failures, the last pause is used.
+"""
 
 
 def _item(item: Mapping[str, Any], picture: str) -> Item:

@@ -1,4 +1,4 @@
-"""Common base of both measurements of a team: the options, and the project that it labels."""
+"""Base class of both measurements of a team, with their common options and the project that is labeled."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 
 BEFORE = "before"
-"""Annotator of the initial labels."""
+"""Name of the annotator of the initial labels."""
 
 
 @dataclass(frozen=True)
 class TeamExperiment(Experiment[Pool]):
-    """A team labeling one concept.
+    """A measurement in which a team of simulated annotators labels one concept.
 
     Parameters
     ----------
     annotators : int
+        Number of annotators.
     minutes : float
         Minimum duration of labeling.
     manner : Manner
+        Working habits of the annotators.
     positive : str or None
-        The positive class; the pool's first class by default.
+        The positive class; the pool's first class if None.
     n_labels : int
-        Number of initial labels.
+        Number of initial labels in the project.
     database : str or None
-        Address of a PostgreSQL database; an SQLite file in the project, if None.
+        Address of a PostgreSQL database; None for an SQLite file in the project.
     out : Path or None
-        New folder that keeps the project; a temporary folder, if None.
+        New folder that keeps the project; None for a temporary folder.
     """
 
     has_one_row = True
@@ -51,7 +53,7 @@ class TeamExperiment(Experiment[Pool]):
 
     @contextmanager
     def _project(self, pool: Pool, positive: str, *, lease_seconds: float | None = None) -> Iterator[Path]:
-        """Create the project, and yield its folder.
+        """Create the project, and yield its folder; the project exists within the context.
 
         Raises
         ------

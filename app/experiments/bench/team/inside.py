@@ -1,7 +1,7 @@
-"""A team labeling one concept without pages: sessions answered from threads of this process.
+"""A team that labels one concept in this process: each annotator is a thread that answers in a session.
 
-Without browsers and network, only the labeling session itself is measured: the processor time of an answer by
-category, and whether memory grows more than the log.
+There are no pages and there is no network, so only the labeling sessions are measured. The results are the
+processor time of an answer by category, and the growth of memory and of the log.
 """
 
 from __future__ import annotations
@@ -40,23 +40,38 @@ from closecall.core.selection import STRATEGIES
 from closecall.storage import StorageError
 
 WARM_ROUNDS = 2
-"""Number of answers of each annotator before measuring starts, to compile kernels and map files."""
+"""Number of answers that each annotator gives before measuring starts, to compile kernels and map files."""
 
 LOOK_SECONDS = 60.0
 """Seconds between two measurements of memory."""
 
 TRIES = 100
-"""Maximum number of attempts to submit an answer to a busy database; each waits up to the busy timeout."""
+"""Maximum number of attempts to submit an answer to a busy database.
+
+Each attempt waits at most for the database's busy timeout.
+"""
 
 SETTLED = 0.25
-"""Share of the time after which growth is measured: caches have filled by then."""
+"""Share of the duration after which growth is measured. Caches have filled by then."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A measurement: minutes and answers since the start, and sizes in 10⁶ bytes, None if unknown.
+    """A measurement of memory and log at one moment.
 
-    `remembered_mb` is the part of `memory_mb` that session memories take (`app.engine.strategy_memory`).
+    Parameters
+    ----------
+    minutes : float
+        Minutes since the start.
+    answers : int
+        Number of answers since the start.
+    memory_mb : float or None
+        Anonymous memory of this process in 10⁶ bytes; None if the system does not report it.
+    remembered_mb : float
+        Size in 10⁶ bytes of what sessions remember about hyperplanes (`app.engine.strategy_memory`). It is
+        part of `memory_mb`.
+    log_mb : float or None
+        Size of the database's files in 10⁶ bytes; None if the database is not a file.
     """
 
     minutes: float
@@ -68,14 +83,26 @@ class Look:
 
 @dataclass
 class Clocks:
-    """Seconds of processor time by category; any thread may add to them."""
+    """Processor times by category, in seconds. Several threads may add to them."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def on(self, place: ModuleType | type, name: str, kind: str) -> Iterator[None]:
-        """Within the context, add the thread's processor time in a function or method to category `kind`."""
+        """Measure the processor time of a function within the context, and add it to the category `kind`.
+
+        The function is replaced by a wrapper within the context.
+
+        Parameters
+        ----------
+        place : module or type
+            Module or class that has the function.
+        name : str
+            Name of the function.
+        kind : str
+            Category.
+        """
         function = getattr(place, name)
 
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -94,7 +121,7 @@ class Clocks:
 
 
 class Sitter:
-    """An annotator who looks at the item in view, answers, and gets the next card."""
+    """A simulated annotator who answers the item in view, and gets the next card from the session."""
 
     def __init__(self, session: LabelingSession, truth: Truth, manner: Manner, seed: int) -> None:
         self.session = session
@@ -105,7 +132,7 @@ class Sitter:
         self._card = card_of(session)
 
     def answer(self) -> bool:
-        """Answer the item in view as a browser would; return False if no item is in view."""
+        """Answer the item in view as a browser would. Return whether there was an item to answer."""
         if self._card["next_is_coming"]:
             self._card = card_of(self.session)
         item = self._card["item"]
@@ -129,7 +156,7 @@ class Sitter:
         return True
 
     def _send(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Submit an answer; retry while the database is busy, as a browser's queue does."""
+        """Submit an answer, and return the next card; retry while the database is busy, as a browser does."""
         for _ in range(TRIES - 1):
             try:
                 return submit(self.session, [given])
@@ -139,27 +166,34 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer at the pace until `until`, a time of `time.monotonic`, or until `stop` is set."""
+        """Answer items at the annotator's pace until `stop` is set, or until the time `until`.
+
+        `until` is a time of `time.monotonic`.
+        """
         stop.wait(self._random.uniform(0, self._manner.pace))
         while time.monotonic() < until and not stop.is_set() and self._answer_aside():
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
 
     def _answer_aside(self) -> bool:
-        """Answer in a new thread, as Streamlit does for each run: glibc keeps freed memory per thread."""
+        """Answer in a new thread; return the result of `answer`.
+
+        Streamlit, too, starts a thread for each run of a page. This matters for memory because glibc keeps
+        freed memory per thread.
+        """
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self.answer).result()
 
 
 @dataclass(frozen=True)
 class TeamInProcess(TeamExperiment):
-    """A team that labels one concept without pages: each annotator is a thread of this process.
+    """A measurement of a team that labels without pages; each annotator is a thread of this process.
 
     Parameters
     ----------
     annotators, minutes, manner, positive, n_labels, database, out
         See `TeamExperiment`.
     persons : int
-        Number of annotators who are asked about each item.
+        Number of annotators who label each item.
     """
 
     threads = 1
@@ -167,7 +201,7 @@ class TeamInProcess(TeamExperiment):
     persons: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Let the team label, print each `Look`, and yield the results as one row.
+        """Let the team label, print each measurement (`Look`), and yield the results as one row.
 
         Raises
         ------
@@ -218,7 +252,7 @@ class TeamInProcess(TeamExperiment):
 
 
 def _sit_down(project: OpenProject, team: TeamInProcess, truth: Truth) -> list[Sitter]:
-    """Start all sessions, and wait until background computations have ended."""
+    """Start a session for each annotator, give the warm-up answers, and wait for background computations."""
     strategy = LabelingSession.DEFAULT
     project.indexes.want(strategy)
     while project.pool is None or (state := project.indexes.state(strategy)).fitted is None:
@@ -304,11 +338,11 @@ def _show_look(look: Look) -> None:
 
 
 def growth(looks: list[Look]) -> dict[str, float | None]:
-    """Return the slopes of memory and log, in 10⁶ bytes per hour, by least squares.
+    """Return the growth of memory and of the log, in 10⁶ bytes per hour, by least squares.
 
-    Session memories are not counted: they fill up with time, and their size is bounded. Only measurements
-    after the share `SETTLED` of the time count. A slope is None if there are fewer than three of them, or if
-    one of its values is unknown.
+    Memory is counted without what sessions remember about hyperplanes, which grows up to a fixed limit. The
+    measurements before the share `SETTLED` of the duration are ignored. The growth is None if fewer than
+    three measurements remain, or if one of their values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])
@@ -326,7 +360,7 @@ def growth(looks: list[Look]) -> dict[str, float | None]:
 
 
 def _log_mb(project: OpenProject) -> float | None:
-    """Return the size of the database's files in 10⁶ bytes; None if it is not a file."""
+    """Return the size of the database's files in 10⁶ bytes; None if the database is not a file."""
     if project.file.database:
         return None
     return sum(file.stat().st_size for file in project.folder.glob(f"{LABELS_FILE}*")) / 1e6

@@ -1,8 +1,12 @@
-"""A team labeling one concept: labels per second, waits, server time, and the fate of each answer.
+"""A team that labels one concept on a real server.
 
-A project is created for a pool and served by its own process. The simulated annotators all run in this
-process, each with a page and a browser's store, and talk to the server as browsers do. The server may be
-killed while they label. Afterwards the log is compared with their diaries, and replayed.
+The results are labels per second, waiting times, the server's processor time, and whether all answers arrived
+in the log.
+
+A project is created for a pool and served by a separate process. All simulated annotators run in this
+process. Each has its own page and its own ``localStorage``, and communicates with the server as a browser
+does. The server may be killed and restarted during labeling. Finally, the log is compared with the
+annotators' diaries, and replayed.
 """
 
 from __future__ import annotations
@@ -37,39 +41,41 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database, LabelLog
 
 EARLY = (0.05, 0.15)
-"""Range of the time, as shares, in which annotators abandon their page, if they do."""
+"""Range of the times at which annotators abandon their page, as shares of the duration of labeling."""
 
 LEAST_LEASE_SECONDS = 15.0
 
 LEASE_SHARE = 0.2
-"""Duration of a lease as a share of the time: short enough for leases to expire before the end."""
+"""Duration of a lease as a share of the duration of labeling, so short that leases expire before the end."""
 
 LONGEST_SECONDS = 2.0
-"""Maximum seconds to the next kill after half of the team has labeled again."""
+"""Maximum seconds until the server is killed, once half of the team has labeled since the last restart."""
 
 DOWN_SECONDS = 1.0
-"""Maximum seconds from a kill to the restart."""
+"""Maximum seconds from killing the server to restarting it."""
 
 PATIENCE_SECONDS = 300.0
-"""Maximum seconds for the server to let everybody in, or to take answers again after a restart."""
+"""Maximum seconds until all annotators have a page, and until answers are accepted again after a restart."""
 
 
 @dataclass(frozen=True)
 class ServedTeam(TeamExperiment):
-    """A team with a page for each annotator.
+    """A measurement of a team that labels on a server, with a simulated page for each annotator.
 
     Parameters
     ----------
     annotators, minutes, manner, positive, n_labels, database, out
         See `TeamExperiment`.
     kills : int
-        Number of times that the server is killed and restarted; labeling lasts at least until the last one.
+        Number of times that the server is killed and restarted. Labeling lasts at least until the last
+        restart.
     leave : int
         Number of annotators who abandon their page.
     lease : float or None
-        Seconds until a lease expires.
+        Seconds until a lease expires; if None, `LEASE_SHARE` of the duration, or `LEAST_LEASE_SECONDS` if
+        that is longer.
     verify : bool
-        Whether to replay the log.
+        Whether to replay the log afterwards, with ``closecall verify``.
     """
 
     kills: int
@@ -79,17 +85,17 @@ class ServedTeam(TeamExperiment):
 
     @property
     def lease_seconds(self) -> float:
-        """Duration of a lease in seconds."""
+        """Seconds until a lease expires."""
         return self.lease or max(LEAST_LEASE_SECONDS, LEASE_SHARE * 60 * self.minutes)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Let the team label, and yield the row.
+        """Let the team label, and yield the results as one row.
 
         Raises
         ------
         InputError
-            If the pool has no such class, if `leave` is too large, if `out` exists already, or if the server
-            does not start or takes no answers.
+            If the pool has no such class, if `leave` is greater than the number of annotators, if `out`
+            exists already, or if the server does not start or accepts no answers.
         StorageError
             If the database fails.
         """
@@ -150,7 +156,21 @@ class ServedTeam(TeamExperiment):
 
 @dataclass(frozen=True)
 class Sitting:
-    """Diaries of all annotators, duration of labeling, processor times, and number of kills."""
+    """The results of labeling, before they are compared with the log.
+
+    Parameters
+    ----------
+    diaries : sequence of Diary
+        Diaries of all annotators.
+    seconds : float
+        Duration of labeling.
+    server_cpu_seconds : float or None
+        Processor time of the server during labeling; None if the system does not report it.
+    own_cpu_seconds : float
+        Processor time of this process, which runs the simulated annotators.
+    kills : int
+        Number of times that the server was killed.
+    """
 
     diaries: Sequence[Diary]
     seconds: float
@@ -160,7 +180,10 @@ class Sitting:
 
 
 def _prepare_index(project: Path) -> None:
-    """Build the index of the default strategy before the server starts; it is saved if that is worthwhile."""
+    """Build the index of the default strategy before the server starts, so that the server can load it.
+
+    The index is saved only if that is worthwhile.
+    """
     with Workspace(project.parent) as workspace:
         indexes = workspace.project(project.name).indexes
         indexes.want(LabelingSession.DEFAULT)
@@ -217,7 +240,10 @@ async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> 
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Kill the server once half of the team has labeled since it started, and restart it."""
+    """Wait until half of the remaining annotators have labeled since this call, then restart the server.
+
+    The server is killed at a random time after that, and restarted after a random pause.
+    """
     since = time.time()
     half = sum(person.diary.left is None for person in people) / 2
     async with _patience("take answers"):

@@ -1,4 +1,4 @@
-"""The fate of answers and leases: the annotators' diaries compared with the log."""
+"""Evaluation of answers and leases, by comparing the annotators' diaries with the log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
-"""Seconds that a page's last message may wait at the server."""
+"""Tolerance in seconds, because the server may process the last message of a page with a delay."""
 
 
 def fate(
     diaries: Sequence[Diary], answers: Sequence[AnswerRecord], selections: Mapping[str, SelectionRecord]
 ) -> dict[str, int]:
-    """Count the given answers that are lost, duplicated or misplaced in the log.
+    """Count the answers given on the pages that are lost, duplicated or misplaced in the log.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def fate(
     Returns
     -------
     dict
-        ``answers``: answers in the log; ``lost``: given but not in the log; ``duplicated``: more than one for
-        a selection; ``misplaced``: in the log with another item, selection, word or name than given, or given
-        by nobody.
+        ``answers``: number of answers in the log. ``lost``: answers that were given but are not in the log.
+        ``duplicated``: answers in the log beyond the first one for a selection. ``misplaced``: answers in the
+        log that nobody gave, or whose item, selection, word or annotator differs from the given answer.
     """
     given = {press.given.id: (press.given, diary.name) for diary in diaries for press in diary.presses}
     stored = {answer.id for answer in answers}
@@ -60,9 +60,11 @@ def fate(
 
 
 def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
-    """Return the items that two annotators had at the same time, or had in view one after the other.
+    """Return the items that a second annotator got while the lease of the first was still valid.
 
-    An item may pass to another annotator once its holder has been inactive for the duration of a lease.
+    An item counts if two annotators held it at the same time, or if both had it in view, one after the other.
+    It does not count if the lease had expired: the first annotator's page had received nothing from the
+    server for the duration of a lease.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -75,7 +77,10 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
 
 def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
-    """Return whether a second annotator got the item while the first one's lease was valid."""
+    """Return whether an item was given twice, see `given_twice`.
+
+    `having` are the diaries of the annotators who held the item, each with one period of holding it.
+    """
     for (one, first), (other, second) in combinations(sorted(having, key=lambda each: each[1].since), 2):
         at_once = second.since < first.until
         both_saw = first.in_view and second.in_view
@@ -89,18 +94,19 @@ def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) 
 def leases_returned(
     diaries: Sequence[Diary], selections: Sequence[SelectionRecord], lease_seconds: float
 ) -> dict[str, int]:
-    """Count the leases of annotators who left, and those that expired so that the item was available again.
+    """Count the leases of annotators who left, and how many of these leases expired.
 
-    An item was available again if another annotator got it after the lease had expired, or if the last round
-    of another session could have chosen it.
+    A lease has expired if another annotator got the item after the lease's end, or if the item was no longer
+    leased in the last round of another session.
 
     Returns
     -------
     dict
-        ``leases_abandoned``, of annotators who left early enough to tell, and ``leases_returned``, the part
-        that was available again.
+        ``leases_abandoned``: number of items leased to annotators when they left. Annotators who left so late
+        that no other session had a round after the lease's end don't count. ``leases_returned``: how many of
+        these leases expired.
     """
-    # Only the first selection of a round records the leased items.
+    # Only the first selection of a round records the leased items. Reversed order lets it overwrite others.
     leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}
     abandoned = returned = 0
     for diary in diaries:
@@ -128,7 +134,10 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics of the time from an answer to the next item, and to its acknowledgement, in ms."""
+    """Return statistics of waiting times in ms: from an answer to the next item, and to its acknowledgement.
+
+    ``waited_share`` is the share of answers after which the next item was not ready at once.
+    """
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
     saving = [1000 * (press.saved_at - press.at) for press in presses if press.saved_at is not None]
     return {

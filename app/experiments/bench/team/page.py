@@ -1,7 +1,9 @@
-"""A labeling page without a browser: Streamlit's websocket, and a `Card` with its timers.
+"""A simulated labeling page without a browser: a connection to Streamlit's websocket, and a `Card`.
 
-It sends the same messages as Streamlit's front end: ``rerun`` with the component's state, for the whole page
-after each connect, and for the card's fragment from then on. If the server is down, it retries with pauses.
+The page sends the same messages as Streamlit's front end. Each message is a ``rerun`` request with the state
+of the labeling component. After each connect, the request is for the whole page. All later requests are for
+the fragment of the page that has the card. If the server is down, the page tries to connect again after a
+pause.
 """
 
 from __future__ import annotations
@@ -24,28 +26,28 @@ from closecall.app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECOND
 COMPONENT = "closecall_label"
 COOKIE = "closecall_name"
 NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"
-"""Streamlit's placeholder for a missing token."""
+"""Streamlit's placeholder for a missing authentication token."""
 
 
 LEAST_PAUSE, MOST_PAUSE = 0.5, 15.0
-"""Seconds between attempts to connect: the first pause, doubled each time up to the maximum."""
+"""First and maximum pause between attempts to connect, in seconds. The pause doubles after each attempt."""
 
 
 class Page:
-    """A page that an annotator has open while in its context.
+    """A labeling page, used as an async context manager: the page is open within the context.
 
     Parameters
     ----------
     url : str
         The server's address.
     name : str
-        The annotator who is signed in.
+        Name of the annotator who is signed in.
     query : str
         Query string of the page's address.
     store : Store
-        The browser's store.
+        The browser's ``localStorage``.
     heard : callable
-        Called after each payload that the card has taken.
+        Called after each payload from the server, once the card has processed it.
     """
 
     def __init__(self, url: str, name: str, query: str, store: Store, heard: Callable[[], None]) -> None:
@@ -99,7 +101,7 @@ class Page:
             origin=Origin(self._url),
             additional_headers={"Cookie": f"{COOKIE}={quote(self._name, safe='')}"},
             max_size=None,
-            ping_interval=None,  # browsers don't
+            ping_interval=None,  # browsers send no pings
             proxy=None,
         )
 
@@ -143,7 +145,7 @@ class Page:
         self._heard()
 
     def _say(self, answers: list[dict[str, Any]]) -> None:
-        """Send the card's queue, and retry until each answer in it is settled."""
+        """Send the answers in the card's queue, and start the timer of the next retry."""
         self._set_state(answers)
         pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         self._set_timer("retry", pause, self._retry)

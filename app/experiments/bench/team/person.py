@@ -1,4 +1,4 @@
-"""A simulated annotator on a page, who answers by the truth, with some errors."""
+"""A simulated annotator who labels on a simulated page and gives correct answers, apart from some errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from closecall.app.experiments.bench.team.card import Given, Store
 from closecall.app.experiments.bench.team.page import Page
 
 LOOKS = (0.5, 1.5)
-"""Range of the time for an image, as a multiple of the pace."""
+"""Range of the time that an annotator looks at an image, as multiples of the pace."""
 
 RELOADS = 0.25
-"""Share of annotators who reload a page that does not answer."""
+"""Probability that an annotator is impatient, drawn each time the annotator opens a page.
+
+An impatient annotator reloads the page if it has no item to answer for `UNANSWERED_SECONDS`.
+"""
 
 UNANSWERED_SECONDS = 5.0
-"""Seconds after which a page shows that it waits for the server."""
+"""Seconds after which a page shows that it waits for the server; impatient annotators then reload it."""
 
 RECENT = 50
-"""Number of last presses to search for an acknowledged one."""
+"""Number of recent key presses that `Person.has_saved_since` considers."""
 
 SETTLE_SECONDS = 60.0
-"""Maximum seconds for the last answers to be acknowledged."""
+"""Maximum seconds to wait until the server has acknowledged the last answers."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,9 @@ class Manner:
     Parameters
     ----------
     pace : float
-        Mean seconds per image.
+        Mean seconds that an annotator looks at an image.
     noise : float
-        Share of wrong answers, 0 … 1.
+        Probability of a wrong answer, 0 … 1.
     seed : int
     """
 
@@ -48,17 +51,20 @@ class Manner:
 
 @dataclass
 class Press:
-    """An answer, and the times of what followed.
+    """A key press that gave an answer, and the times of what followed.
+
+    All times in this module are in seconds since 1970 UTC.
 
     Parameters
     ----------
     given : Given
+        The answer.
     at : float
-        When it was given, in seconds since 1970 UTC, like all times here.
+        When the answer was given.
     next_at : float or None
-        When the next item was ready; None if there was none.
+        When the next item was ready; None if no item followed.
     saved_at : float or None
-        When the server had acknowledged it.
+        When the page learned that the server had stored the answer; None if that did not happen.
     """
 
     given: Given
@@ -69,7 +75,16 @@ class Press:
 
 @dataclass(frozen=True)
 class Held:
-    """An item that a page had, in view or sent ahead, and the start and end of that time."""
+    """A period in which a page held an item.
+
+    Parameters
+    ----------
+    item : int
+    since, until : float
+        Start and end of the period.
+    in_view : bool
+        Whether the item was in view. If not, the server had sent it ahead as a possible next item.
+    """
 
     item: int
     since: float
@@ -79,25 +94,26 @@ class Held:
 
 @dataclass
 class Diary:
-    """The record of one annotator.
+    """A record of what one annotator did.
 
     Parameters
     ----------
     name : str
+        Name of the annotator.
     presses : list of Press
     held : list of Held
     refused : dict
-        Reasons of refused answers, by answer id.
+        Reasons why the server refused answers, by the answer's id.
     heard_at : list of float
-        Times of payloads from the server.
+        Times when payloads from the server arrived.
     reloads : int
-        Number of times the page was reloaded.
+        Number of times that the page was reloaded.
     left : float or None
-        When the page was abandoned with items leased to it.
+        When the annotator abandoned the page; None if that did not happen.
     left_with : frozenset of int
-        Those items.
+        Items that were leased to the page at that time.
     session : str
-        The last session.
+        Id of the page's last session.
     """
 
     name: str
@@ -112,19 +128,25 @@ class Diary:
 
 
 class Person:
-    """An annotator who labels on a page until `stop`, then waits until all answers are saved.
+    """A simulated annotator who labels on a page until `stop` is called, and keeps a diary.
 
     Parameters
     ----------
     name : str
     url, query : str
-        The page's address.
+        Address of the server, and query string of the page.
     truth : Truth
     manner : Manner
     begin : asyncio.Event
-        Set when labeling begins.
+        Event that starts the labeling.
     leaves_after : float or None
-        Seconds from `begin` until the annotator abandons the page; never, if None.
+        Seconds from `begin` until the annotator abandons the page; None to stay.
+
+    Attributes
+    ----------
+    diary : Diary
+    arrived : asyncio.Event
+        Set once the page shows its first item.
     """
 
     def __init__(
@@ -155,15 +177,18 @@ class Person:
         self._in_hand: dict[int, tuple[float, bool]] = {}
 
     def stop(self) -> None:
-        """Stop answering."""
+        """Make the annotator stop answering."""
         self._over.set()
 
     def has_saved_since(self, moment: float) -> bool:
-        """Return whether the server has acknowledged one of the last answers since then."""
+        """Return whether the server has acknowledged one of the `RECENT` last answers since `moment`."""
         return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
 
     async def sit(self) -> None:
-        """Open the page, label until `stop`, and wait until all answers are saved; or abandon the page."""
+        """Open the page and label until `stop` is called, then wait until all answers are saved.
+
+        An annotator with `leaves_after` abandons the page at that time, without waiting.
+        """
         leaves_at: float | None = None
         while not (self._over.is_set() or self.diary.left):
             async with self._opened() as page:
@@ -184,7 +209,7 @@ class Person:
         self._let_go()
 
     async def come_back(self) -> None:
-        """Open the page again if the browser still has answers, and wait until they are saved."""
+        """If the browser still has unsaved answers, open the page again and wait until they are saved."""
         if self._store:
             async with self._opened():
                 await self._saved()
@@ -198,7 +223,7 @@ class Person:
         return self._page
 
     async def _label(self, page: Page, leaves_at: float | None) -> None:
-        """Label until it is time to leave, or to reload the page."""
+        """Label until `stop` is called, or until it is time to leave or to reload the page."""
         patience = UNANSWERED_SECONDS if self._rng.random() < RELOADS else None
         while True:
             if not await self._until(lambda: page.card.can_answer, patience, self._over):
@@ -209,7 +234,7 @@ class Person:
                 return
             if await self._pause(look):
                 return
-            if page.card.can_answer:  # the image may have been withdrawn meanwhile
+            if page.card.can_answer:  # the server may have withdrawn the image in the meantime
                 self._answer(page, look)
 
     def _answer(self, page: Page, look: float) -> None:
@@ -242,7 +267,7 @@ class Person:
         self._news.set()
 
     def _note_hands(self, page: Page) -> None:
-        """Record the items that the page has from now on, and those that it no longer has."""
+        """Record the items that the page holds from now on, and those that it no longer holds."""
         now, card = time.time(), page.card
         in_view = card.item.id if card.item and card.can_answer else None
         wanted = {item: item == in_view for item in card.in_hand}
@@ -261,7 +286,7 @@ class Person:
         self._in_hand = {}
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait; return True if it is time to leave."""
+        """Wait for `seconds`, or until `stop` is called; return whether it was called."""
         try:
             await asyncio.wait_for(self._over.wait(), seconds)
         except TimeoutError:
@@ -271,7 +296,10 @@ class Person:
     async def _until(
         self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
     ) -> bool:
-        """Wait until a payload makes the condition true; return False after `seconds` or once `is_over`."""
+        """Wait until `condition` is true, checking it after each payload; return True when it is.
+
+        Return False after `seconds` without a payload that makes it true, or once `is_over` is set.
+        """
         until = None if seconds is None else time.time() + seconds
         while not (is_over.is_set() or condition()):
             left = None if until is None else until - time.time()

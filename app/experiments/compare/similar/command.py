@@ -10,7 +10,7 @@ import click
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 
 QUICK: dict[str, Any] = {"bits": (16, 64, 256), "draws": 1, "queries": 200, "landmarks": 300}
-"""Defaults with --quick."""
+"""Default sizes with --quick."""
 
 FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1_000, "landmarks": 1_000}
 

@@ -1,4 +1,4 @@
-"""A comparison of similarity families, from its options to its report."""
+"""Running a comparison of hash families from start to end: measurements, results, figures and report."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
-"""Maximum number of queries to search the structures with, and to time the exact scan with, one by one."""
+"""Maximum numbers of queries: to search the structures with, and to time the exact scan with, one by one."""
 
 
 def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
-    """Measure the missing units, then write results, figures and report; see `command`.
+    """Measure the units that are not finished yet, then write results, figures and report.
 
     Parameters
     ----------
     folder : Path or None
-        The pool's folder; the default pool of `begun` if None.
+        The pool's folder; if None, the default pool of `begun`.
     out : Path
         The comparison's folder.
     **words
@@ -44,7 +44,7 @@ def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
     Raises
     ------
     InputError
-        If no family applies to the pool, or as `begun`.
+        If no family applies to the pool, or for the reasons that `begun` names.
     """
     with begun(out, folder, partial(SimilarityPlan.of, **words)) as (plan, pool):
         with one_thread():
@@ -59,7 +59,7 @@ def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
 
 
 def _measure(plan: SimilarityPlan, pool: Pool, units: list[FamilyUnit], out: Path) -> None:
-    """Measure the units one after the other, and write each as soon as it is finished."""
+    """Measure the units one after the other, and write the results of each as soon as it is finished."""
     queries, choosing = plan.queries_of(pool)
     truths = Truths(pool, queries, plan.neighbours, TIMED)
     draws = {unit.draw: plan.draw(unit.draw, pool, choosing) for unit in units}

@@ -1,4 +1,9 @@
-"""The figures of a comparison of similarity families, like those of the papers."""
+"""The figures of a comparison of hash families, modelled on figure 11 of the survey [1]_.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +35,13 @@ if TYPE_CHECKING:
 Curve = Callable[[Lane], tuple[Any, Any]]
 
 _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
-"""Sizes in inches; a figure is at least as high as its legend, with one line per entry."""
+"""Sizes in inches: width and minimum height of a figure, and height of an entry of the legend."""
 
 SHOWN = 0.03
-"""Share of the pool at which figures end: beyond it, a scan is as good. `RESULTS` has all shares."""
+"""Largest share of the pool that figures show: retrieving more is no better than a scan.
+
+The table in the file `RESULTS` has larger shares, too.
+"""
 
 
 def draw_figures(results: SimilarityResults, out: Path) -> dict[str, Path]:
@@ -42,8 +50,8 @@ def draw_figures(results: SimilarityResults, out: Path) -> dict[str, Path]:
     Returns
     -------
     dict
-        SVG files by figure: "bits", "retrieved", "angle", "precision", "structures", "times"; figures without
-        data are left out.
+        SVG file of each figure, by name: "bits", "retrieved", "angle", "precision", "structures" and "times".
+        Figures without data are left out.
     """
     drawn: dict[str, Callable[[], Figure]] = {
         "bits": lambda: _by_bits(results),
@@ -60,7 +68,10 @@ def draw_figures(results: SimilarityResults, out: Path) -> dict[str, Path]:
 
 
 def _by_bits(results: SimilarityResults) -> Figure:
-    """Draw recall@R, and the share of all neighbours, against bits, as in figure 11 (b) of the survey."""
+    """Draw recall@R and the share of the true neighbours found, both against the code length.
+
+    This is figure 11 (b) of the survey [1]_.
+    """
     R, k = results.first, results.told
     picture = _figure(results)
     nearest, all_of_them = picture.subplots(1, 2)
@@ -77,7 +88,7 @@ def _by_bits(results: SimilarityResults) -> Figure:
 
 
 def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
-    """Draw a measure of the first rows against their number, as in figure 11 (a) of the survey."""
+    """Draw a measure of the retrieved rows against their number, as in figure 11 (a) of the survey [1]_."""
     picture = _figure(results)
     axes = picture.subplots()
     n = len(results.pool)
@@ -102,7 +113,11 @@ def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
 
 
 def _structures(results: SimilarityResults, against: str) -> Figure:
-    """Draw recall@10 of each structure against the share of the pool searched, or against the time."""
+    """Draw recall@10 of each structure against the cost of a query.
+
+    If `against` is "searched", the cost is the share of the pool that was searched. If it is "scan ratio",
+    the cost is the time of a query relative to the exact scan.
+    """
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -147,7 +162,7 @@ def _figure(results: SimilarityResults) -> Figure:
 
 
 def _curves(axes: Axes, results: SimilarityResults, curve: Curve) -> None:
-    """Draw one line per lane, with few marks, at different places so that overlapping lines show theirs."""
+    """Draw one line per lane; see `draw_line` for the marks."""
     plain(axes, "both")
     axes.margins(x=0.04, y=0.06)
     for number, lane in enumerate(results.lanes):

@@ -1,8 +1,9 @@
-"""The look of families and their forms: a colour and a mark per family, a dash per form.
+"""The look of lines in figures: a colour and a mark per hash family, and a dash pattern per form of a family.
 
-There are more families than colours that everybody can distinguish, and print may have none. Therefore no two
-families have the same mark, and no two forms of a family the same dash: mark and dash identify a lane without
-its colour. If there are more families than marks, the marks of further families are hollow.
+There are more families than colours that everybody can distinguish, and a printed page may have no colours.
+Mark and dash pattern therefore identify a line without its colour: two families never have the same mark, and
+two forms of a family never have the same dash pattern. Families beyond the number of `MARKS` have hollow
+marks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.hashing import FAMILIES
 
 Dash = tuple[float, ...]
-"""Lengths of strokes and gaps in turn, in line widths; empty for solid lines."""
+"""Lengths of dashes and gaps, alternating, as multiples of the line width; empty for a solid line."""
 
 _COLOURS = {name: light for name, (light, _) in STRATEGY_COLOURS.items()} | {
     "yes": LIGHT["blueColor"],
@@ -38,18 +39,21 @@ _HUES = (
     "no",
     "yes",
 )
-"""Names of the pages' colours, assigned to families in the order of `FAMILIES`."""
+"""Names of colours on the app's pages, assigned to families in the order of `FAMILIES`."""
 
 MARKS = ("o", "v", "D", "^", "s", "P", "X", "<", ">", "*")
-"""Matplotlib's marks, assigned in the same order."""
+"""Matplotlib's names of the marks, assigned to families in the order of `FAMILIES`."""
 
 _SIZES = {"D": 4.6, "s": 4.9, "P": 7.0, "X": 7.0, "*": 8.5}
-"""Sizes of marks in points; others have `_SIZE`."""
+"""Sizes of marks in points. Marks that are not listed have `_SIZE`."""
 
 _SIZE = 5.8
 
 _RAMP = "viridis", 0.0, 0.88
-"""Colours of a parameter's values, from the least to the greatest; the end of the scale is too light."""
+"""Colour map for lines that differ in a parameter: its name, and the part of it that is used.
+
+The part ends before 1 because the end of the map is too light.
+"""
 
 _DOTTED, _DASHED, _BOTH, _SOLID = (1.0, 1.65), (3.7, 1.6), (6.4, 1.6, 1.0, 1.6), ()
 
@@ -69,12 +73,12 @@ _DASHES: dict[str, Dash] = {
 
 
 class Look(NamedTuple):
-    """The look of a lane.
+    """The look of a lane, which is a hash family in one of its forms.
 
     Parameters
     ----------
     hue : str
-        Name of its colour on the pages.
+        Name of the lane's colour on the app's pages.
     mark : str
         See `matplotlib.markers`.
     hollow : bool
@@ -94,7 +98,7 @@ class Look(NamedTuple):
 
     @property
     def stroke(self) -> Stroke:
-        """The lane's line in a figure."""
+        """The look of the lane's line in a figure."""
         return Stroke(self.colour, self.mark, size_of(self.mark), self.hollow, self.dash)
 
 
@@ -104,13 +108,16 @@ def look_of(lane: Lane) -> Look:
 
 
 def look_at(place: int, dash: Dash = _SOLID) -> Look:
-    """Return the look of the line at this place among lines of different kinds."""
+    """Return the look of the line at `place` in a sequence; neighbours differ in colour and mark."""
     turn, mark = divmod(place, len(MARKS))
     return Look(_HUES[place % len(_HUES)], MARKS[mark], turn % 2 == 1, dash)
 
 
 def ramp(place: int, n: int) -> Stroke:
-    """Return the line of a parameter's value, at this place among `n` ascending ones."""
+    """Return the look of a line for one value of a parameter.
+
+    `place` is the place of the value among `n` ascending values, from 0.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -121,7 +128,7 @@ def ramp(place: int, n: int) -> Stroke:
 
 
 def size_of(mark: str) -> float:
-    """Return the size of a mark in points, so that all marks look equally large."""
+    """Return the size of a mark in points. Sizes differ so that all marks look equally large."""
     return _SIZES.get(mark, _SIZE)
 
 

@@ -1,4 +1,7 @@
-"""Names of families, their forms and their yardsticks."""
+"""Display names of hash families, of their forms, and of yardsticks.
+
+A yardstick is the measure of similarity that defines the true neighbours (`core.experiment.similarity`).
+"""
 
 from __future__ import annotations
 
@@ -40,19 +43,20 @@ def yardstick_label(word: str) -> str:
 
 
 def lessons(learned: Mapping[str, Lesson | None]) -> str:
-    """Return a sentence about the labels that each supervised family learns from; "" if there is none.
+    """Return a sentence about the labels that each supervised family learns from; "" if none is supervised.
 
     Parameters
     ----------
     learned : dict
-        The families' lessons, by name; see `core.experiment.families.lesson_of`.
+        For each name of a family, the numbers of labels and pairs that it learns from; None if it uses no
+        labels. See `core.experiment.families.lesson_of`.
     """
     parts = [_lesson(name, lesson) for name, lesson in learned.items() if lesson is not None]
     return f"Labels used: {'; '.join(parts)}." if parts else ""
 
 
 def _lesson(name: str, lesson: Lesson) -> str:
-    """Return a family's name, and the labels that it learns from."""
+    """Return the display name of a family and the labels that it learns from, as text."""
     form = ", by class" if name in (BoostedPSH.name, DeepCodes.name) else ""
     who = f"{FAMILY_LABELS.get(name, name)}{form}"
     if lesson.pairs is None:

@@ -1,4 +1,7 @@
-"""The plan of a comparison of similarity families, with one unit per family and draw."""
+"""The plan of a comparison of hash families, with one unit of work per family and draw.
+
+A draw is one repetition with its own random sample, landmarks and vectors.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ from closecall.core.pool.pool import Pool
 
 
 class FamilyUnit(NamedTuple):
-    """The smallest unit of work: one family, one draw, all forms and code lengths."""
+    """The smallest unit of work: one family in one draw, in all its forms and code lengths."""
 
     family: str
     draw: int
 
     @property
     def file(self) -> str:
-        """Name of the file of its results, in the folder `UNITS`."""
+        """Name of the file with the unit's results, in the folder `UNITS`."""
         return f"{self.family}-draw-{self.draw:02d}.parquet"
 
 
 @dataclass(frozen=True)
 class SimilarityPlan(Plan[FamilyUnit]):
-    """The options of a comparison, which determine its results except times.
+    """The options of a comparison, which determine all its results except times.
 
     Parameters
     ----------
@@ -39,23 +42,24 @@ class SimilarityPlan(Plan[FamilyUnit]):
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
     bits : tuple of int, ascending
-        Hash functions per code.
+        Code lengths: numbers of hash functions per code.
     draws : int
-        Number of draws, each with its own sample of rows, landmarks and random vectors.
+        Number of draws.
     queries : int
-        Held-out items to search for, and as many others to choose parameters by.
+        Number of held-out items that serve as queries. Equally many other held-out items serve to choose
+        parameters.
     neighbours : int
-        Number of nearest items to find.
+        Number of true neighbours per query.
     share : float
         R of recall@R, as a share of the pool.
     kernel : str
-        Kernel of kernelized families.
+        Kernel of kernelized families; see `core.mercer.kernel_from`.
     landmarks : int
-        Number of landmarks of kernelized families, m.
+        Number m of landmarks of kernelized families.
     labels : int
-        Number of labels for families that learn from classes, the same for all of them.
+        Maximum number of labels; all families that learn from classes get the same labels.
     seed : int
-        Seed of the queries; draw i has seed + i.
+        Seed of the queries. Draw i has the seed `seed` + i.
     """
 
     families: tuple[str, ...]
@@ -71,12 +75,14 @@ class SimilarityPlan(Plan[FamilyUnit]):
 
     @classmethod
     def of(cls, pool: Pool, *, families: Sequence[str], bits: Sequence[int], **words: Any) -> Self:
-        """Return the plan for the options of the command: all families if none is named, bits in any order.
+        """Make the plan from the pool and the options of the command.
+
+        If no family is named, the plan has all families. `bits` may be in any order.
 
         Raises
         ------
         InputError
-            If there is no such family or kernel, or the pool has or holds out too few items.
+            If a family or the kernel is unknown, or if the pool has too few items or too few held-out items.
         """
         named, neighbours = families_named(families), words["neighbours"]
         if len(pool) < neighbours:
@@ -96,7 +102,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
 
     @property
     def units(self) -> list[FamilyUnit]:
-        """All units, ordered so that the first of them already cover all families."""
+        """All units; the first ones, one for each family, cover all families."""
         return [FamilyUnit(family, draw) for draw in range(self.draws) for family in self.families]
 
     def size(self, pool: Pool) -> str:
@@ -107,13 +113,16 @@ class SimilarityPlan(Plan[FamilyUnit]):
         )
 
     def retrieved(self, n_rows: int) -> list[int]:
-        """Return numbers of first rows to measure among, from R to all rows, about three per doubling."""
+        """Return the numbers of retrieved rows to measure with, ascending.
+
+        They range from R to all rows, with about three numbers per doubling.
+        """
         R = max(1, round(self.share * n_rows))
         steps = np.geomspace(R, n_rows, max(2, round(3 * np.log2(n_rows / R)) + 1)).round().astype(int)
         return sorted(set(steps.tolist()))
 
     def queries_of(self, pool: Pool) -> tuple[Items, Items]:
-        """Return the items to search for, and those to choose parameters by.
+        """Return the held-out items that serve as queries, and those that serve to choose parameters.
 
         Raises
         ------
@@ -123,7 +132,10 @@ class SimilarityPlan(Plan[FamilyUnit]):
         return held_out_queries(pool, self.queries, self.queries, seed=self.seed)
 
     def draw(self, number: int, pool: Pool, choosing: Items) -> Draw:
-        """Return a draw: the sample that families are fitted to, with its labels and landmarks."""
+        """Return draw `number`: the sample that families are fitted to, with its labels and landmarks.
+
+        `choosing` are the items that serve to choose parameters.
+        """
         draw = Draw.of(
             pool,
             choosing.X,

@@ -1,4 +1,4 @@
-"""The report of a comparison of similarity families as one self-contained HTML file."""
+"""The report of a comparison of hash families as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from closecall.core.experiment.families import FITTED_TO, lesson_of
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
-"""Recall@10 for which the report states the share of the pool that each structure must search."""
+"""Recall@10 that counts as good.
+
+The report states the share of the pool that a structure must search to reach this recall.
+"""
 
 
 def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path) -> Path:
-    """Write the report to the folder `out` and return its file.
+    """Write the report to the folder `out`, and return the path of the report.
 
     Parameters
     ----------
     results : SimilarityResults
         Results to report.
     figures : dict
-        SVG files by figure; see `app.experiments.compare.similar.figures.draw_figures`.
+        SVG file of each figure, by name; see `app.experiments.compare.similar.figures.draw_figures`.
     out : Path
         An existing folder.
     """
@@ -65,7 +68,7 @@ def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path
 
 
 def headline(results: SimilarityResults) -> str:
-    """Return the main result in a sentence, with the number of families that may be as good."""
+    """Return the main result in one sentence: the best family, and how many others may be as good."""
     bits, R = max(results.plan.bits), results.first
     found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
     known = {lane: value for lane, value in found.items() if value is not None}
@@ -82,7 +85,7 @@ def headline(results: SimilarityResults) -> str:
 
 
 def _chance(results: SimilarityResults, recall: float) -> float:
-    """Return two standard errors of the difference between two recalls of about this value."""
+    """Return twice the standard error of the difference between two recalls that are about `recall`."""
     n = results.plan.queries
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 
@@ -118,7 +121,7 @@ def _facts(results: SimilarityResults) -> str:
 
 
 def _named(lane: Lane) -> dict[str, Any]:
-    """Return a lane's name in the tables, and the look of its line in the figures."""
+    """Return the name of a lane for the tables, with the look of its line in the figures."""
     look = look_of(lane)
     return {
         "name": lane_label(lane),
@@ -130,7 +133,7 @@ def _named(lane: Lane) -> dict[str, Any]:
 
 
 def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
-    """Return a lane's row of the table, for its longest codes."""
+    """Return the row of a lane in the first table, for the longest codes of the lane."""
     pool, bits = results.pool, results.longest(lane)
     cost = {
         name: results.mean(lane, name, bits=bits) or 0.0
@@ -153,7 +156,10 @@ def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
 
 
 def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
-    """Return the parameters chosen by the data: means of rank and scale, and every γ that a draw chose."""
+    """Return the parameters that were chosen by the data, as text.
+
+    Rank and scale are means over draws. For γ, all chosen values are listed.
+    """
     means = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
     parts = [f"{name} {value:g}" for name, value in means.items() if value is not None]
     gammas = [f"{gamma:g}" for gamma in np.unique(results.draws(lane, "gamma", bits=bits))]
@@ -161,7 +167,7 @@ def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
 
 
 def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
-    """Return the mean over draws, and their range."""
+    """Return a measure in percent: the mean over draws, and the range of the draws."""
     values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
     if not len(values):
         return "", ""
@@ -183,7 +189,10 @@ def _searched(results: SimilarityResults) -> list[str]:
 
 
 def _enough(results: SimilarityResults, lane: Lane, structure: str) -> tuple[str, str]:
-    """Return the least share searched that reaches `GOOD`, and its time; otherwise the best recall."""
+    """Return the least share of the pool to search for a recall of `GOOD`, and the time for it.
+
+    If no measured share suffices, return a dash and the best recall.
+    """
     bits = results.longest(lane)
 
     def curve(measure: str) -> Any:

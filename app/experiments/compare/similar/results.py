@@ -1,4 +1,4 @@
-"""Results of a comparison of similarity families: one long table, and access to its values."""
+"""Results of a comparison of hash families: a long table with one measured number per row, and its reader."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 YARDSTICKS, REFUSED = b"yardsticks", b"refused"
-"""Metadata of a unit's table as JSON; see `core.experiment.similarity.Measured`."""
+"""Metadata keys of a unit's table; their values are JSON. See `core.experiment.similarity.Measured`."""
 
 TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
-"""Measures that differ from run to run; all others are determined by the plan."""
+"""Measures of time. The plan determines the values of all other measures."""
 
 TOLD_SHARE = 0.01
-"""Share of the pool that single figures, such as those in the report's table, are measured among."""
+"""Approximate share of the pool that is retrieved for the numbers in the report's table."""
 
 Floats = NDArray[np.float64]
 
 
 class Lane(NamedTuple):
-    """A family in one of its forms; the only form of a family has the name ""."""
+    """A hash family in one of its forms. The form is "" if the family has only one."""
 
     family: str
     form: str
 
 
 def schema() -> pa.Schema:
-    """Return the schema of a unit's table and of all results: a row per `similarity.Value`."""
+    """Return the schema of the table of one unit, which is also that of the table of all units.
+
+    Each row has one `core.experiment.similarity.Value`.
+    """
     import pyarrow as pa
 
     return pa.schema(
@@ -60,7 +63,7 @@ def schema() -> pa.Schema:
 
 
 def write_unit(out: Path, unit: FamilyUnit, measured: Measured) -> None:
-    """Write the results of one family and draw."""
+    """Write the results of one unit: one family in one draw."""
     import pyarrow as pa
 
     rows = [{"family": unit.family, "draw": unit.draw, **one._asdict()} for one in measured.values]
@@ -80,9 +83,10 @@ class SimilarityResults:
     table : pyarrow.Table
         All results, see `schema`.
     yardsticks : dict
-        Name of the similarity by which each lane's true neighbours are found.
+        For each lane, the name of the measure of similarity that defines its true neighbours.
     refused : dict
-        Reasons why families don't apply, by family and the form or number of bits concerned.
+        Reasons why a family, a form or a number of bits could not be measured. The keys are pairs of the
+        family and a description of the form or number of bits, "" for the whole family.
     """
 
     plan: SimilarityPlan
@@ -93,7 +97,7 @@ class SimilarityResults:
 
     @classmethod
     def read(cls, plan: SimilarityPlan, pool: Pool, out: Path) -> SimilarityResults:
-        """Read the results of all units from their files; see `compare.unit.read_table` for errors."""
+        """Read the results of all units from their files; raise the errors of `compare.unit.read_table`."""
         import pyarrow as pa
 
         tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
@@ -110,7 +114,7 @@ class SimilarityResults:
 
     @property
     def lanes(self) -> list[Lane]:
-        """All measured lanes, in the order of the families and their forms."""
+        """All measured lanes, in the order of the plan's families and of their forms."""
         place = {family: number for number, family in enumerate(self.plan.families)}
         return sorted(self.yardsticks, key=lambda lane: place[lane.family])
 
@@ -121,12 +125,12 @@ class SimilarityResults:
 
     @property
     def first(self) -> int:
-        """R of recall@R."""
+        """R of recall@R, the smallest number of retrieved rows that is measured."""
         return self.plan.retrieved(len(self.pool))[0]
 
     @property
     def told(self) -> int:
-        """Number of first rows, about `TOLD_SHARE` of the pool, that single figures are measured among."""
+        """Number of rows retrieved for the numbers in the report's table: about `TOLD_SHARE` of the pool."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
@@ -139,23 +143,26 @@ class SimilarityResults:
         structure: str | None = None,
         retrieved: int | None = None,
     ) -> Floats:
-        """Return the values of one measure, one per draw; empty if it was not measured."""
+        """Return the values of one measure, one per draw; empty if there are no such values."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
-        """Return the mean of `draws`; None if there are none."""
+        """Return the mean of the values that `draws` returns; None if there are none."""
         values = self.draws(lane, measure, **where)
         return float(values.mean()) if len(values) else None
 
     def by_bits(self, lane: Lane, measure: str, retrieved: int) -> tuple[Floats, Floats]:
-        """Return the code lengths, ascending, and the mean over draws at each; both of shape (n_lengths,)."""
+        """Return the code lengths, ascending, and a measure's mean over draws for each code length.
+
+        Both arrays have shape (n_lengths,).
+        """
         found = [(n, self.mean(lane, measure, bits=n, retrieved=retrieved)) for n in self.plan.bits]
         return _columns([(n, value) for n, value in found if value is not None])
 
     def by_retrieved(
         self, lane: Lane, measure: str, *, bits: int, structure: str | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the numbers of rows retrieved, ascending, and the mean over draws at each."""
+        """Return the numbers of retrieved rows, ascending, and a measure's mean over draws for each."""
         found: dict[int, list[float]] = {}
         for row in self._all.get((lane, measure, bits, structure), []):
             found.setdefault(row["retrieved"], []).append(row["value"])
