@@ -187,7 +187,7 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            T such that k(x) = TᵀK, where K are the values of the unlearned kernel for x and `points_`.
+            T such that k(x) = Tᵀk₀(x), where k₀(x) are the values of `_kernel` for x and `points_`.
         """
         self.points_ = anchors
         return np.eye(len(anchors))
