@@ -28,7 +28,7 @@ def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
     Parameters
     ----------
     scores : array of shape (n,)
-        Without NaN.
+        Scores of the items, without NaN.
     y : array of shape (n,), bool
         True for positives.
 

@@ -1,8 +1,8 @@
 """Stability of a classifier: how well it predicts its own labels, and how much its predictions still change.
 
-Both figures need only the training labels. They are biased estimates for the pool. Labeled items near the
-hyperplane are the hardest items, and a classifier may agree with its predecessor and still be wrong. For
-unbiased estimates, see `core.audit`.
+These figures need no answers beyond the training labels. They are biased estimates for the pool. Labeled
+items near the hyperplane are the hardest items, and a classifier may agree with its predecessor and still be
+wrong. For unbiased estimates, see `core.audit`.
 """
 
 from __future__ import annotations

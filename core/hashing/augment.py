@@ -25,7 +25,7 @@ a search finds are therefore ordered by their exact scores.
 
 Sparse rows are never centred explicitly, because centred rows would be dense. With principal directions as
 columns of a matrix P, the short vector Pᵀ(x − μ) is computed as Pᵀx − Pᵀμ. Without directions, `SparsePoints`
-computes products with hash vectors in the same way.
+computes products with the vectors of the hash functions in the same way.
 """
 
 from __future__ import annotations

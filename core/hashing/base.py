@@ -20,8 +20,8 @@ BLOCK_ROWS = 2048
 
 The last digits of a matrix product may depend on its shape. Blocks of a fixed size therefore keep the bits of
 a row independent of the number of rows after it. On some processors, the last digits also depend on the
-position of a row in its block. If a value is zero up to rounding, another position may change its bit. The
-rows of a pool therefore always have the same positions in their blocks (`core.hashing.pool`).
+position of a row in its block. If a value is zero up to rounding, its bit may then depend on the position.
+The rows of a pool therefore always have the same positions in their blocks (`core.hashing.pool`).
 """
 
 
@@ -38,8 +38,7 @@ class Codes:
     n_functions : int
         Number of hash functions.
     bits : 1, 2, 4, 8 or 16
-        Bits per function. If a function has several bits, as in H-Hash and Min-Hash, only the whole group has
-        a meaning.
+        Bits per function. The bits of a function in H-Hash and Min-Hash together form one hash value.
 
     Raises
     ------
@@ -156,7 +155,7 @@ def named(part: str, arrays: Arrays) -> Arrays:
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays of one part of an index, with the prefix that `named` added removed."""
+    """Return the arrays of one part of an index, without the prefix that `named` adds to their names."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

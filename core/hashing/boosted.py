@@ -2,9 +2,9 @@
 
 A bit compares feature e of a row x with a threshold T: h(x) = [x_e ≥ T]. Boosting selects e and T (section
 3.3.1 of the survey [1]_, after [2]_). It learns from N pairs of rows. A pair has the label z = 1 if its rows
-are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs
+are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs with numbers α and β:
 
-    f(x, y) = α·[h(x) = h(y)] + β,                                                                    (14)
+    f(x, y) = α·[h(x) = h(y)] + β.                                                                    (14)
 
 GentleBoost adds one stump after another. Each is the stump with the smallest weighted squared error
 
@@ -78,8 +78,8 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature, at most 10,000. If a feature has more, those at quantiles of
-        the rows in the pairs are kept.
+        Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only
+        thresholds at quantiles of the rows in the pairs are kept.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -163,8 +163,8 @@ class Stumps:
     thresholds : list of array of shape (n_thresholds,), float32
         Thresholds of each feature, ascending. Their number may differ between features.
     places : array of shape (n_features, 2, n_pairs), int16
-        A pair has two values of a feature. The entries are the number of thresholds up to the lower value,
-        and the number up to the higher value. The bits of the pair differ for the thresholds in between.
+        A pair has a lower and a higher value of each feature. The entries are the number of thresholds up to
+        the lower value, and the number up to the higher value. The bits differ for the thresholds in between.
     near : array of shape (n_pairs,), bool
         Whether each pair consists of neighbours.
     """

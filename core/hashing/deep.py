@@ -17,11 +17,11 @@ mini-batch.
 deepest networks in the papers have one more layer. The cost is proportional to the number of weights. The
 default length of training is a number of steps, so a larger sample does not take longer.
 
-**Levelled layers.** A unit with nearly the same output for all rows gives the layer above no information, and
-it has no gradient to learn from. In the top layer, its bit is useless. With few rows or features, most units
-would end up this way. After the training of an RBM, the offset of each hidden unit is therefore set so that
-the unit's output is above one half for half of the rows. The weights of the unit are scaled up if its input
-has a standard deviation below 1. Fine-tuning starts from these layers.
+**Levelled layers.** A unit with nearly the same output for all rows gives no information to the layer above
+and has no gradient to learn from. In the top layer, the bit of such a unit is useless. With few rows or
+features, most units would end up this way. After the training of an RBM, the offset of each hidden unit is
+therefore set so that the unit's output is above one half for half of the rows. The weights of the unit are
+scaled up if its input has a standard deviation below 1. Fine-tuning starts from these layers.
 
 The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least. It
 was measured with one random seed and 500 queries on GIST of CIFAR-10's 50,000 images, 20,000 of which were
@@ -66,8 +66,8 @@ _LEAST_SPREAD = 1.0
 """Minimum standard deviation of a unit's input."""
 
 _FARTHEST = 5.0
-"""Limit of a standardised feature, in standard deviations. Without it, a feature that is nearly constant
-would outweigh all others in the few rows where it differs.
+"""Limit of a standardised feature, in standard deviations. Without the limit, a feature that is nearly
+constant would outweigh all other features in the few rows where its value differs.
 """
 
 
@@ -89,7 +89,7 @@ class DeepCodes(ByNeighbours):
         Number of mini-batches of about 1,000 rows for fine-tuning; 0 skips fine-tuning.
     most_passes : int
         Maximum number of passes over the rows, both for each layer and for fine-tuning. If there are few
-        rows, it makes training shorter than `n_steps` and `n_tuning`.
+        rows, this limit makes training shorter than `n_steps` and `n_tuning`.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -98,7 +98,7 @@ class DeepCodes(ByNeighbours):
     means_, scales_ : array of shape (n_features,), float32
         Mean and standard deviation of each feature.
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
-        Weights and offsets; the last entry is the top layer.
+        Weights and offsets of each layer; the last entry is the top layer.
     met_ : array of shape (number of tuning steps,), float64
         Objective before each step of fine-tuning: the expected share of rows in the mini-batch that choose a
         neighbour (`core.hashing.nca`).
@@ -229,7 +229,7 @@ def levelled(below: Floats32, weights: Floats32) -> Layer:
 def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
     """Return a function that finds the nearest rows of each row in a batch of X.
 
-    It finds `n_near` rows, or half of the other rows in the batch if this is less.
+    The function finds `n_near` rows, or half of the other rows in the batch if this is less.
     """
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:

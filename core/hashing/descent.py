@@ -32,7 +32,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
     steps : int
         Maximum number of steps.
     least_gain : float
-        The descent ends when a step gains less than this share of the absolute value of the objective.
+        The descent ends when a step reduces the objective by less than this share of its absolute value.
     """
     best = here = ahead = start
     least = value = objective(here)[0]

@@ -1,4 +1,4 @@
-"""Principal directions of sparse rows, computed without making them dense.
+"""Principal directions of sparse rows, computed without making the rows dense.
 
 Centred rows X − 1μᵀ, where 1 is a vector of ones, have no zeros. But their product with a vector v can be
 computed from the sparse X as Xv − 1(μᵀv). Lanczos' method (ARPACK) finds the first singular vectors from such
@@ -37,7 +37,7 @@ def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> t
     energies : array of shape (n_directions,), ascending
         The mean squares.
     directions : array of shape (n_features, n_directions), float64
-        Orthonormal columns. If the rows span fewer directions, the remaining ones have an energy of 0.
+        Orthonormal columns. If the rows span fewer directions, the remaining directions have an energy of 0.
     """
     n, n_features = X.shape
     wide = X.astype(np.float64)

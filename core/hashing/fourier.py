@@ -11,8 +11,8 @@ The mean squares of the two terms are (1 + κ⁴)/2 and 1/2, and the mean of the
 
     Var[z(x)ᵀz(y)] = (1 + κ⁴/2 − κ²)/D.
 
-Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`), which has the
-same effect as increasing γ by 0.008 %.
+Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`). The rounding has
+the same effect as increasing γ by 0.008 %.
 
 References
 ----------
@@ -64,7 +64,7 @@ class Waves:
     def drawn(
         cls, rng: np.random.Generator, n_features: int, n_waves: int, gamma: float, *, as_bytes: bool = False
     ) -> Waves:
-        """Draw waves for the kernel exp(−γ‖x − y‖²), with int8 vectors if `as_bytes`.
+        """Draw the vectors and phases for the kernel exp(−γ‖x − y‖²), with int8 vectors if `as_bytes`.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Waves:
 
 
 def variance(kappa: ArrayLike, n_waves: int) -> Floats64:
-    """Return the variance of z(x)ᵀz(y) over draws of `n_waves` waves, where κ(x, y) is `kappa`."""
+    """Return the variance of z(x)ᵀz(y) over random draws of `n_waves` features, where κ(x, y) is `kappa`."""
     squares = np.asarray(kappa, dtype=np.float64) ** 2
     return np.asarray((1 + squares**2 / 2 - squares) / n_waves)
 

@@ -4,9 +4,10 @@ Min-Hash (`core.hashing.minhash`) only compares which visual words two images co
 geometric Min-Hash describes one place in an image [1]_. Each function has t + 1 random orders of all words:
 one for a central feature, and one for each of t secondary features.
 
-1. Among the features whose word occurs only once in the image, the central feature is the one whose word
-   comes first. Since the word occurs once, it determines a place.
-2. The neighbourhood of the central feature consists of all other features within `radius` times its scale.
+1. The central feature is the one whose word comes first in the first order. Only words that occur once in the
+   image are considered, because such a word determines a place.
+2. The neighbourhood of the central feature contains all other features at a distance of at most `radius`
+   times the scale of the central feature.
 3. Each secondary feature is the feature of the neighbourhood whose word comes first in the order for this
    secondary feature.
 
@@ -15,12 +16,13 @@ words in the neighbourhood of w. Two images A and B have the same value with pro
 
     s(A, B) = Σ_{w ∈ U(A) ∩ U(B)} J_w^t / |U(A) ∪ U(B)|,   J_w = |N_w(A) ∩ N_w(B)| / |N_w(A) ∪ N_w(B)|
 
-As in Min-Hash, words have random numbers, so no permutation is stored. A code contains b bits of the number
-of each value, so one function agrees with probability s + (1 − s) 2⁻ᵇ. An empty neighbourhood is treated as
-the set of one word that no image has. An image in which no word occurs once is treated in the same way.
+As in Min-Hash, the orders are given by random numbers of the words, so no permutation is stored. Each value
+has a random number, too. A code contains b bits of this number, so one function agrees with probability
+s + (1 − s) 2⁻ᵇ. An empty neighbourhood is treated as the set of one word that no image has. An image in which
+no word occurs once is treated in the same way.
 
-The survey [2]_ only mentions the method. This implementation follows [1]_, but leaves out its tf·idf weights,
-its affine shapes, and its limits on the scales of secondary features.
+The survey [2]_ only mentions the method. This implementation follows Chum, Perdoch and Matas [1]_, but leaves
+out tf·idf weights, affine shapes, and limits on the scales of secondary features.
 
 References
 ----------

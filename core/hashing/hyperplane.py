@@ -7,8 +7,8 @@ bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w a
 
 The bits of a point carry more information than the number of bits that agree with a hyperplane. The bits of
 H-Hash give an estimate of the point's score, and the bits of the other families give an estimate of the
-squared score (see `core.hashing.reconstruction`). A `query` has a code to compare and weights for this
-estimate.
+squared score (see `core.hashing.reconstruction`). The method `query` returns both a code to compare and the
+weights for this estimate.
 
 References
 ----------
@@ -207,7 +207,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
-        """Return the values whose signs would be the hyperplane's bits if it were an augmented point."""
+        """Return the values, before signs are taken, of w hashed as if it were an augmented point."""
 
     @abstractmethod
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
@@ -424,7 +424,7 @@ class EHHash(HyperplaneHasher):
         return combined(embedded[drawn] / self.multiplicity_[drawn], self.dense_[drawn])
 
     def _products(self, projected: Floats32) -> Floats32:
-        """Return Σ_j (u_jᵀz)(v_jᵀz) of all functions, from the projections on all u_j and v_j."""
+        """Return Σ_j (u_jᵀz)(v_jᵀz) for all functions, from the projections of z on all u_j and v_j."""
         factors = projected.reshape(len(projected), -1, 2, self.n_functions)
         total = factors[:, 0, 0] * factors[:, 0, 1]
         for term in range(1, factors.shape[1]):

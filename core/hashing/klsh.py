@@ -1,10 +1,10 @@
 """Random hyperplanes in the feature space of a kernel: kernelized LSH and its variants.
 
 The feature space of a kernel κ may have infinitely many dimensions, but m landmarks span at most m. The
-landmarks x̂₁, …, x̂_m are a random sample of the rows. Let K be their kernel matrix, and K̄ = HKH with
-H = I − 11ᵀ/m the centred matrix. Its eigendecomposition is K̄ = UDUᵀ, with descending eigenvalues. The kernel
-values of a point x are k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on the first r principal
-components by
+landmarks x̂₁, …, x̂_m are a random sample of the rows, and K is the kernel matrix of the landmarks. The
+centred matrix is K̄ = HKH with H = I − 11ᵀ/m. It has the eigendecomposition K̄ = UDUᵀ with descending
+eigenvalues. The kernel values of a point x are k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on
+the first r principal components by
 
     φ(x) = D_r^{−1/2} U_rᵀ k(x)                                                           (eq. 12 of [2]_)
 
@@ -137,8 +137,8 @@ class KernelHasher(ByKernel):
     n_landmarks : int
         m. Hashing a point computes m values of the kernel.
     rank : int or None
-        r, the number of principal components of the landmarks, from 1 to m − 1. None takes all that have a
-        positive eigenvalue.
+        r, the number of principal components of the landmarks, from 1 to m − 1. None uses all components with
+        a positive eigenvalue.
     centred : bool
         Whether angles are measured from the landmarks' mean; False is the published form.
     n_functions, random_state
@@ -198,7 +198,7 @@ class KernelHasher(ByKernel):
     def eigenvalues(self) -> Floats64:
         """Return the positive eigenvalues of K̄ (K for `NystromLSH`), descending, in float64.
 
-        There is at least one eigenvalue per component. Divided by m, they estimate the eigenvalues of the
+        There is at least one value per component. Divided by m, the values estimate the eigenvalues of the
         covariance of Φ(x), where Φ is the map to the feature space of the kernel.
         """
         return self._spectrum(self._landmark_kernel()).eigenvalues

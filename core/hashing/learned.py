@@ -7,8 +7,8 @@ flipped, so it agrees with the codes of points orthogonal to w. The desired agre
 
     S = 1 where |cos| ≥ t₁,  −1 where |cos| ≤ t₂,  and 2|cos| − 1 between,
 
-where t₁ and t₂ are the means of the largest 5 % and of the smallest 5 % of |cos| over the pairs. For m sample
-points as rows of X, and their codes of k bits as rows of B, with entries ±1, the objective is to minimise
+where t₁ and t₂ are the means of the largest 5 % and of the smallest 5 % of |cos| over the pairs. The matrix X
+has the sample points as rows, and B has their codes of k bits as rows of ±1. The objective is to minimise
 ‖BBᵀ/k − S‖². Bits are learned one by one. Let R = kS − Σ bbᵀ be the residue after the bits learned so far,
 where each b is a column of B. The next b should maximise bᵀRb. The signs in b are smoothed to
 b̃ = φ(uᵀx · xᵀv), φ(t) = 2/(1 + e⁻ᵗ) − 1. Nesterov's accelerated gradient method starts from random u and v
@@ -146,7 +146,7 @@ def objective(X: Floats32, R: Floats32, pair: Floats64) -> tuple[float, Floats64
 
 
 def descended(X: Floats32, R: Floats32, start: Floats32) -> Floats32:
-    """Return the (u, v) with the smallest g found from `start`; see `core.hashing.descent`."""
+    """Return the (u, v) with the smallest g found by descent from `start`; see `core.hashing.descent`."""
 
     def g(pair: Floats64) -> tuple[float, Callable[[], Floats64]]:
         value, gradient = objective(X, R, pair)

@@ -22,18 +22,18 @@ row, the value is the feature with the smallest a, together with its integer t:
 
 Both measures of Chum et al. [3]_ are overlaps of this form. In one measure, the weight of a word is its idf
 in all texts. In the other, the weight is idf times the number of occurrences in the text. The hash functions
-of [3]_ for the second measure copy a word for each occurrence, so they require integers. Consistent weighted
-sampling takes real weights, so rows can have unit norm, as in a pool.
+of Chum et al. for the second measure copy a word for each occurrence, so they require integers. Consistent
+weighted sampling takes real weights, so rows can have unit norm, as in a pool.
 
-**b bits.** Instead of the value itself, a code contains the last b of the 64 bits of its random number [4]_.
-These bits practically never decide which number is the smallest. The last bits of two different values
-therefore agree with probability 2⁻ᵇ for all sets. With the overlap s, one function agrees with probability
-exactly
+**b bits.** Instead of the value itself, a code contains the last b of the 64 bits of the value's random
+number [4]_. These bits practically never decide which number is the smallest. The last bits of two different
+values therefore agree with probability 2⁻ᵇ for all sets. With the overlap s, one function agrees with
+probability exactly
 
     p = s + (1 − s) 2⁻ᵇ.
 
-(In [4]_, a code contains the last bits of the position in a random order of all features, so the formula
-depends on the sizes of the sets.) An estimate of s from k functions has the variance
+(Li and König [4]_ use the last bits of the value's position in a random order of all features, so their
+formula depends on the sizes of the sets.) An estimate of s from k functions has the variance
 p(1 − p) / (k (1 − 2⁻ᵇ)²). For codes of a given size in bytes, the best choice is one bit if s ≥ 1/3, two bits
 if 1/5 ≤ s < 1/3, and four bits if 0.06 ≤ s < 1/5. Neighbours among texts rarely have an overlap below 0.06.
 
@@ -117,7 +117,7 @@ class MinHash(SimilarityHasher):
         return overlaps(self._rows(Q), self._rows(X), weighted=self.weighted)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """Return s + (1 − s) 2⁻ᵇ, the overlap plus accidental agreement in the rest."""
+        """Return s + (1 − s) 2⁻ᵇ for each overlap s in `values`."""
         return agreement(values, self.bits)
 
     def agreement_within(self, radius: float) -> float:
@@ -152,7 +152,7 @@ class MinHash(SimilarityHasher):
 
 
 def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
-    """Return the random number of each row's minimum under each function.
+    """Return the random number of each row's hash value under each function.
 
     Parameters
     ----------

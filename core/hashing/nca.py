@@ -12,9 +12,9 @@ With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·
 the matrix of these derivatives and its transpose. The gradient ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)) is
 back-propagated through the layers.
 
-(The survey cited in `core.hashing.deep` prints another denominator of p_nl, a sum over m ≠ l of terms with
-the distances from f(x_l). The probabilities of one point's choices then do not add up to 1. The survey also
-does not exclude l = n, and it minimises O.)
+(In the survey cited in `core.hashing.deep`, the denominator of p_nl is printed as a sum over m ≠ l, with
+distances from f(x_l). The probabilities of one point's choices then do not add up to 1. The survey also does
+not exclude l = n, and it minimises O.)
 
 Each step uses a mini-batch and the neighbours within it. The optimiser is Adam [3]_, whereas the survey uses
 conjugate gradients.

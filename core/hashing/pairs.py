@@ -138,7 +138,7 @@ def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the k rows of X nearest to each of the given rows, itself excluded, of shape (len(rows), k).
+    """Return the k other rows of X nearest to each of the given rows, of shape (len(rows), k).
 
     The nearest rows are in no particular order.
     """

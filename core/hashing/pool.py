@@ -46,7 +46,7 @@ def hash_on(
     hasher : Hasher
         Fitted hash family.
     blocks : callable
-        `Pool.blocks`.
+        The method `blocks` of the `Pool`.
     n_rows : int
         Number of rows in the pool.
     advanced : callable

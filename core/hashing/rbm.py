@@ -19,7 +19,7 @@ The gradient of the mean log p(v) over the data is
 
     ∂/∂w_ij = mean of v_i h_j under the data − mean of v_i h_j under the model.
 
-For b_i and c_j, the products v_i h_j are replaced by v_i and h_j.
+The gradient with respect to b_i has v_i instead of v_i h_j, and the gradient with respect to c_j has h_j.
 
 Contrastive divergence [2]_ approximates the mean under the model by the mean after a few steps of Gibbs
 sampling that start at the data. More steps give a better approximation.

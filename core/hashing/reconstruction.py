@@ -14,9 +14,9 @@ Charikar and Li 2008).
 
 If points were spread evenly about the origin, the hyperplane's own projections would be equally good weights.
 But features are not spread evenly, so the bits are correlated, which D takes into account. For example, let a
-search score the 500 points with the best estimates exactly. On GIST of digits with 600 bits of H-Hash, the
-rank of the best point found is between a quarter and a half of the rank with weights ±1. For the keys of 14
-bits in a hash table (`core.search.table`), the gain is even larger.
+search compute the exact scores of the 500 points with the best estimates. On GIST of digits with 600 bits of
+H-Hash, the rank of the best point found is between a quarter and a half of the rank with weights ±1. For keys
+of 14 bits in a hash table (`core.search.table`), the gain is even larger.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class ShiftInvariantHash(SimilarityHasher):
     def agreement_within(self, radius: float) -> float:
         """See `SimilarityHasher.agreement_within`; unit rows at the angle θ have the distance 2 sin(θ/2).
 
-        If the family is not fitted, it must have a parameter `gamma`.
+        If the family is not fitted, the parameter `gamma` must not be None.
         """
         gamma = getattr(self, "gamma_", self.gamma)
         if gamma is None:

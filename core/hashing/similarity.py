@@ -193,7 +193,7 @@ class SimilarityHasher(ABC):
     def _values(self, X: Rows) -> Floats32:  # noqa: ARG002
         """Return numbers of shape (n_samples, n_functions), whose signs are the bits.
 
-        Only families that override `hash_points` and `queries` may leave this out.
+        Families that override `hash_points` and `queries` need not implement this method.
         """
         raise TypeError(f"{self.name} has no values whose signs are bits")
 

@@ -30,8 +30,8 @@ trim                32 bits  64 bits  256 bits
 0.01                37       45       38
 ==================  =======  =======  ========
 
-A point outside the box is treated like the nearest point in the box, because the functions are only known
-there.
+A point outside the box is treated like the nearest point in the box, because the functions are only known in
+the box.
 
 **Many functions.** Any number of functions is available, since there are infinitely many modes. But a mode
 with a wavelength shorter than the distance between neighbours carries no information about them, and its bit
@@ -92,7 +92,8 @@ class SpectralHash(SimilarityHasher):
     starts_, lengths_ : arrays of shape (n_directions,), float64
         Start a and length b − a of the edge along each direction.
     columns_, modes_ : arrays of shape (n_functions,), int64
-        The direction and the k of each function, in ascending order of eigenvalue.
+        Direction, as a column of `directions_`, and mode k of each function, in ascending order of
+        eigenvalue.
     """
 
     name = "spectral"
