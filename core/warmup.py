@@ -1,13 +1,13 @@
-"""Compile all kernels, in the order in which they are needed: ``python -m closecall.core.warmup``.
+"""Compile all kernels in the order in which the application needs them: ``python -m closecall.core.warmup``.
 
-A warm-up builds very small pools of images and texts. It asks every query strategy for an item, also from an
-index that was saved and from one that has grown, and finds similar items with every search structure. The
-kernels thus meet the same types as later. Numba keeps the machine code on disk; if all of it is there
-already, this takes a few seconds.
+The warm-up builds very small pools of images and texts. It selects an item with every query strategy, also
+with indexes that were saved and loaded or extended. It finds similar items with every search structure. This
+compiles each kernel for the argument types that the application uses. Numba keeps the machine code on disk,
+so a second warm-up only takes a few seconds.
 
-``--report`` prints a line whenever there is progress: the share of kernels compiled, 0 … 1, and the steps
-that are complete (see `closecall.core.numerics.kernel_cache.Step`). It also lowers the priority of the
-process.
+``--report`` prints a line after each percent and each step. The line contains the share of kernels compiled,
+from 0 to 1, and the names of the completed steps (see `closecall.core.numerics.kernel_cache.Step`). The
+option also lowers the priority of the process.
 """
 
 from __future__ import annotations
@@ -41,20 +41,26 @@ from closecall.core.sources import source_from
 
 ITEMS = 400
 FUNCTIONS = 16
-"""Number of hash functions per family: the same kernels serve any number."""
+"""Number of hash functions per family; the compiled kernels work for any number."""
 
 COMPILATIONS = 355
-"""Number of functions that Numba compiles for all kernels, its own included; gives the reported share."""
+"""Number of functions that Numba compiles in a complete warm-up, including functions of Numba itself.
+
+The reported share is relative to this number.
+"""
 
 NICE = 10
-"""Niceness that ``--report`` adds, so that the server comes first; a pool's builder adds the same."""
+"""Niceness that ``--report`` adds to the process, so that the web server has priority.
+
+The process that builds a pool adds the same number.
+"""
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
-    """Compile what is not on disk yet; `complete` is called after each step, with its name."""
+    """Compile the kernels that are not on disk yet; call `complete` with the name of each completed step."""
     with TemporaryDirectory(prefix="closecall-") as folder:
-        # Random rows, because the features of images have kernels of their own. A pool's builder compiles
-        # these at the same time in another process.
+        # Random rows, because image features have kernels of their own. The process that builds a pool
+        # compiles those kernels at the same time.
         rows = np.random.default_rng(0).normal(size=(ITEMS, 8)).astype(np.float32)
         learn(Labels(np.arange(ITEMS), rows, rows[:, 0] > 0))
         pool = build(source_from(f"digits:{ITEMS}"), Path(folder) / "pool")
@@ -72,13 +78,16 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
         make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
         _of_texts(Path(folder))
         _similar(pool, labels, Path(folder) / "similar")
-    marker().parent.mkdir(exist_ok=True)  # Python makes this folder only where it may write byte code
+    marker().parent.mkdir(exist_ok=True)  # Python creates this folder only if it may write byte code there
     marker().touch()
     complete("everything")
 
 
 def _of_texts(folder: Path) -> None:
-    """Select and find texts, whose rows are sparse; hash codes of all features have kernels of their own."""
+    """Select texts and find similar ones, which compiles the kernels for sparse rows.
+
+    Hashing all features (`n_directions=None`) also has kernels of its own.
+    """
     words = np.random.default_rng(0).integers(0, 2 * ITEMS, (ITEMS, 20))
     for number, row in enumerate(words.tolist()):
         file = folder / "documents" / f"class{number % 2}" / f"{number}.txt"
@@ -141,7 +150,10 @@ def _ignore(_: int) -> None:
 
 
 def load_training() -> None:
-    """Load the machine code of training into this process: a few tenths of a second if it is on disk."""
+    """Load the machine code of training into this process.
+
+    This takes a few tenths of a second if the code is on disk.
+    """
     learn(Labels(np.arange(4), np.eye(4, dtype=np.float32), np.arange(4) < 2))
 
 

@@ -1,10 +1,11 @@
 """Agreement between annotators beyond chance, with intervals.
 
-The intervals are Bayesian: bootstrap and large-sample intervals shrink to a point if annotators agree on
-every item of a small sample. The probabilities of the possible sets of answers to an item have a Dirichlet
-prior worth two items answered by coin tosses; for two annotators this is Jeffreys' prior of the 2 × 2 table
-of their answers. The interval contains the central 95 % of the posterior of the measure (Basu, Banerjee and
-Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56, 2000).
+The intervals are Bayesian, because bootstrap and large-sample intervals shrink to a point if annotators agree
+on every item of a small sample. The probabilities of the possible combinations of answers to an item have a
+Dirichlet prior. The prior counts as much as two items that were answered at random. For two annotators, it is
+Jeffreys' prior of the 2 × 2 table of answers. The interval contains the central 95 % of the posterior of the
+measure (Basu, Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics
+56, 2000).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy.special import comb
 from closecall.core.errors import InputError
 
 DRAWS = 4000
-"""Draws from the posterior per interval."""
+"""Number of draws from the posterior for each interval."""
 
 PRIOR_ITEMS = 2.0
 
@@ -35,9 +36,9 @@ class Interval(NamedTuple):
 def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | None:
     """Compute Cohen's κ of two annotators' answers to the same items.
 
-    κ = (p − q) / (1 − q), where p is the share of items on which they agree and q its expectation if both
-    answered at random with their own shares of yes (Cohen, "A coefficient of agreement for nominal scales",
-    Educational and Psychological Measurement 20, 1960).
+    κ = (p − q) / (1 − q), where p is the share of items on which the annotators agree. q is the expected
+    value of p if both annotators answered at random, each with their own share of yes (Cohen, "A coefficient
+    of agreement for nominal scales", Educational and Psychological Measurement 20, 1960).
 
     Parameters
     ----------
@@ -47,8 +48,8 @@ def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | 
     Returns
     -------
     float or None
-        1 for perfect agreement, 0 for chance agreement. None without items, or if both always give the same
-        answer, so that q = 1.
+        1 for perfect agreement, 0 for chance agreement. None if there are no items, or if all answers are the
+        same, so that q = 1.
     """
     if not len(first):
         return None
@@ -59,7 +60,7 @@ def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | 
 
 
 def cohen_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed: int = 0) -> Interval | None:
-    """Return the 95 % credible interval of Cohen's κ; None where `cohen_kappa` is None.
+    """Return the 95 % credible interval of Cohen's κ, or None if `cohen_kappa` returns None.
 
     Parameters
     ----------
@@ -80,11 +81,11 @@ def cohen_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed:
 
 
 def fleiss_kappa(counts: ArrayLike) -> float | None:
-    """Compute Fleiss' κ of several annotators, with equally many answers per item.
+    """Compute Fleiss' κ of several annotators, from the same number of answers to each item.
 
-    The formula is that of `cohen_kappa`, with p the mean share of pairs of annotators that agree on an item
-    and q the sum of the squared shares of the answers (Fleiss, "Measuring nominal scale agreement among many
-    raters", Psychological Bulletin 76, 1971).
+    κ = (p − q) / (1 − q), where p is the share of pairs of annotators that agree on an item, averaged over
+    items, and q is the sum of the squared shares of the answers (Fleiss, "Measuring nominal scale agreement
+    among many raters", Psychological Bulletin 76, 1971).
 
     Parameters
     ----------
@@ -94,13 +95,13 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
     Returns
     -------
     float or None
-        None without items, or if all answers are the same.
+        None if there are no items, or if all answers are the same.
 
     Raises
     ------
     InputError
-        If items have different numbers of answers, or fewer than two, or if `counts` is negative or not
-        two-dimensional.
+        If items have different numbers of answers, or fewer than two answers, or if `counts` has negative
+        entries or is not two-dimensional.
     """
     table = _checked(counts)
     if not len(table):
@@ -119,9 +120,9 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
 def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Compute Krippendorff's α for nominal answers; annotators may have left items out.
 
-    α = 1 − D_o / D_e, where D_o is the observed disagreement within items and D_e the disagreement expected
-    between any two answers (Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011). Items with
-    fewer than two answers are ignored.
+    α = 1 − D_o / D_e, where D_o is the observed disagreement between answers to the same item, and D_e is the
+    expected disagreement between any two answers (Krippendorff, "Computing Krippendorff's Alpha-Reliability",
+    2011). Items with fewer than two answers are ignored.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def krippendorff_alpha(counts: ArrayLike) -> float | None:
     Raises
     ------
     InputError
-        If `counts` is negative or not two-dimensional.
+        If `counts` has negative entries or is not two-dimensional.
     """
     table = _checked(counts)
     table = table[table.sum(axis=1) >= 2]
@@ -165,12 +166,12 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
     Returns
     -------
     Interval or None
-        None where `krippendorff_alpha` is None.
+        None if `krippendorff_alpha` returns None.
 
     Raises
     ------
     InputError
-        If `counts` is negative or does not have two columns.
+        If `counts` has negative entries or does not have two columns.
     """
     table = _checked(counts)
     if table.shape[1] != 2:
@@ -196,7 +197,7 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
 def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
     """Return the percentiles of the draws, widened to contain the measured value.
 
-    Without this, an interval after perfect agreement would exclude the measure shown beside it.
+    Otherwise the interval would exclude the measured value if annotators agree perfectly.
     """
     low, high = np.percentile(drawn, PERCENTILES)
     return Interval(min(float(low), measured), max(float(high), measured))

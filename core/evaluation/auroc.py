@@ -1,4 +1,4 @@
-"""Area under the ROC curve, by ranks, of classifiers on the held-out items."""
+"""Area under the ROC curve (AUROC) of classifiers, computed from ranks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from closecall.core.numerics.rows import cut, is_sparse
 from closecall.core.pool.pool import HeldOut
 
 _CACHED_ROWS = 512
-"""Dense rows that all classifiers score before the next block is read; a block fits in one core's cache."""
+"""Number of dense rows in a block. All classifiers score a block before the next block is read, because a
+block fits in the cache of one core.
+"""
 
 
 def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
     """Compute the area under the ROC curve.
 
-    It is the probability that a random positive scores higher than a random negative. A tie counts one half.
-    This is Mann and Whitney's U divided by the number of pairs.
+    This is the probability that a random positive scores higher than a random negative. A tie counts as one
+    half. The area equals Mann and Whitney's U divided by the number of pairs of a positive and a negative.
 
     Parameters
     ----------
     scores : array of shape (n,)
-        Without NaN.
+        Scores of the items, without NaN.
     y : array of shape (n,), bool
         True for positives.
 
@@ -45,7 +47,7 @@ def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
 
 
 class HeldOutScorer:
-    """AUROC on a pool's held-out items of known class, one class against the rest.
+    """Callable that computes AUROC on the held-out items of known class, for one class against the rest.
 
     Parameters
     ----------
@@ -63,10 +65,10 @@ class HeldOutScorer:
         self._y = is_positive(held_out.truth[known], positive)
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """Return the AUROC of each hyperplane; all None if the items are all positive or all negative.
+        """Return the AUROC of each hyperplane, or None for each if items are all positive or all negative.
 
-        Scores are computed in float32, for one hyperplane at a time: in a product with several hyperplanes,
-        rounding could depend on the others.
+        Scores are computed in float32, for one hyperplane at a time. In a product with several hyperplanes,
+        the rounding of one hyperplane's scores could depend on the other hyperplanes.
         """
         if not hyperplanes or self._y.all() or not self._y.any():
             return [None] * len(hyperplanes)

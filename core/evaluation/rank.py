@@ -1,4 +1,4 @@
-"""Rank of a selected item by distance to the hyperplane, by brute force."""
+"""Exact rank of a selected item by distance to the hyperplane, from a scan of the whole pool."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.flo
 
 
 class BruteForce:
-    """|wᵀx + b| of every item, from one pass over the pool, to rank any number of selections.
+    """Distances |wᵀx + b| of all items, from one pass over the pool, to rank any number of selected items.
 
-    All rows are scored in float32. Rows whose order the rounding error leaves open are compared in float64.
+    All rows are scored in float32. Rows too close to be ordered within the rounding error are compared in
+    float64.
 
     Parameters
     ----------
     pool : Pool
         N unit rows.
     hyperplane : Hyperplane
-        Classifier for which items were selected.
+        Classifier for which the items were selected.
     exclude : iterable of int
         Ids that could not have been selected; they are not counted.
 
@@ -43,7 +44,7 @@ class BruteForce:
         self.margins[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
 
     def rank(self, item: int) -> int:
-        """Return the number of items nearer to the hyperplane than the item with id `item`; 0 if none is."""
+        """Return the number of items that are nearer to the hyperplane than the item with the id `item`."""
         row = np.searchsorted(self._pool.ids, [item])
         margin = margins_of(self._pool.rows(row), self._hyperplane)[0]
         # Upper bound of the rounding error of a sum of d rounded products of unit-norm rows.

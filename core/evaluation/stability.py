@@ -1,8 +1,8 @@
 """Stability of a classifier: how well it predicts its own labels, and how much its predictions still change.
 
-These figures need no answers beyond the training labels. They are not unbiased estimates for the pool: labels
-near the hyperplane are the hardest items, and a classifier may agree with its predecessor and still be wrong.
-For unbiased estimates see `core.audit`.
+These figures need no answers beyond the training labels. They are biased estimates for the pool. Labeled
+items near the hyperplane are the hardest items, and a classifier may agree with its predecessor and still be
+wrong. For unbiased estimates, see `core.audit`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def held_out_scores(
 ) -> NDArray[np.float64]:
     """Return the cross-validated score wᵀx + b of every label, of shape (n_labels,).
 
-    Each label is scored by a classifier trained without it. Labels are assigned to stratified folds at
-    random; each fold is scored by an SVM trained on the other folds, so there are `folds` trainings. The
-    order of the labels has no effect.
+    Each label is scored by a classifier trained without this label. Labels are assigned to stratified folds
+    at random, and each fold is scored by an SVM trained on the other folds. The function therefore trains
+    `folds` SVMs. The order of the labels has no effect.
 
     Parameters
     ----------
     labels : Labels
-        Positives and negatives; a concept's examples may be among them.
+        Positives and negatives, which may include the examples of a concept.
     folds : int
-        At least 2.
+        Number of folds, at least 2.
     C, class_weight
         See `core.linear.svm.train`.
     seed : int
@@ -85,13 +85,13 @@ def cross_validated_accuracy(
 ) -> float | None:
     """Return the share of labels that cross-validated classifiers predict correctly; see `held_out_scores`.
 
-    This is an accuracy on the labels. If they were chosen near the hyperplane, it is far below the accuracy
-    on the pool, and rises as the annotator runs out of hard items.
+    This is the accuracy on the labels. If the labeled items were chosen near the hyperplane, the accuracy on
+    the labels is far below the accuracy on the pool. It rises as the annotator runs out of hard items.
 
     Returns
     -------
     float or None
-        0 to 1; None if no label could be predicted.
+        From 0 to 1, or None if no label could be predicted.
     """
     scores = held_out_scores(labels, folds=folds, C=C, class_weight=class_weight, seed=seed)
     known = np.isfinite(scores)
@@ -99,7 +99,7 @@ def cross_validated_accuracy(
 
 
 def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of each label: positives, then negatives, in turn, in an order hashed from the ids."""
+    """Assign the labels to folds in turn, positives before negatives, in an order hashed from the ids."""
     fold = np.empty(len(labels), dtype=np.int64)
     order = np.argsort(hashed(seed_for("folds", seed), labels.ids, 1)[:, 0], kind="stable")
     yes, no = order[labels.y[order]], order[~labels.y[order]]
@@ -108,19 +108,20 @@ def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> int:
-    """Return the number of items inside the margin, |wᵀx + b| < 1: each would move the hyperplane if labeled.
+    """Return the number of items inside the margin, |wᵀx + b| < 1.
 
-    A label outside the margin and on its predicted side does not change an SVM. Once no item is left inside
-    the margin, more labels gain little (Schohn and Cohn, ICML 2000).
+    A label inside the margin would move the hyperplane. A label outside the margin that confirms the
+    prediction does not change an SVM. Once no item is left inside the margin, more labels gain little (Schohn
+    and Cohn, ICML 2000).
 
     Parameters
     ----------
     pool : Pool
-        Scanned once.
+        Pool, which is scanned once.
     hyperplane : Hyperplane
         The current classifier.
     exclude : iterable of int
-        Ids that are not counted, such as the answered items.
+        Ids that are not counted, such as those of answered items.
     """
     rows = rows_among(pool, np.unique(np.fromiter(exclude, dtype=np.int64)))
     within = 0
@@ -144,8 +145,8 @@ def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
 def agreement(before: ArrayLike, now: ArrayLike) -> float:
     """Compute Cohen's κ between the predictions of two classifiers: 1 if equal, 0 for chance agreement.
 
-    For a rare class, 99 % of the predictions agree whatever was learned; κ counts the agreement beyond
-    chance.
+    For a rare class, 99 % of the predictions of any two classifiers may agree. κ measures the agreement
+    beyond chance.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def agreement(before: ArrayLike, now: ArrayLike) -> float:
     Returns
     -------
     float
-        NaN if both predict the same answer for all items, where κ is undefined.
+        NaN if both classifiers predict the same answer for all items, because κ is then undefined.
 
     Raises
     ------

@@ -5,16 +5,20 @@ fixed random set of items, the stop set, between successive checkpoints by Cohen
 last three agreements is high enough, further labels change little. This needs neither extra answers nor
 ground truth.
 
-This module differs in two ways. Their checkpoints follow batches of constant size, after which predictions
-change less and less, whether or not there is anything left to learn. Here, the number of labels grows by a
-quarter between checkpoints (`is_checkpoint`). And instead of the items above the hyperplane, the tenth of the
-items with the highest scores is compared. For a rare class, an SVM may predict only a dozen positives, most
-of them its own labels, or none, and these agree from the beginning. The top tenth keeps changing as long as
-the classifier finds new kinds of positives. `ENOUGH` was chosen so that stopping costs less than one
-percentage point of AUROC: ``closecall bench stopping`` measures what it costs and saves.
+This module differs from the paper in two ways. First, the checkpoints in the paper follow batches of constant
+size. After each batch, predictions change less than after the batch before, even if there is more to learn.
+Here, the number of labels grows by a quarter between checkpoints (`is_checkpoint`). Second, the paper
+compares which items are predicted to be positive. For a rare class, an SVM may predict no positives, or only
+a dozen that are mostly training items, and such predictions agree from the beginning. Here, the tenth of the
+stop set with the highest scores is compared. This tenth keeps changing as long as the classifier finds new
+kinds of positives.
 
-The recommendation does not know how good the classifier is, only that more labels of the same kind will not
-change it much. The audit measures quality (`core.audit`), so show its figures beside the recommendation.
+`ENOUGH` was chosen so that stopping costs less than one percentage point of AUROC. The command
+``closecall bench stopping`` measures the loss of AUROC and the number of labels saved.
+
+The recommendation does not depend on how good the classifier is. It only says that more labels of the same
+kind will not change the classifier much. The audit (`core.audit`) measures quality, so show its figures
+beside the recommendation.
 
 References
 ----------
@@ -41,7 +45,7 @@ LEAST_GROWTH = 20
 """Minimum number of labels between two checkpoints."""
 
 FIRST = 0.1
-"""Share of the stop set, with the highest scores, that is compared."""
+"""Share of the stop set that is compared: the items with the highest scores."""
 
 ENOUGH = 0.92
 """Minimum mean agreement for predictions to count as stable."""
@@ -65,7 +69,7 @@ class Checkpoint:
     Parameters
     ----------
     n_yes, n_no : int
-        Numbers of positive and negative labels that it was trained on.
+        Numbers of positive and negative labels that the classifier was trained on.
     first : array of shape (n_stop_set,), bool
         True for the share `FIRST` of the items with the highest scores; the earlier item wins a tie.
     """
@@ -76,9 +80,9 @@ class Checkpoint:
 
     @classmethod
     def of(cls, scores: ArrayLike, n_yes: int, n_no: int) -> Checkpoint:
-        """Make a checkpoint from wᵀx + b of the stop set (`core.evaluation.stability.stop_set`).
+        """Make a checkpoint from the scores wᵀx + b of a stop set (`core.evaluation.stability.stop_set`).
 
-        The order of the stop set must be the same at every checkpoint.
+        The items of the stop set must be in the same order at every checkpoint.
 
         Raises
         ------
@@ -117,12 +121,12 @@ class Advice:
 
 
 def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advice:
-    """Recommend whether to stop labeling, from all checkpoints so far in order.
+    """Recommend whether to stop labeling, given all checkpoints so far.
 
     Parameters
     ----------
     checkpoints : sequence of Checkpoint
-        All of the same stop set.
+        Checkpoints with the same stop set, in the order in which they were made.
     enough : float
         Mean agreement required; a value closer to 1 delays the recommendation.
 

@@ -1,28 +1,31 @@
-"""Augmentation of points and hyperplanes, which makes their angles comparable and keeps every score.
+"""Augmentation of points and hyperplanes, which makes their angles differ more and keeps every score.
 
-The hyperplane families only use the angle between x and w, for a hyperplane through the origin. The usual way
-to get one is to append a 1, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the
-same direction, so the angles hardly differ. Subtracting the mean μ and appending another constant c also
-keeps every score:
+The hyperplane families of hash functions use only the angle between a point x and the normal w of a
+hyperplane through the origin. Appending a 1 to x turns a hyperplane with a bias b into one through the
+origin, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same direction, so
+these angles hardly differ. Here, the mean μ is subtracted and another constant c is appended. This also keeps
+every score:
 
     [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
 
-It does change the cosine, score / (‖[x − μ, c]‖ · ‖[w, (b + wᵀμ)/c]‖). If c is small, the bias dominates w;
-if c is large, the constant dominates x. For a hyperplane at the distance δ from μ and points at the distance
-s from μ, the product of the two norms is smallest at c = √(sδ). The hyperplane is not known when points are
-hashed, so c is a parameter: `scale` times the root mean square of s over the fitted points.
+The cosine becomes score / (‖[x − μ, c]‖ · ‖[w, (b + wᵀμ)/c]‖). If c is small, the bias dominates w. If c is
+large, the constant dominates x. For a hyperplane at the distance δ from μ and points at the distance s from
+μ, the product of the two norms is smallest at c = √(sδ). The hyperplane is not known when points are hashed,
+so c is set to the parameter `scale` times the root mean square of s over the fitted points.
 
-Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in Jain et al. 2010 (δ
-about twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The former are slightly
-better at 1.4 and the latter at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
-hurt, so all features are kept by default.
+Scales of 0.7, 1 and 1.4 were compared on GIST of CIFAR-10 and of digits. SVMs as in Jain et al. 2010 have a δ
+of about 2s and did slightly better at 1.4. SVMs with more labels or balanced classes have a δ of 0.1s to s
+and did slightly better at 0.7. A scale of 1 works well for both. Projecting to 32 principal directions helped
+as often as it hurt, so all features are kept by default.
 
-Points are not scaled to unit norm afterwards. A sign only depends on the direction, so scaling [x − μ, c]
-would change no code, and scaling x − μ to unit norm before c is appended would change the score. Because the
-norms differ, the order by angle is not exactly the order by |wᵀx + b|. Candidates are scored exactly anyway.
+Augmented points are not scaled to unit norm. Scaling [x − μ, c] would change no code, because the sign of a
+projection only depends on direction. Scaling x − μ before c is appended would change the score. Because the
+norms of augmented points differ, their order by angle is not exactly the order by |wᵀx + b|. The points that
+a search finds are therefore ordered by their exact scores.
 
-Sparse rows are never centred explicitly. With directions, Pᵀ(x − μ) = Pᵀx − Pᵀμ is dense and short. Without
-directions, `SparsePoints` subtract the mean in the same way after a multiplication.
+Sparse rows are never centred explicitly, because centred rows would be dense. With principal directions as
+columns of a matrix P, the short vector Pᵀ(x − μ) is computed as Pᵀx − Pᵀμ. Without directions, `SparsePoints`
+computes products with the vectors of the hash functions in the same way.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ Floats32 = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Augmentation:
-    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with principal directions P, and its counterpart for (w, b).
+    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with principal directions P, and the matching map of (w, b).
 
     Parameters
     ----------
@@ -55,8 +58,8 @@ class Augmentation:
     constant : float
         c.
     directions : array of shape (n_features, n_directions), float32, or None
-        P, with orthonormal columns. With directions, the score that is kept is that of the projection
-        μ + PPᵀ(x − μ).
+        P, with orthonormal columns. If given, the augmentation keeps the score of the projection
+        μ + PPᵀ(x − μ) instead of the score of x.
     """
 
     centre: Floats32
@@ -74,8 +77,8 @@ class Augmentation:
         centred : bool
             Whether to subtract the mean.
         scale : float
-            c in units of the root mean square of ‖x − μ‖, or of ‖Pᵀ(x − μ)‖ if there are directions. If that
-            is zero, c is 1.
+            c divided by the root mean square of ‖x − μ‖, or of ‖Pᵀ(x − μ)‖ if there are directions. If the
+            root mean square is zero, c is 1.
         n_directions : int or None
             Number of principal directions; None keeps all features.
         """
@@ -127,7 +130,7 @@ class Augmentation:
     def points(self, X: Rows) -> Floats32 | SparsePoints:
         """Return the augmented rows of X, of shape (n_samples, n_dimensions).
 
-        They are `SparsePoints` if X is sparse and there are no directions.
+        The result is `SparsePoints` if X is sparse and there are no directions.
         """
         if is_sparse(X):
             if self.directions is None:
@@ -144,7 +147,7 @@ class Augmentation:
     def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
         """Return [w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm.
 
-        With directions, Pᵀw replaces the first w.
+        With directions, the first part is Pᵀw instead of w.
         """
         normal, centre = hyperplane.normal, self.centre
         kept = normal if self.directions is None else combined(normal, self.directions)
@@ -153,7 +156,7 @@ class Augmentation:
 
 @dataclass(frozen=True, eq=False)
 class SparsePoints:
-    """The rows [x − μ, c] of sparse x, kept as x, μ and c; `points @ vectors` is dense.
+    """Augmented sparse rows [x − μ, c], stored as x, μ and c. The product `points @ vectors` is dense.
 
     Parameters
     ----------
@@ -176,7 +179,7 @@ class SparsePoints:
         return len(self), int(self.X.shape[1]) + 1
 
     def dense(self) -> Floats32:
-        """Return the rows as a dense array; meant for few dimensions."""
+        """Return the rows as a dense array, which is only practical with few dimensions."""
         augmented = np.empty(self.shape, dtype=np.float32)
         augmented[:, :-1] = self.X.toarray() - self.centre
         augmented[:, -1] = self.constant

@@ -16,11 +16,12 @@ from closecall.core.numerics.rows import Rows, cut
 Arrays = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2048
-"""Number of rows that are hashed together; a shorter block of dense rows is padded with zeros. Blocks of a
-fixed size keep a row's bits independent of the number of rows after it, because the last digits of a matrix
-product may depend on its shape. On some processors they also depend on the row's position in its block, which
-may change a bit whose value is zero up to rounding. The rows of a pool therefore keep their positions
-(`core.hashing.pool`).
+"""Number of rows that are hashed together. A shorter block of dense rows is padded with zeros.
+
+The last digits of a matrix product may depend on its shape. Blocks of a fixed size therefore keep the bits of
+a row independent of the number of rows after it. On some processors, the last digits also depend on the
+position of a row in its block. If a value is zero up to rounding, its bit may then depend on the position.
+The rows of a pool therefore always have the same positions in their blocks (`core.hashing.pool`).
 """
 
 
@@ -31,13 +32,13 @@ class Codes:
     Parameters
     ----------
     packed : array of shape (n, n_bytes), uint8, C-contiguous
-        Function f has the bits from number `f * bits` on in each row. Bit i of a row is bit `i % 8` (least
-        significant first) of byte `i // 8`. Unused bits are zero. A row is padded to whole 64-bit words, so
-        that codes can be compared one word at a time.
+        Bits `f * bits` to `(f + 1) * bits - 1` of each row belong to function f. Bit i of a row is bit
+        `i % 8` (least significant first) of byte `i // 8`. Unused bits are zero. A row is padded to whole
+        64-bit words, so that codes can be compared one word at a time.
     n_functions : int
         Number of hash functions.
     bits : 1, 2, 4, 8 or 16
-        Bits per function. Several bits, as in H-Hash and Min-Hash, are only meaningful together.
+        Bits per function. The bits of a function in H-Hash and Min-Hash together form one hash value.
 
     Raises
     ------
@@ -72,7 +73,7 @@ class Codes:
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The same bits as 64-bit words, of shape (n, n_bytes / 8)."""
+        """The codes as 64-bit words, of shape (n, n_bytes / 8)."""
         return self.packed.view("<u8")
 
     def unpacked(self) -> NDArray[np.uint8]:
@@ -80,7 +81,7 @@ class Codes:
         return np.unpackbits(self.packed, axis=1, count=self.n_functions * self.bits, bitorder="little")
 
     def joined(self, later: Codes) -> Codes:
-        """Return these codes followed by those of `later`.
+        """Return these codes followed by the codes in `later`.
 
         Raises
         ------
@@ -97,24 +98,26 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class QueryCode:
-    """A query, either a hyperplane or a point, in the form in which it is compared with the codes of points.
+    """A query, either a hyperplane or a point, in the form that is compared with the codes of points.
 
     Parameters
     ----------
     n_functions, bits : int
         As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
-        Weight of each bit of a point: offset + Σ weights · (2 bit − 1) estimates the point's score, in a unit
-        of its own, or the square of the score. For similarity, it estimates the dissimilarity of the point.
+        Weight of each bit of a point. For a hyperplane, offset + Σ weights · (2 bit − 1) estimates the score
+        of the point or the square of the score, up to a positive factor. For a query point, the sum estimates
+        the dissimilarity of the two points.
     offset : float
+        Constant of the estimate.
     signed : bool
         Whether the estimate is of the score itself, so that the best codes are those with estimates closest
         to zero. Otherwise the best codes are those with the smallest estimates.
     hashed : callable
-        Returns the code. It is called only when the code is needed.
+        Function that returns the code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
-        The embedded query e, which a `Reconstruction` from fewer bits takes. Without either, `weights` apply
-        to fewer bits, too.
+        Embedding e of a hyperplane (`core.hashing.reconstruction`). A search that uses only some of the bits
+        computes better weights for these bits from e.
     """
 
     n_functions: int
@@ -127,12 +130,12 @@ class QueryCode:
 
     @cached_property
     def code(self) -> Codes:
-        """Code of the query: for each function, the value that is more frequent among rows near the query."""
+        """Code of the query: for each function, the value that rows near the query have most often."""
         return self.hashed()
 
 
 class Hasher(Protocol):
-    """Interface that hashing a pool requires of a fitted family of either kind."""
+    """Interface of a fitted family, for hyperplanes or for similarity, as needed to hash a pool."""
 
     @property
     def n_functions(self) -> int:
@@ -147,12 +150,12 @@ class Hasher(Protocol):
 
 
 def named(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of one part of an index under names that start with the name of the part."""
+    """Return the arrays of one part of an index, with the name of the part added before each name."""
     return {f"{part}-{name}": array for name, array in arrays.items()}
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays of one part under their own names, from all arrays of an index; undoes `named`."""
+    """Return the arrays of one part of an index, without the prefix that `named` adds to their names."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

@@ -1,31 +1,33 @@
-"""Boosted parameter-sensitive hashing: the features and thresholds that best separate neighbours.
+"""Boosted parameter-sensitive hashing: features and thresholds that separate neighbours from other rows.
 
-A bit is one feature compared with a threshold, h(x) = [x_e ≥ T]. Boosting selects the feature and the
-threshold (section 3.3.1 of the survey [1]_, after [2]_). Each of N pairs of rows has the label z = 1 if the
-rows are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs
+A bit compares feature e of a row x with a threshold T: h(x) = [x_e ≥ T]. Boosting selects e and T (section
+3.3.1 of the survey [1]_, after [2]_). It learns from N pairs of rows. A pair has the label z = 1 if its rows
+are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs with numbers α and β:
 
-    f(x, y) = α·[h(x) = h(y)] + β,                                                                    (14)
+    f(x, y) = α·[h(x) = h(y)] + β.                                                                    (14)
 
-and GentleBoost adds one stump after another, each with the smallest weighted squared error
+GentleBoost adds one stump after another. Each is the stump with the smallest weighted squared error
 
     Σ w·(z − f)²,      w = exp(−z·Σ f of the stumps so far).                                          (15)
 
-(Eq. 14 as printed has the difference of the two bits. Its sign changes with the order of the pair, so it
-could not distinguish neighbours. The distance that the method is meant to give, Σ α|h(x) − h(y)|, is that of
-disagreeing bits.)
+(Eq. 14 as printed has the difference of the two bits instead of [h(x) = h(y)]. The sign of the difference
+changes with the order of the pair, so it cannot tell whether the rows are neighbours. The intended distance
+is Σ α|h(x) − h(y)|, which counts the bits that disagree.)
 
-**Equal weights.** For this distance to be the Hamming distance, all stumps need the same α [3]_. Only β is
-then free, β = z̄ − α·ā with the weighted means of z and of the agreement a = [h(x) = h(y)], and a stump
-reduces the error by
+**Equal weights.** This distance is proportional to the Hamming distance if all stumps have the same α [3]_.
+The best β is then z̄ − α·ā, where a = [h(x) = h(y)] is the agreement of a pair, and z̄ and ā are weighted
+means over the pairs. With the weighted covariance and variance, a stump reduces the error by
 
     2α·cov(z, a) − α²·var(a).
 
-The survey only says that "the parameter α has an effect in the generalization". With a small α the weights
-hardly change, and the bits are much alike. With a large α the selected stumps hardly divide the rows, since
-the output of others would be too large: 64 bits find 17.5 % with α = 0.02, and 5.9 % with α = 1, where most
-stumps separate 1 % of the rows from the rest. The table gives the percentage of the 50 nearest rows that are
-among the 500 rows whose codes differ least, over 500 queries, on GIST of CIFAR-10's 50,000 images, with
-20,000 of them used for fitting and 10,000 pairs (20,000 for the two figures above):
+**Choice of α.** The survey only says that "the parameter α has an effect in the generalization". If α is
+small, the weights of the pairs hardly change, and the bits are much alike. If α is large, the output of a
+stump that divides the rows evenly would be too large. At α = 1, most of the selected stumps therefore
+separate only 1 % of the rows from the rest.
+
+The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least. It
+was measured with 500 queries on GIST of CIFAR-10's 50,000 images, with 20,000 rows and 10,000 pairs used for
+fitting. With 20,000 pairs, 64 bits find 17.5 % at α = 0.02 and 5.9 % at α = 1.
 
 =======  =====  =====  =====  =====  =====  =====
 α         0.1    0.15   0.2    0.3    0.4    0.5
@@ -58,7 +60,7 @@ from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
-"""Maximum number of thresholds per feature, so that twice as many still fit in 16 bits."""
+"""Maximum number of thresholds per feature; numbers up to twice the maximum must fit in 16 bits."""
 
 
 class BoostedPSH(ByNeighbours):
@@ -67,8 +69,8 @@ class BoostedPSH(ByNeighbours):
     Parameters
     ----------
     neighbours : "distance" or "class"
-        Which rows count as neighbours: those of which one is among the `n_near` nearest fitted rows of the
-        other, or those of the same class. In the second case `fit` needs the classes.
+        With "distance", the neighbours of a row are its `n_near` nearest rows. With "class", they are the
+        rows of the same class, and `fit` needs the classes.
     n_near : int
         Number of nearest rows that count as neighbours.
     alpha : float
@@ -76,19 +78,19 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature, at most 10,000. If a feature has more, those at quantiles of
-        the rows in the pairs are kept.
+        Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only
+        thresholds at quantiles of the rows in the pairs are kept.
 
     Other parameters are those of `SimilarityHasher`.
 
     Attributes
     ----------
     features_ : array of shape (n_functions,), int64
-        e of each stump.
+        Feature e of each bit.
     thresholds_ : array of shape (n_functions,), float32
-        T.
+        Threshold T of each bit.
     scales_ : array of shape (n_functions,), float32
-        Standard deviation of feature e, the unit in which the certainty of a bit is expressed.
+        Standard deviation of feature e of each bit. The certainty of the bit is |x_e − T| in this unit.
     losses_ : array of shape (n_functions + 1,), float64
         Mean exponential loss over the pairs before the first stump and after each stump.
     """
@@ -149,20 +151,20 @@ class Stump(NamedTuple):
     threshold: float
     beta: float
     agreeing: NDArray[np.bool_]
-    """Whether the two bits of each pair are equal."""
+    """Whether the two rows of each pair have equal bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stumps:
-    """All candidate stumps for a set of pairs.
+    """All features and thresholds that a stump for a set of pairs may have.
 
     Parameters
     ----------
     thresholds : list of array of shape (n_thresholds,), float32
         Thresholds of each feature, ascending. Their number may differ between features.
     places : array of shape (n_features, 2, n_pairs), int16
-        For each feature and pair, the number of thresholds that the lower and the higher of its two rows
-        reach. The bits of the thresholds in between differ.
+        A pair has a lower and a higher value of each feature. The entries are the number of thresholds up to
+        the lower value, and the number up to the higher value. The bits differ for the thresholds in between.
     near : array of shape (n_pairs,), bool
         Whether each pair consists of neighbours.
     """
@@ -173,10 +175,10 @@ class Stumps:
 
     @classmethod
     def of(cls, X: Floats32, pairs: Pairs, n_thresholds: int) -> Stumps:
-        """Return the candidate stumps for the rows in the pairs.
+        """Return the possible stumps for the rows in the pairs.
 
-        Thresholds are halfway between adjacent values of a feature. If there are too many, those at quantiles
-        are kept.
+        Thresholds are halfway between adjacent values of a feature. If there are more than `n_thresholds`,
+        only thresholds at quantiles are kept.
 
         Raises
         ------
@@ -193,7 +195,7 @@ class Stumps:
         return cls(thresholds, places, pairs.near)
 
     def best(self, weights: Floats64, alpha: float) -> Stump:
-        """Return the first stump with the smallest Σ w·(z − f)² for this α.
+        """Return the stump with the smallest Σ w·(z − f)² for a given α; the first one wins a tie.
 
         Parameters
         ----------

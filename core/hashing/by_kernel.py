@@ -15,7 +15,7 @@ _KERNEL = "kernel-"
 
 
 class ByKernel(SimilarityHasher):
-    """A family with the parameter `kernel`; `_fit` must first set `_kernel`."""
+    """Base class of families with a parameter `kernel`; `_fit` of a subclass must set `_kernel` first."""
 
     estimates = "kernel"
     takes = "dense"
@@ -25,7 +25,7 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """Word of the kernel whose order of neighbours a fitted family approximates."""
+        """Word, such as "chi2", of the kernel whose order of neighbours a fitted family approximates."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
@@ -33,7 +33,7 @@ class ByKernel(SimilarityHasher):
         return np.asarray(self._kernel.values(self._rows(Q), self._rows(X)), dtype=np.float64)
 
     def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; the kernel is given as its word."""
+        """See `SimilarityHasher.params`; a `Kernel` is replaced by its word, such as "chi2"."""
         word = self.kernel.word if isinstance(self.kernel, Kernel) else self.kernel
         return {**super().params(), "kernel": word}
 
@@ -49,7 +49,7 @@ class ByKernel(SimilarityHasher):
         return self
 
     def _kernel_again(self, arrays: Arrays) -> Kernel:
-        """Return the kernel that saved these arrays; all other attributes are already restored."""
+        """Rebuild the kernel from its saved arrays, after all other attributes were restored."""
         assert self.kernel is not None
         return kernel_from(self.kernel, arrays)
 

@@ -1,9 +1,10 @@
-"""Collision probabilities of a point and a hyperplane at the angle theta between x and w.
+"""Probabilities that the hash values of a point and a hyperplane agree.
 
-Angles are in radians. The nearer the point is to the hyperplane, the nearer theta is to π/2, where all these
-probabilities have their maximum. Write t = θ/π and ρ = cos θ. All formulas follow from
-Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for Gaussian u (Goemans and Williamson 1995; eq. 5 of [1]_), and from the
-flipped sign of the query. Claims and equations are those of [1]_.
+The probabilities depend on the angle θ, in radians, between the point x and the normal w of the hyperplane.
+The nearer the point is to the hyperplane, the nearer θ is to π/2, where all probabilities have their maximum.
+Let t = θ/π and ρ = cos θ. All formulas follow from Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for Gaussian u and
+vectors a, b at the angle θ (Goemans and Williamson 1995; eq. 5 of [1]_), and from the flipped sign in the
+hash value of a hyperplane. Claims and equations are those of [1]_.
 
 ====================  =======================================  =====================================
 family                probability                              near π/2, with δ = θ − π/2
@@ -14,12 +15,13 @@ EH-Hash, dense        arccos(ρ²)/π                (eq. 9)      1/2 − δ²/�
 EH-Hash, rank r       E[arccos(ρR)]/π, with R as below         1/2 − c_r δ²/π, with c_r as below
 ====================  =======================================  =====================================
 
-**Rank r.** Let U = Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, so that ⟨U, xxᵀ⟩ = aᵀb with a_j = u_jᵀx
-and b_j = v_jᵀx, and likewise ⟨U, wwᵀ⟩ = a'ᵀb'. Given a and a', the two sums are Gaussian with the correlation
-ρ·aᵀa'/(‖a‖‖a'‖) = ρR. R is the (uncentred) sample correlation of r independent pairs (a_j, a'_j) whose true
-correlation is ρ, so its density is Fisher's. For r = 1, R is 1 or −1, which gives the formula of BH-Hash. For
-r → ∞, R → ρ, which gives that of the dense form. Rank r keeps the share c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of
-the dense form's signal: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
+**Rank r.** Let U = Σ_j u_j v_jᵀ with 2r independent Gaussian vectors. Then ⟨U, xxᵀ⟩ = aᵀb with a_j = u_jᵀx
+and b_j = v_jᵀx. Likewise, ⟨U, wwᵀ⟩ = a'ᵀb' with a'_j = u_jᵀw and b'_j = v_jᵀw. Given a and a', the numbers
+aᵀb and a'ᵀb' are Gaussian with the correlation ρ·aᵀa'/(‖a‖‖a'‖) = ρR. R is the (uncentred) sample correlation
+of r independent pairs (a_j, a'_j) whose true correlation is ρ, so it has Fisher's density. For r = 1, R is 1
+or −1, which gives the formula of BH-Hash. For r → ∞, R → ρ, which gives the formula of the dense form. The
+signal of a family is the coefficient of −δ²/π. Rank r keeps the share c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of the
+signal of the dense form: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
 
 References
 ----------
@@ -46,7 +48,7 @@ def pair_agrees(theta: ArrayLike) -> Probabilities:
 
 
 def product_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that the signs of the products of BH-Hash agree (Liu et al. 2012, Lemma 1)."""
+    """Return the probability that bits of BH-Hash agree (Liu et al. 2012, Lemma 1)."""
     return 2 * pair_agrees(theta)
 
 
@@ -56,17 +58,17 @@ def dense_agrees(theta: ArrayLike) -> Probabilities:
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """Return the probability that bits of EH-Hash agree, where U is a sum of `rank` outer products.
+    """Return the probability that bits of EH-Hash agree if U is a sum of `rank` Gaussian outer products.
 
-    Their factors are Gaussian vectors. The result has nine correct decimals. Within 10⁻⁴
-    radians of parallel, where the true value is below 5 · 10⁻⁵, the function returns 0.
+    The result has nine correct decimals. If theta is within 10⁻⁴ radians of 0 or π, where the true value is
+    below 5 · 10⁻⁵, the function returns 0.
     """
     angles = np.asarray(theta, dtype=np.float64)
     if rank == 1:
         return product_agrees(angles)
     rho = np.clip(np.cos(angles), -_NEARLY_1, _NEARLY_1)[..., None]
-    # Fisher's z, R = tanh z, is nearly normal with standard deviation 1/√rank; its tails decay like
-    # exp(−(rank − 1)|z|).
+    # The integral is over Fisher's z = arctanh R, which is nearly normal with standard deviation 1/√rank. The
+    # tails of its density decay like exp(−(rank − 1)|z|).
     half_width = 15 / np.sqrt(rank) + 30 / (rank - 1)
     nodes, weights = _quadrature()
     z = np.arctanh(rho) + half_width * nodes
@@ -84,7 +86,7 @@ def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _density_of_z(z: NDArray[np.float64], rho: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     """Return the density of arctanh R, where R is the uncentred correlation of `samples` Gaussian pairs.
 
-    It equals Fisher's density for centred pairs with one more sample.
+    This is Fisher's density for centred pairs with one more sample.
     """
     n = samples + 1
     R = np.tanh(z)

@@ -1,28 +1,31 @@
 """Codes from a deep network: stacked RBMs, fine-tuned by neighbourhood components analysis.
 
-The method is that of section 3.3.2 of the survey [1]_, after Salakhutdinov and Hinton 2007 and Torralba,
-Fergus and Weiss 2008. Layers are learned from the bottom up, each as a restricted Boltzmann machine
-(`core.hashing.rbm`) on the output of the layer below. The first has Gaussian visible units for standardised
-features. The others have binary visible units, whose data are the probabilities p(h = 1 | v). The stack is
-then treated as a deterministic network of sigmoid units, and back-propagation moves the neighbours of a row
-closer to it in the output of the top layer (`core.hashing.nca`). A bit is 1 if the output of a top unit is
-at least one half, that is, if its input is not negative.
+The method is described in section 3.3.2 of the survey [1]_, after Salakhutdinov and Hinton 2007 and Torralba,
+Fergus and Weiss 2008. Layers are trained from the bottom up, each as a restricted Boltzmann machine (RBM,
+`core.hashing.rbm`) on the output of the layer below. The first RBM has Gaussian visible units for
+standardised features. The others have binary visible units, and the output of the layer below gives the
+probabilities that these units are 1. The stack is then treated as a deterministic network of sigmoid units.
+Back-propagation moves each row and its neighbours closer together in the output of the top layer
+(`core.hashing.nca`). A bit is 1 if the output of a top unit is at least one half, that is, if its input is
+not negative.
 
-**Neighbours** of a row are its nearest rows in a mini-batch of about 1,000, by the distance of the rows
-themselves, or the rows of its class if the network learns from labels.
+**Neighbours.** The neighbours of a row are its nearest rows, by distance between the features, in a
+mini-batch of about 1,000 rows. If the network learns from labels, they are the rows of the same class in the
+mini-batch.
 
 **Size.** The default is two layers of 512 units below the top layer, for the 384 features of GIST. The
-deepest networks of the papers have one more layer. The cost is proportional to the number of weights.
-Training is limited by steps rather than passes over the rows, so a large sample takes no longer.
+deepest networks in the papers have one more layer. The cost is proportional to the number of weights. The
+default length of training is a number of steps, so a larger sample does not take longer.
 
-**Levelled layers.** A unit with nearly the same output for all rows gives the layer above no information, its
-bit is useless, and it has no gradient to learn from. With few rows or features most units end up this way.
-After a machine has learned, the offset of each hidden unit is therefore set so that its output is above one
-half for half of the rows, and the weights are scaled up if its input has a standard deviation below 1.
-Fine-tuning starts from there.
+**Levelled layers.** A unit with nearly the same output for all rows gives no information to the layer above
+and has no gradient to learn from. In the top layer, the bit of such a unit is useless. With few rows or
+features, most units would end up this way. After the training of an RBM, the offset of each hidden unit is
+therefore set so that the unit's output is above one half for half of the rows. The weights of the unit are
+scaled up if its input has a standard deviation below 1. Fine-tuning starts from these layers.
 
-The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least,
-over 500 queries, for one draw on GIST of CIFAR-10's 50,000 images, with 20,000 of them used for fitting:
+The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least. It
+was measured with one random seed and 500 queries on GIST of CIFAR-10's 50,000 images, 20,000 of which were
+used for fitting:
 
 ====  ====  ========  ====
 bits  LSH   boosting  RBM
@@ -63,8 +66,8 @@ _LEAST_SPREAD = 1.0
 """Minimum standard deviation of a unit's input."""
 
 _FARTHEST = 5.0
-"""Limit of a standardised feature, in standard deviations. Without it, a feature that is nearly constant
-would outweigh all others in the few rows where it differs.
+"""Limit of a standardised feature, in standard deviations. Without the limit, a feature that is nearly
+constant would outweigh all other features in the few rows where its value differs.
 """
 
 
@@ -76,17 +79,17 @@ class DeepCodes(ByNeighbours):
     layers : sequence of int
         Number of units in each layer below the top; may be empty.
     neighbours : "distance" or "class"
-        Which rows count as the neighbours of a row: its `n_near` nearest rows in a mini-batch, or all other
-        rows of its class in it. In the second case `fit` needs the classes.
+        With "distance", the neighbours of a row are its `n_near` nearest rows in a mini-batch. With "class",
+        they are all other rows of the same class in the mini-batch, and `fit` needs the classes.
     n_near : int
-        Number of nearest rows that count as neighbours, at most half of the others.
+        Number of nearest rows that count as neighbours, capped at half of the other rows in a mini-batch.
     n_steps : int
-        Mini-batches of about 100 rows from which each layer learns by contrastive divergence.
+        Number of mini-batches of about 100 rows with which each layer is trained by contrastive divergence.
     n_tuning : int
-        Mini-batches of about 1,000 rows for fine-tuning; 0 skips it.
+        Number of mini-batches of about 1,000 rows for fine-tuning; 0 skips fine-tuning.
     most_passes : int
-        Maximum number of passes over the rows in either kind of training, which ends training early if there
-        are few rows.
+        Maximum number of passes over the rows, both for each layer and for fine-tuning. If there are few
+        rows, this limit makes training shorter than `n_steps` and `n_tuning`.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -95,9 +98,10 @@ class DeepCodes(ByNeighbours):
     means_, scales_ : array of shape (n_features,), float32
         Mean and standard deviation of each feature.
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
-        Weights and offsets; the last entry is the top layer.
+        Weights and offsets of each layer; the last entry is the top layer.
     met_ : array of shape (number of tuning steps,), float64
-        Expected share of rows that choose a neighbour, before each step of fine-tuning.
+        Objective before each step of fine-tuning: the expected share of rows in the mini-batch that choose a
+        neighbour (`core.hashing.nca`).
     """
 
     name = "rbm"
@@ -150,16 +154,16 @@ class DeepCodes(ByNeighbours):
     def trained(
         self, v: Floats32, taught: NDArray[np.int64], near: Neighbourhood, rng: np.random.Generator
     ) -> tuple[list[Layer], Floats64]:
-        """Train a network without changing this family, whatever the neighbours are.
+        """Train a network and return it, without changing this family.
 
         Parameters
         ----------
         v : array of shape (n, n_features), float32
             Rows whose columns have zero mean and unit variance.
         taught : array of shape (n_taught,), int64
-            Rows to fine-tune with.
+            Indices of the rows to fine-tune with.
         near : callable
-            The neighbours among these.
+            Function that finds neighbours in a mini-batch of these rows.
         rng : Generator
             Draws initial weights, batches and chains.
 
@@ -206,14 +210,15 @@ class DeepCodes(ByNeighbours):
 
 
 def levelled(below: Floats32, weights: Floats32) -> Layer:
-    """Return a layer in which each unit is above one half for half of the rows, with enough spread.
+    """Return a layer in which the output of each unit is above one half for half of the rows.
 
     Parameters
     ----------
     below : array of shape (n, n_inputs)
         Input of the layer.
     weights : array of shape (n_inputs, n_units)
-        Scaled up for units whose input has a standard deviation below `_LEAST_SPREAD`.
+        Weights of a trained machine. They are scaled up for units whose input has a standard deviation below
+        `_LEAST_SPREAD`.
     """
     inputs = below @ weights
     spread = inputs.std(axis=0)
@@ -222,7 +227,10 @@ def levelled(below: Floats32, weights: Floats32) -> Layer:
 
 
 def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
-    """Define neighbours as the n_near nearest rows in a batch of X, at most half of the others."""
+    """Return a function that finds the nearest rows of each row in a batch of X.
+
+    The function finds `n_near` rows, or half of the other rows in the batch if this is less.
+    """
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
         n = len(batch)
@@ -235,7 +243,7 @@ def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
 
 
 def by_class(y: NDArray[np.int64]) -> Neighbourhood:
-    """Define neighbours as all other rows of the same class in a batch; every class must be known."""
+    """Return a function that finds all other rows of the same class in a batch; every class must be known."""
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
         near = y[batch][:, None] == y[batch]

@@ -1,4 +1,4 @@
-"""Nesterov's accelerated gradient method, with which learned families find the vectors of a bit."""
+"""Nesterov's accelerated gradient method, which learned families use to find the vectors of a bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 Floats64 = NDArray[np.float64]
 Objective = Callable[[Floats64], tuple[float, Callable[[], Floats64]]]
-"""Takes a point and returns the value there, and a function that returns the gradient, of the same shape."""
+"""Function to minimise. It takes a point and returns its value there, and a function without arguments that
+returns the gradient there, in the shape of the point.
+"""
 
 _HALVINGS = 30
 
@@ -17,9 +19,9 @@ _HALVINGS = 30
 def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: float) -> Floats64:
     """Minimise an objective from `start` and return the best point found.
 
-    The step size is halved until the objective decreases by as much as a gradient step of that size should
-    achieve, then grows slightly at each step. The momentum is reset whenever the objective would increase, so
-    the value never increases from one accepted point to the next.
+    Each step first tries 1.5 times the previous step size. The size is halved until the objective decreases
+    by at least half of the amount that the gradient predicts. If a step would increase the objective, the
+    momentum is reset instead, so the value never increases from one accepted point to the next.
 
     Parameters
     ----------
@@ -30,7 +32,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
     steps : int
         Maximum number of steps.
     least_gain : float
-        The descent ends when a step gains less than this share of the absolute value of the objective.
+        The descent ends when a step reduces the objective by less than this share of its absolute value.
     """
     best = here = ahead = start
     least = value = objective(here)[0]
@@ -41,7 +43,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # No step is longer than the distance of the point from zero: this bounds the first one.
+        # No step is longer than the norm of the point, which bounds the first step.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

@@ -1,8 +1,9 @@
-"""Principal directions of sparse rows, computed without making them dense.
+"""Principal directions of sparse rows, computed without making the rows dense.
 
-Centred rows X − 1μᵀ have no zeros. But they can be multiplied by a vector as (X − 1μᵀ)v = Xv − 1(μᵀv), which
-is all that Lanczos' method (ARPACK) needs to find the first singular vectors. If there are few rows, the
-vectors are computed from the n × n Gram matrix of the centred rows.
+Centred rows X − 1μᵀ, where 1 is a vector of ones, have no zeros. But their product with a vector v can be
+computed from the sparse X as Xv − 1(μᵀv). Lanczos' method (ARPACK) finds the first singular vectors from such
+products alone. If there are few rows, the singular vectors are computed from the n × n Gram matrix of the
+centred rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Floats64 = NDArray[np.float64]
 
 
 def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64, Floats64]:
-    """Return the directions u with the largest mean square of uᵀ(x − μ), and these mean squares.
+    """Return the largest mean squares of uᵀ(x − μ) over orthogonal directions u, and these directions.
 
     Parameters
     ----------
@@ -29,14 +30,14 @@ def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> t
     centre : array of shape (n_features,)
         μ.
     n_directions : int
-        Less than n_features.
+        Number of directions, less than n_features.
 
     Returns
     -------
     energies : array of shape (n_directions,), ascending
         The mean squares.
     directions : array of shape (n_features, n_directions), float64
-        Orthonormal columns. If the rows span fewer directions, the remaining ones have an energy of 0.
+        Orthonormal columns. If the rows span fewer directions, the remaining directions have an energy of 0.
     """
     n, n_features = X.shape
     wide = X.astype(np.float64)

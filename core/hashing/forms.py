@@ -1,14 +1,15 @@
-"""The forms of similarity families: the parameters by which each differs from the family's defaults.
+"""Forms of the similarity families: named sets of parameters that differ from a family's defaults.
 
-Comparisons (`core.experiment.families`) and the page Find similar take the forms from this table.
+Comparisons of families (`core.experiment.families`) and the page Find similar offer the forms in `FORMS`:
 
-- Random hyperplanes: angles are measured from the mean, or from the origin as in the page's exact scan.
-- Kernelized LSH, in its three families: angles are measured from the landmarks' mean, or from the origin, as
-  published; the rank is full or low; a form of low rank may also transform the kernel [1]_. The caller
-  chooses rank and scale.
-- Spectral hashing: as published, or with a box that leaves out the share `TRIM` of the rows at either end.
-- Min-Hash: of sets, or of weighted sets.
-- Boosting and deep codes: learned from neighbours by distance, or from the classes.
+- Random hyperplanes: angles are measured from the mean, or from the origin as in an exact scan.
+- The three families of kernelized LSH: angles are measured from the mean of the landmarks, or from the origin
+  as published. The rank is full or low. A form of low rank may also transform the kernel [1]_. The caller
+  chooses the rank and the scale of the transformation.
+- Spectral hashing: as published, or with a box that leaves out the share `TRIM` of the rows at either end of
+  each edge.
+- Min-Hash: with sets, or with weighted sets.
+- Boosting and deep codes: neighbours are defined by distance, or by class.
 
 References
 ----------
@@ -32,20 +33,20 @@ from closecall.core.hashing.minhash import MinHash
 from closecall.core.hashing.spectral import SpectralHash
 
 TRIM = 0.01
-"""Share of the rows that trimmed spectral hashing leaves out at either end."""
+"""Share of the rows that trimmed spectral hashing leaves out at either end of each edge of the box."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form of a family.
+    """A named variant of a similarity family.
 
     Parameters
     ----------
     params : mapping
         Parameters of the family that differ from its defaults.
     has_rank, has_scale : bool
-        Whether the caller chooses the number of principal components, and whether it chooses the scale of
-        the kernel's transformation.
+        Whether the caller chooses the number of principal components and the scale of the kernel's
+        transformation, respectively.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Form:
 
 
 def _kernelized(published: str) -> Mapping[str, Form]:
-    """Return the forms of a kernelized family; `published` is the name of the published one."""
+    """Return the forms of a kernelized family; `published` names the form that was published."""
     origin = {"centred": False}
     return {
         "from the mean": Form(),
@@ -85,16 +86,18 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
         DeepCodes.name: _BY_NEIGHBOURS,
     }
 )
-"""The forms by family and name; the first has the family's defaults. Other families have one form."""
+"""Forms of each family by name. The first form has the default parameters of the family. Families that are
+not listed have only one form.
+"""
 
 
 def forms_named(family: str) -> Mapping[str, Form]:
-    """Return a family's forms by name, its default first; the name is "" if there is only one."""
+    """Return the forms of a family by name, the default first; a family's only form is named ""."""
     return FORMS.get(family, {"": Form()})
 
 
 def form_named(family: str, name: str | None) -> Form:
-    """Return a family's form by name; None is its default.
+    """Return the form of a family with the given name, or the default form if `name` is None.
 
     Raises
     ------

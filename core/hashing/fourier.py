@@ -1,18 +1,18 @@
 """Random Fourier features: cosines whose products equal the Gaussian kernel in expectation.
 
-A kernel that only depends on x − y is the Fourier transform of a density (Bochner's theorem). The density
-of κ(x, y) = exp(−γ‖x − y‖²) is that of w ~ N(0, 2γI). With D such w, and phases b drawn uniformly from
-[0, 2π),
+A kernel that only depends on x − y is the Fourier transform of a probability density (Bochner's theorem). For
+κ(x, y) = exp(−γ‖x − y‖²), it is the normal density N(0, 2γI). Draw D vectors w from this density, and D
+phases b uniformly from [0, 2π). The D features of a point x are
 
-    z(x) = √(2/D) cos(wᵀx + b),    E[z(x)ᵀz(y)] = κ(x, y)                                            ([1]_)
+    z(x) = √(2/D) cos(wᵀx + b),    E[z(x)ᵀz(y)] = κ(x, y),                                           ([1]_)
 
 since 2 cos(wᵀx + b) cos(wᵀy + b) = cos(wᵀ(x − y)) + cos(wᵀ(x + y) + 2b), and the second term is 0 on average.
 The mean squares of the two terms are (1 + κ⁴)/2 and 1/2, and the mean of their product is 0, so
 
     Var[z(x)ᵀz(y)] = (1 + κ⁴/2 − κ²)/D.
 
-Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`), which has the
-same effect as increasing γ by 0.008 %.
+Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`). The rounding has
+the same effect as increasing γ by 0.008 %.
 
 References
 ----------
@@ -44,12 +44,12 @@ _SAME = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """The functions wᵀx + b.
+    """Random vectors w and phases b of the features cos(wᵀx + b).
 
     Parameters
     ----------
     vectors : array of shape (n_features, n_waves), float32 or int8
-        w/√(2γ), or its byte form; see `core.hashing.projection.drawn`.
+        w/√(2γ), or 32 w/√(2γ) rounded to int8; see `core.hashing.projection.drawn`.
     phases : array of shape (n_waves,), float32
         b, from 0 to 2π.
     gamma : float
@@ -64,7 +64,7 @@ class Waves:
     def drawn(
         cls, rng: np.random.Generator, n_features: int, n_waves: int, gamma: float, *, as_bytes: bool = False
     ) -> Waves:
-        """Draw waves for the kernel exp(−γ‖x − y‖²); for sparse rows, use `as_bytes`.
+        """Draw the vectors and phases for the kernel exp(−γ‖x − y‖²), with int8 vectors if `as_bytes`.
 
         Raises
         ------
@@ -77,19 +77,19 @@ class Waves:
         return cls(vectors, phases, gamma)
 
     def heights(self, X: Rows) -> Floats32:
-        """Return cos(wᵀx + b) of the rows of X, of shape (n_samples, n_waves)."""
+        """Return cos(wᵀx + b) for each row x of X, of shape (n_samples, n_waves)."""
         unit = UNIT if self.vectors.dtype == np.int8 else 1.0
         turns = projected(X, self.vectors) * np.float32(unit * np.sqrt(2 * self.gamma))
         turns += self.phases
         return np.asarray(np.cos(turns, out=turns))
 
     def features(self, X: Rows) -> Floats32:
-        """Return z of the rows of X, of shape (n_samples, n_waves)."""
+        """Return z(x) for each row x of X, of shape (n_samples, n_waves)."""
         return self.heights(X) * np.float32(np.sqrt(2 / len(self.phases)))
 
 
 def variance(kappa: ArrayLike, n_waves: int) -> Floats64:
-    """Return the variance of z(x)ᵀz(y) over draws of `n_waves` waves, where κ(x, y) is `kappa`."""
+    """Return the variance of z(x)ᵀz(y) over random draws of `n_waves` features, where κ(x, y) is `kappa`."""
     squares = np.asarray(kappa, dtype=np.float64) ** 2
     return np.asarray((1 + squares**2 / 2 - squares) / n_waves)
 
@@ -102,7 +102,8 @@ def gaussian(Q: Rows, X: Rows, gamma: float) -> Floats64:
 def bandwidth(X: Rows, rng: np.random.Generator, most_queries: int = _MOST_QUERIES) -> float:
     """Return γ = 1/(2r²), where r is the mean distance of a row to its 50th nearest neighbour in X.
 
-    With fewer rows, the most distant neighbour is used. The mean is over at most `most_queries` rows.
+    If X has at most 50 rows, r is the mean distance to the most distant row. The mean is over at most
+    `most_queries` rows.
 
     Raises
     ------

@@ -1,26 +1,28 @@
-"""Geometric Min-Hash: two images agree in a visual word and in what is around it.
+"""Geometric Min-Hash: hash values of images agree if the images share a visual word and the words around it.
 
-Min-Hash (`core.hashing.minhash`) only asks whether two images have common words, wherever these are. Here a
-hash value describes one place in the image [1]_. Each function has a random order of all words for its
-central feature, and another one for each of t secondary features:
+Min-Hash (`core.hashing.minhash`) only compares which visual words two images contain. A hash value of
+geometric Min-Hash describes one place in an image [1]_. Each function has t + 1 random orders of all words:
+one for a central feature, and one for each of t secondary features.
 
-1. The central feature is the one whose word comes first. Only words that occur once in the image are
-   candidates, so that the word determines the place.
-2. Its neighbourhood consists of all other features within `radius` times its scale.
-3. Each secondary feature is the Min-Hash of the neighbourhood's words under an order of its own.
+1. The central feature is the one whose word comes first in the first order. Only words that occur once in the
+   image are considered, because such a word determines a place.
+2. The neighbourhood of the central feature contains all other features at a distance of at most `radius`
+   times the scale of the central feature.
+3. Each secondary feature is the feature of the neighbourhood whose word comes first in the order for this
+   secondary feature.
 
-The value is the t + 1 words together. With U(A) the candidates of A, and N_w(A) the words around w, two
-images have the same value with probability
+The value consists of the t + 1 words. Let U(A) be the words that occur once in the image A, and N_w(A) the
+words in the neighbourhood of w. Two images A and B have the same value with probability
 
     s(A, B) = Σ_{w ∈ U(A) ∩ U(B)} J_w^t / |U(A) ∪ U(B)|,   J_w = |N_w(A) ∩ N_w(B)| / |N_w(A) ∪ N_w(B)|
 
-As in Min-Hash, a code has b bits of the value's random number, so one function agrees with probability
-s + (1 − s) 2⁻ᵇ; no permutation is stored; and an empty neighbourhood, or an image without candidates, is the
-set of one word that no image has.
+As in Min-Hash, the orders are given by random numbers of the words, so no permutation is stored. Each value
+has a random number, too. A code contains b bits of this number, so one function agrees with probability
+s + (1 − s) 2⁻ᵇ. An empty neighbourhood is treated as the set of one word that no image has. An image in which
+no word occurs once is treated in the same way.
 
-The survey [2]_ only mentions the method. We read [1]_ as above: sketches of t + 1 words whose neighbourhood
-is a disc in proportion to the central feature's scale, without its tf·idf weights, affine shapes, and limits
-on the scales of secondary features.
+The survey [2]_ only mentions the method. This implementation follows Chum, Perdoch and Matas [1]_, but leaves
+out tf·idf weights, affine shapes, and limits on the scales of secondary features.
 
 References
 ----------
@@ -47,14 +49,17 @@ from closecall.core.numerics.rows import as_sparse
 
 
 class GeometricMinHash:
-    """Hash family for sets of local features, without fitting; search structures take its codes and queries.
+    """Hash family for sets of local features, which needs no fitting.
+
+    Search structures (`core.search`) accept its codes and queries.
 
     Parameters
     ----------
     radius : float
         Radius of a neighbourhood in units of the central feature's scale.
     n_secondary : int
-        t, the number of secondary features. More of them make collisions rarer, mostly accidental ones.
+        t, the number of secondary features. A larger t makes collisions rarer, most of all between unrelated
+        images.
     bits : 1, 2, 4, 8 or 16
         b, as in `MinHash`.
     n_functions : int
@@ -65,7 +70,7 @@ class GeometricMinHash:
     Attributes
     ----------
     keys_ : array of shape (1 + n_secondary, n_functions), uint64
-        Keys of the orders for the central feature and for the secondary ones.
+        Keys of the random orders, first for the central feature, then for the secondary features.
 
     Raises
     ------
@@ -103,7 +108,7 @@ class GeometricMinHash:
         self.keys_ = rng.integers(0, 2**64, (1 + n_secondary, n_functions), dtype=np.uint64)
 
     def hash_sets(self, sets: Sequence[LocalFeatures]) -> Codes:
-        """Return the codes of these sets; each depends on its set alone, not on the order of the features."""
+        """Return one code per set, which does not depend on other sets or on the order of the features."""
         numbers = np.empty((len(sets), self.n_functions), dtype=np.uint64)
         for row, own in zip(numbers, sets, strict=True):
             row[:] = self._numbers(own)
@@ -114,7 +119,7 @@ class GeometricMinHash:
         return queries_of(self.hash_sets(sets))
 
     def between(self, Q: Sequence[LocalFeatures], X: Sequence[LocalFeatures]) -> Floats64:
-        """Return s of each pair of sets, from 0 to 1, of shape (n_queries, n_points)."""
+        """Return s(A, B) for each pair of sets, from 0 to 1, of shape (n_queries, n_points)."""
         q, x = ([self._neighbourhoods(own) for own in sets] for sets in (Q, X))
         return np.array([[self._collides(a, b) for b in x] for a in q]).reshape(len(Q), len(X))
 
@@ -133,9 +138,9 @@ class GeometricMinHash:
         return numbers
 
     def _candidates(self, own: LocalFeatures) -> tuple[csr_array, csr_array]:
-        """Return a row with the word of each candidate, and a row with the words around it.
+        """Return two matrices with one row per word that occurs once: this word, and the words around it.
 
-        Without any candidate, either matrix has one empty row.
+        If no word occurs once, both matrices have one empty row.
         """
         _, places, counts = np.unique(own.words, return_index=True, return_counts=True)
         places = places[counts == 1]
@@ -145,7 +150,7 @@ class GeometricMinHash:
         return _sets(np.arange(n), own.words[places], n), _sets(rows, own.words[columns], n)
 
     def _neighbourhoods(self, own: LocalFeatures) -> dict[int, set[int]]:
-        """Return N_w for each candidate w."""
+        """Return N_w for each word w that occurs once."""
         words, around = self._candidates(own)
         found = np.split(around.indices, around.indptr[1:-1])
         return {w: set(near.tolist()) for w, near in zip(words.indices.tolist(), found, strict=False)}
@@ -158,7 +163,7 @@ class GeometricMinHash:
 
 
 def _sets(rows: Words, words: Words, n_rows: int) -> csr_array:
-    """Return at least one row, each with the given words."""
+    """Return a matrix with the given words in the given rows; it has `n_rows` rows, but at least one."""
     return as_sparse(csr_array((np.ones(len(words)), (rows, words)), shape=(max(1, n_rows), MOST_WORDS)))
 
 

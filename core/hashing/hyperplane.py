@@ -1,13 +1,14 @@
 """Hash families whose values tend to agree for a hyperplane and the points near it.
 
-Each family hashes a point x and a hyperplane w differently, with a flipped sign for w, so that they agree
-most often if x is orthogonal to w. `HHash` has two bits per function, which only count as a whole pair;
-`EHHash` and `BHHash` have one. Both x and w are augmented first (see `core.hashing.augment`), and
-`collision_probability` takes the angle between the augmented vectors.
+A function hashes a point x and the normal w of a hyperplane in the same way, apart from a flipped sign for w.
+The values therefore agree most often if x is orthogonal to w. `HHash` has two bits per function, and both
+bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w are augmented first (see
+`core.hashing.augment`), and `collision_probability` takes the angle between the augmented vectors.
 
-The bits of a point carry more information than whether they agree. Those of H-Hash give an estimate of the
-point's score, and those of the other families an estimate of its square (see `core.hashing.reconstruction`).
-`query` returns what both uses need.
+The bits of a point carry more information than the number of bits that agree with a hyperplane. The bits of
+H-Hash give an estimate of the point's score, and the bits of the other families give an estimate of the
+squared score (see `core.hashing.reconstruction`). The method `query` returns both a code to compare and the
+weights for this estimate.
 
 References
 ----------
@@ -57,7 +58,7 @@ class HyperplaneHasher(ABC):
     Parameters
     ----------
     n_functions : int
-        k; [1]_ uses 300.
+        Number of functions in a code; [1]_ uses 300.
     centred, scale, n_directions
         See `core.hashing.augment.Augmentation.fitted`.
     random_state : int
@@ -88,9 +89,9 @@ class HyperplaneHasher(ABC):
     def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
-        Moments are learned only if `weighted`, and for at most 4,000 bits and 1,000 numbers in E(x)
-        (`core.hashing.reconstruction`). Without them, the weights of a query are its own projections, which
-        estimate scores less exactly.
+        Moments (`core.hashing.reconstruction`) are learned only if `weighted` is true, the code has at most
+        4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, the weights of a
+        query are the hyperplane's own projections, which estimate scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 
@@ -185,7 +186,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
-        """Draw the functions for augmented points like Z; `_drawn` lists the names of their arrays."""
+        """Draw the functions, given a sample Z of augmented points, and set the attributes in `_drawn`."""
 
     @property
     @abstractmethod
@@ -197,16 +198,16 @@ class HyperplaneHasher(ABC):
         """Return the bits of augmented points, of shape (len(Z), n_functions * bits)."""
 
     def _embeds(self) -> bool:
-        """Return whether e is needed."""
+        """Return whether queries need the embedding e of a hyperplane."""
         return self.reconstruction_ is not None
 
     @abstractmethod
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """Return the e of an augmented hyperplane, of shape (n_embedded,)."""
+        """Return the embedding e of an augmented hyperplane, of shape (n_embedded,)."""
 
     @abstractmethod
     def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
-        """Return the values whose signs would be the hyperplane's bits if it were an augmented point."""
+        """Return the values, before signs are taken, of w hashed as if it were an augmented point."""
 
     @abstractmethod
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
@@ -214,7 +215,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _n_embedded(self) -> int:
-        """Return the length of E(x) and e."""
+        """Return the length of an embedded point E(x) and of an embedded hyperplane e."""
 
     @abstractmethod
     def _embedded(self, Z: Floats32) -> Floats32:
@@ -284,16 +285,18 @@ class EHHash(HyperplaneHasher):
     Parameters
     ----------
     rank : int, "dense" or "auto"
-        The form of U. "dense", as in [1]_, is a d × d matrix of independent Gaussians, which costs O(d²)
-        per function. An integer r gives Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, which costs O(rd)
-        and is slightly less informative (see `core.hashing.collision`; rank 4 keeps 88 % of the signal).
-        "auto" is dense if that costs no more than rank 4, that is, up to 14 features or directions.
+        The form of U, for augmented points of d dimensions. "dense", as in [1]_, is a d × d matrix of
+        independent Gaussians, which costs O(d²) per function. An integer r gives U = Σ_j u_j v_jᵀ with 2r
+        independent Gaussian vectors, which costs O(rd). A low rank is slightly less informative: rank 4 keeps
+        88 % of the signal (see `core.hashing.collision`). "auto" is dense if this costs no more than rank 4,
+        that is, up to 14 features or directions.
     query_samples : int or None
-        Only for the dense form: t, the number of entries v_i of v = vec(wwᵀ) that a query samples
-        (Lemma 3.4), with probabilities p_i proportional to their squares. Each is rescaled to v_i/(t·p_i),
-        which the lemma as printed omits and without which ṽ is biased. None takes all d² entries. Sampling
-        increases ‖ṽ‖² to about 1 + d²/(2t), so only the fraction (1 + d²/(2t))^(−1/2) of the signal remains:
-        about a third at d = 385 and the t = 1/ε′² = 10,000 of [1]_, and about 97 % at d = 33.
+        Only for the dense form: t, the number of entries v_i that a query samples from v = vec(wwᵀ). None
+        uses all d² entries. Entry v_i is drawn with a probability p_i proportional to its square (Lemma 3.4
+        of [1]_) and rescaled to v_i/(t·p_i). The lemma as printed omits the rescaling, but the sampled vector
+        ṽ would be biased without it. Sampling increases ‖ṽ‖² to about 1 + d²/(2t), so the fraction
+        (1 + d²/(2t))^(−1/2) of the signal remains. With t = 1/ε′² = 10,000 as in [1]_, this is about a third
+        at d = 385 and about 97 % at d = 33.
 
     Other parameters are those of `HyperplaneHasher`.
     """
@@ -393,7 +396,7 @@ class EHHash(HyperplaneHasher):
         return np.concatenate([self._embedded(part) @ self.dense_ for part in parts])
 
     def _forms_by_coordinate(self, Z: Floats32) -> Floats32:
-        """Return the dense forms as Σ_i z_i Σ_j≥i U_ij z_j: no row's d² products are kept in memory."""
+        """Return ⟨U, zzᵀ⟩ for dense U as Σ_i z_i Σ_j≥i U_ij z_j, without storing the d² products of a row."""
         total = np.zeros((len(Z), self.n_functions), dtype=np.float32)
         first = 0
         for i in range(Z.shape[1]):
@@ -421,7 +424,7 @@ class EHHash(HyperplaneHasher):
         return combined(embedded[drawn] / self.multiplicity_[drawn], self.dense_[drawn])
 
     def _products(self, projected: Floats32) -> Floats32:
-        """Return Σ_j (u_jᵀz)(v_jᵀz) of all functions, from the projections on all u_j and v_j."""
+        """Return Σ_j (u_jᵀz)(v_jᵀz) for all functions, from the projections of z on all u_j and v_j."""
         factors = projected.reshape(len(projected), -1, 2, self.n_functions)
         total = factors[:, 0, 0] * factors[:, 0, 1]
         for term in range(1, factors.shape[1]):
@@ -432,8 +435,9 @@ class EHHash(HyperplaneHasher):
 def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
     """Return an unbiased estimate of e, the upper triangle of wwᵀ with off-diagonal entries doubled.
 
-    `samples` of the d² entries of wwᵀ are drawn with replacement. Entry (i, j) is drawn with probability
-    p = w_i² w_j² / ‖w‖⁴, that is, i and j independently, and adds w_i w_j / (samples · p) each time.
+    The function draws `samples` of the d² entries of wwᵀ with replacement. It draws i and j independently, so
+    entry (i, j) has the probability p = w_i² w_j² / ‖w‖⁴. Each draw adds w_i w_j / (samples · p) to the
+    estimate.
     """
     n = len(w)
     weights = w.astype(np.float64) ** 2
@@ -445,9 +449,9 @@ def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
 
 
 class BHHash(EHHash):
-    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, the product with a flipped sign for hyperplanes [2]_.
+    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, −sign(uᵀw)·sign(vᵀw) for hyperplanes [2]_.
 
-    It is EH-Hash with U = uvᵀ, of rank 1.
+    This is EH-Hash with a matrix U = uvᵀ of rank 1.
 
     Parameters are those of `HyperplaneHasher`.
     """

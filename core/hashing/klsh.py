@@ -1,48 +1,52 @@
 """Random hyperplanes in the feature space of a kernel: kernelized LSH and its variants.
 
-The feature space of a kernel may have infinitely many dimensions, but a sample of m landmarks spans only m.
-Let K be their kernel matrix, K̄ = HKH with H = I − 11ᵀ/m the centred matrix, K̄ = UDUᵀ with descending
-eigenvalues, and k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on the first r principal components
-by
+The feature space of a kernel κ may have infinitely many dimensions, but m landmarks span at most m. The
+landmarks x̂₁, …, x̂_m are a random sample of the rows, and K is the kernel matrix of the landmarks. The
+centred matrix is K̄ = HKH with H = I − 11ᵀ/m. It has the eigendecomposition K̄ = UDUᵀ with descending
+eigenvalues. The kernel values of a point x are k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on
+the first r principal components by
 
     φ(x) = D_r^{−1/2} U_rᵀ k(x)                                                           (eq. 12 of [2]_)
 
-and any random vector v of r dimensions gives a bit, sign(φ(x)ᵀv). The families differ in v and in φ:
+where U_r and D_r contain the first r eigenvectors and eigenvalues. Each random vector v of r dimensions gives
+a bit sign(φ(x)ᵀv). The families differ in v and in φ:
 
 `KernelizedLSH` [1]_
-    The vector e has ones at t random landmarks, and the bit is sign(wᵀk(x)) with w = K̄_r^{−1/2} e (eqs. 4
-    and 18 of [2]_). Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, the value is φ(x)ᵀv with v = U_rᵀe: exactly
-    kernel PCA and LSH, apart from the distribution of v. Moreover v is white: e has the covariance c·H with
-    c = t(m − t)/(m(m − 1)), so v has c·I. By the central limit theorem v is approximately Gaussian.
+    A vector e has ones at t random landmarks and zeros elsewhere. The bit is sign(wᵀk(x)) with
+    w = K̄_r^{−1/2} e (eqs. 4 and 18 of [2]_). Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, wᵀk(x) = φ(x)ᵀv with
+    v = U_rᵀe. The covariance of e is c·H with c = t(m − t)/(m(m − 1)), so the covariance of v is c·I. By the
+    central limit theorem, v is approximately Gaussian.
 `KernelPCALSH`
     v is Gaussian.
 `NystromLSH`
-    v is Gaussian, and K replaces K̄ (eq. 11 of [2]_). The components are those of the second moment about the
-    origin. The first component is close to the mean, a direction that hardly separates the points. This
-    explains the lower recall: with centring, the family finds as many neighbours as the others.
+    v is Gaussian, and K replaces K̄ (eq. 11 of [2]_), so that the components are those of the second moment
+    about the origin. The first component is close to the mean, a direction that hardly separates the points.
+    This explains the lower recall of the published form. If angles are measured from the mean, the recall is
+    as high as that of the other families.
 
-**Rank.** r = m − 1, the maximum, is the original KLSH. Components with small eigenvalues are estimated badly
-from m landmarks, and the values of other points in them are mostly noise. Projecting on fewer components (the
-*low-rank* form) is better; the best number depends on data and kernel. **Scale.** A kernel transformed to
-exp(s(κ − 1)) (eq. 19 of [2]_) keeps the order of neighbours, and its eigenvalues decay more slowly.
-`core.experiment.kernelized` chooses both on separate queries.
+**Rank.** The original KLSH uses the maximum, r = m − 1. Components with small eigenvalues are estimated badly
+from m landmarks, so projections of other points on these components are mostly noise. Projecting on fewer
+components (the *low-rank* form) is better. The best number depends on the data and the kernel.
 
-**Centring.** As published, x itself is not centred, so angles are measured from the origin of the space. In
-the centred form, as in kernel PCA, they are measured from the landmarks' mean μ and are larger
-(`core.hashing.lsh`).
+**Scale.** A kernel transformed to exp(s(κ − 1)) (eq. 19 of [2]_) has the same order of neighbours, but its
+eigenvalues decay more slowly. `core.experiment.kernelized` chooses r and s on separate queries.
+
+**Centring.** As published, x is not centred, so angles are measured from the origin of the feature space. In
+the centred form, as in kernel PCA, angles are measured from the mean μ of the landmarks, which makes them
+larger (`core.hashing.lsh`).
 
 The table gives the percentage of 1,000 queries whose nearest item by κ is among the 100 items whose codes
-differ least, for one draw on GIST of CIFAR-10 enlarged to a million, with 256 bits and m = 1,000. r and s
-were chosen on the 50,000 originals:
+differ least. It was measured with one random seed on GIST of CIFAR-10 enlarged to a million images, with 256
+bits and m = 1,000. r and s were chosen on the original 50,000 images:
 
-============  =============  =============  ===========  ===============
-kernel        measured from  original form  low rank     and transformed
-============  =============  =============  ===========  ===============
+============  =============  =============  ===========  =====================
+kernel        measured from  original form  low rank     low rank, transformed
+============  =============  =============  ===========  =====================
 χ²            origin         22             38 (r = 32)  52 (s = 9)
 χ²            mean           41             55 (r = 64)  56 (s = 5)
 intersection  origin         26             39 (r = 64)  47 (s = 9)
 intersection  mean           39             54 (r = 64)  54 (s = 1)
-============  =============  =============  ===========  ===============
+============  =============  =============  ===========  =====================
 
 References
 ----------
@@ -69,7 +73,7 @@ from closecall.core.mercer.kernel import Kernel, kernel_from, require_positive
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
-"""Eigenvalues below this share of the largest one are treated as zero, given the rounding of float32."""
+"""Eigenvalues below this share of the largest one may be float32 rounding errors and are treated as zero."""
 
 
 class Spectrum(NamedTuple):
@@ -87,20 +91,20 @@ class Spectrum(NamedTuple):
     def basis(self, rank: int | None) -> Floats64:
         """Return U_r D_r^{−1/2}, of shape (n_landmarks, rank).
 
-        All components are taken if `rank` is None or if there are fewer.
+        If `rank` is None or exceeds the number of eigenvalues, all components are used.
         """
         return np.asarray(self.vectors[:, :rank] / np.sqrt(self.eigenvalues[:rank]))
 
 
 def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
-    """Return the spectrum of K̄, or of K itself.
+    """Return the spectrum of K̄, or of K if `centred` is false.
 
     Parameters
     ----------
     K : array of shape (n_landmarks, n_landmarks)
         Kernel matrix of the landmarks.
     what : str
-        Subject of the error message: what must be positive semidefinite.
+        Description of K for error messages.
     centred : bool
         Whether to centre K.
 
@@ -124,17 +128,17 @@ def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
 
 
 class KernelHasher(ByKernel):
-    """Hash family with the bits sign(φ(x)ᵀv) or sign((φ(x) − φ(μ))ᵀv), based on landmarks.
+    """Base class of families with the bits sign(φ(x)ᵀv), or sign((φ(x) − φ(μ))ᵀv) if centred.
 
     Parameters
     ----------
     kernel : str or Kernel
-        κ, or its word; see `core.mercer.kernel.kernel_from`.
+        κ, or its word such as "chi2"; see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
         m. Hashing a point computes m values of the kernel.
     rank : int or None
-        r, the number of principal components of the landmarks, from 1 to m − 1. None takes all that have a
-        positive eigenvalue.
+        r, the number of principal components of the landmarks, from 1 to m − 1. None uses all components with
+        a positive eigenvalue.
     centred : bool
         Whether angles are measured from the landmarks' mean; False is the published form.
     n_functions, random_state
@@ -143,9 +147,9 @@ class KernelHasher(ByKernel):
     Attributes
     ----------
     landmarks_ : array of shape (n_landmarks, n_features), float32
-        As prepared by the kernel.
+        The landmarks, as prepared by the kernel.
     means_ : array of shape (n_landmarks,), float32
-        k(μ): the mean of k over the landmarks.
+        k(μ), the mean of k(x) over the landmarks x.
     basis_ : array of shape (n_landmarks, rank), float32
         U_r D_r^{−1/2}.
     vectors_ : array of shape (rank, n_functions), float32
@@ -179,14 +183,14 @@ class KernelHasher(ByKernel):
         self.centred = centred
 
     def embedded(self, X: Rows) -> Floats32:
-        """Return φ(x), or φ(x) − φ(μ), of the rows of X, of shape (n_samples, rank)."""
+        """Return φ(x), or φ(x) − φ(μ) if centred, for each row x of X, of shape (n_samples, rank)."""
         return self._embedded(self._rows(X))
 
     def angles(self, Q: Rows, X: Rows) -> Floats64:
-        """Return the angles in radians between φ of each row of Q and of X, of shape (n_queries, n_points).
+        """Return the angles between `embedded` rows of Q and X in radians, of shape (n_queries, n_points).
 
-        One function agrees with probability 1 − θ/π, as for other random hyperplanes (`core.hashing.lsh`).
-        This is exact for Gaussian vectors.
+        At an angle θ, one function agrees with probability 1 − θ/π, as for other random hyperplanes
+        (`core.hashing.lsh`). This is exact if the vectors v are Gaussian.
         """
         q, x = self.embedded(Q).astype(np.float64), self.embedded(X).astype(np.float64)
         return angles_of(q @ x.T, (q * q).sum(axis=1), (x * x).sum(axis=1))
@@ -194,7 +198,8 @@ class KernelHasher(ByKernel):
     def eigenvalues(self) -> Floats64:
         """Return the positive eigenvalues of K̄ (K for `NystromLSH`), descending, in float64.
 
-        There are at least as many as components. Divided by m, they estimate those of the covariance of Φ(x).
+        There is at least one value per component. Divided by m, the values estimate the eigenvalues of the
+        covariance of Φ(x), where Φ is the map to the feature space of the kernel.
         """
         return self._spectrum(self._landmark_kernel()).eigenvalues
 
@@ -244,7 +249,7 @@ class KernelHasher(ByKernel):
         return self._of_kernel(self._kernel.values(X, self.landmarks_))
 
     def _of_kernel(self, K: Floats32) -> Floats32:
-        """Return the values of points whose k(x) are the rows of K.
+        """Return the values of points, given their kernel values k(x) as the rows of K.
 
         In float32, a product with the small numbers k(x) − k(μ) loses less precision than one with k(x).
         """
@@ -272,7 +277,7 @@ class KernelizedLSH(KernelHasher):
     Attributes
     ----------
     sampled_ : array of shape (n_functions, n_sampled), int64
-        Indices of the landmarks.
+        Indices of the landmarks in the sum of each bit.
     """
 
     name = "klsh"
@@ -370,7 +375,10 @@ def sampled_landmarks(rng: np.random.Generator, n_functions: int, t: int, m: int
 
 
 def clt_vectors(sampled: NDArray[np.int64], U: Floats64) -> Floats64:
-    """Return V = U_rᵀe of each function's landmarks, of shape (rank, n_functions), scaled to covariance I."""
+    """Return v = U_rᵀe for the sampled landmarks of each function, scaled to covariance I.
+
+    The result has shape (rank, n_functions).
+    """
     t, m = sampled.shape[1], len(U)
     variance = t * (m - t) / (m * (m - 1))
     return np.asarray(U[sampled].sum(axis=1).T / np.sqrt(variance))

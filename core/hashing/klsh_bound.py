@@ -1,30 +1,34 @@
-"""The retrieval bound of kernelized LSH (theorem 3 of [1]_): how similar its result is, at least.
+"""Retrieval bound of kernelized LSH (theorem 3 of [1]_): a lower bound on the similarity of the item found.
 
-Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the covariance C of Φ(x), κ a normalised kernel, and y* the item with
-the largest κ(q, y). KLSH projects on k principal components, which it estimates from m landmarks. The error
-of this is
+Let κ be a normalised kernel, and Φ the map to its feature space. Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the
+covariance C of Φ(x) over the n items, and y* the item with the largest κ(q, y) for a query q. KLSH projects a
+point x to φ(x) on k principal components, which it estimates from m landmarks. For any ξ > 0, the error of
+the projection is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
-Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. Among the others, LSH finds an item ŷ
-with O(n^{1/(1+ε)}) evaluations of the kernel. If e < 1, then with probability at least (1 − exp(−ξ))/2,
+Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. Among the other points, LSH finds an item
+ŷ with O(n^{1/(1+ε)}) evaluations of the kernel, for any ε > 0. If e < 1, the following holds with probability
+at least (1 − exp(−ξ))/2:
 
     κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
             → (1 + ε) κ(q, y*) − ε   for e → 0                                                      (eq. 17)
 
-We read λ_k as the landmarks' estimate, the k-th eigenvalue of K̄ divided by m, because C is unknown. The
-theorem assumes Gaussian vectors, as `KernelPCALSH` has, and measures angles from the origin.
+Because C is unknown, λ_k is estimated from the landmarks, as the k-th eigenvalue of their centred kernel
+matrix K̄ (`core.hashing.klsh`) divided by m. The theorem assumes Gaussian vectors, as in `KernelPCALSH`, and
+angles measured from the origin.
 
 **Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The condition
 e < 1 therefore takes at least 730 landmarks. The bound is positive only for e < 1/2, which takes more than
-46,656 landmarks. It explains the effect of k, m and the spectrum rather than giving figures for a pool.
+46,656 landmarks. The bound is meant to explain the effects of k, m and the eigenvalues, not to give figures
+for a pool.
 
-**The filter.** Lemma 2 of [1]_ says that the filter keeps any x with probability at least 1 − exp(−ξ). This
-is not true of all distributions: if Φ(x) is far from the origin and varies little, N(x) is small for all x.
-The filter is also too weak for eq. 16: a point that passes it can lie √(2e − e²) from the subspace of the k
-components. If κ(q, y*) ≥ e², eq. 16 holds when q, y* and ŷ lie within e of the subspace, which means
-N(x) ≥ √(1 − e²) for each of them (`RetrievalBound.sufficient_norm`). The paper proves the theorem in its
-supplement, which we have not seen.
+**The filter.** Lemma 2 of [1]_ says that the filter N(x) > 1 − e keeps any x with probability at least
+1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and varies little, N(x) is
+small for all x. The filter is also too weak for eq. 16, because it keeps points at distances up to
+√(2e − e²) from the subspace of the k components. Eq. 16 does hold if κ(q, y*) ≥ e² and the points q, y* and ŷ
+are all within the distance e of the subspace. The latter means N(x) ≥ √(1 − e²) for each of these points
+(`RetrievalBound.sufficient_norm`). The paper proves the theorem in its supplement, which we have not seen.
 
 References
 ----------
@@ -49,7 +53,7 @@ from closecall.core.numerics.rows import Rows
 
 @dataclass(frozen=True)
 class RetrievalBound:
-    """The bound for given eigenvalues; `of` takes them from a fitted family.
+    """The bound for given eigenvalues. `of` takes the eigenvalues from a fitted family.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ class RetrievalBound:
     eigenvalue, next_eigenvalue : float
         λ_k and λ_{k+1}.
     xi : float
-        ξ. A larger one makes success more probable, and the error larger.
+        ξ. A larger ξ increases both the probability of success and the error.
 
     Raises
     ------
@@ -84,12 +88,12 @@ class RetrievalBound:
 
     @classmethod
     def of(cls, family: KernelHasher, *, xi: float = 1.0) -> Self:
-        """Return the bound for a fitted family, whose rank is k; a missing λ_{k+1} is 0.
+        """Return the bound for a fitted family of rank k. If it has only k eigenvalues, λ_{k+1} is 0.
 
         Raises
         ------
         InputError
-            If the family measures angles from the mean, or its components are not those about the mean.
+            If the family measures angles from the mean, or has components of the uncentred kernel matrix.
         """
         _require_published(family)
         found = family.eigenvalues() / family.n_landmarks
@@ -99,7 +103,7 @@ class RetrievalBound:
 
     @property
     def eta(self) -> float:
-        """η, the error of components that are estimated from m landmarks; infinite if λ_k = λ_{k+1}."""
+        """Error η of estimating components from m landmarks; infinite if λ_k = λ_{k+1}."""
         delta = (self.eigenvalue - self.next_eigenvalue) / 2
         return 2 * (1 + sqrt(self.xi / 2)) / (delta * sqrt(self.n_landmarks)) if delta else inf
 
@@ -110,7 +114,7 @@ class RetrievalBound:
 
     @property
     def applies(self) -> bool:
-        """Whether the theorem applies: η < 1 − √λ_k."""
+        """Whether the theorem applies, that is, e < 1."""
         return self.error < 1
 
     @property
@@ -120,22 +124,22 @@ class RetrievalBound:
 
     @property
     def least_norm(self) -> float:
-        """1 − e: the theorem only considers points with a larger N(x)."""
+        """Lower limit 1 − e of N(x). The theorem only considers points x with a larger N(x)."""
         return 1 - self.error
 
     @property
     def sufficient_norm(self) -> float:
-        """√(1 − e²): eq. 16 follows for points with at least this N(x); see the module. 1 if e ≥ 1."""
+        """Least N(x) that is sufficient for eq. 16 (see the module): √(1 − e²), or 1 if e ≥ 1."""
         return sqrt(1 - self.error**2) if self.applies else 1.0
 
     def kept(self, norms: ArrayLike) -> NDArray[np.bool_]:
-        """Return which points the theorem considers, given their `projected_norms`."""
+        """Return whether the theorem considers each point, given the `projected_norms` of the points."""
         return np.asarray(norms, dtype=np.float64) > self.least_norm
 
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
-        """Return the bound of κ(q, ŷ), the right side of eq. 16, in the shape of `nearest`.
+        """Return the lower bound on κ(q, ŷ), the right side of eq. 16, in the shape of `nearest`.
 
-        A value below the kernel's minimum says nothing.
+        A bound below the minimum of the kernel gives no information.
 
         Parameters
         ----------
@@ -159,7 +163,7 @@ class RetrievalBound:
 
 
 def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
-    """Return the bound without error (eq. 17); arguments as in `RetrievalBound.similarity`.
+    """Return the bound for e → 0 (eq. 17). The arguments are those of `RetrievalBound.similarity`.
 
     Raises
     ------
@@ -175,7 +179,7 @@ def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
     Raises
     ------
     InputError
-        As `RetrievalBound.of`.
+        If the family measures angles from the mean, or has components of the uncentred kernel matrix.
     """
     _require_published(family)
     return np.asarray(np.linalg.norm(family.embedded(X).astype(np.float64), axis=1))

@@ -1,42 +1,45 @@
 """Supervised hashing with kernels: codes learned to agree within a class and differ between classes.
 
-With k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)) of m anchors and its mean k(μ) over all rows, a bit is (eqs. 19, 20 of
-[2]_)
+The m anchors x̂₁, …, x̂_m are rows drawn at random. Let k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)) be the kernel
+values of a point x and the anchors, and k(μ) the mean of k(x) over all rows. A bit with a learned vector a is
+(eqs. 19, 20 of [2]_)
 
     h(x) = sign(aᵀk̄(x)),   k̄(x) = k(x) − k(μ).
 
-Let S be 1 for pairs of labeled rows of the same class and −1 for pairs of different classes, and let the
-rows of B be the codes of these l rows, as ±1. The inner product of two codes is r − 2 · Hamming distance, so
-the vectors a should minimise
+There are l labeled rows and r bits. The matrix S has 1 for pairs of labeled rows of the same class and −1 for
+pairs of different classes. The matrix K̄ has the rows k̄(x) of the labeled rows x, and A has the vectors a as
+columns. The rows of B = sign(K̄A) are then the codes of the labeled rows, as ±1. The inner product of two
+codes is r − 2 · Hamming distance, so A should minimise
 
     ‖BBᵀ − rS‖²                                                        (r² times eq. 24 of [2]_)
 
-with B = sign(K̄A) and r the number of bits. Bits are learned one by one. With the residue that the bits so
-far leave, R = rS − Σ bbᵀ, the next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
+Bits are learned one by one. Let R = rS − Σ bbᵀ be the residue after the bits learned so far, where each b is
+a column of B. The next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
 
-**Spectral start.** Without the signs, the maximum of aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l is the first
-generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
+**Spectral start.** Without the sign function, the best a maximises aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l. It is
+the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
-**Smoothing.** From there, with b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1,
+**Smoothing.** From this start, Nesterov's accelerated gradient method minimises
 
     g(a) = −b̃ᵀRb̃,   ∇g = −K̄ᵀ[(Rb̃) ⊙ (1 − b̃²)]
 
-is minimised by Nesterov's accelerated gradient. The start or the end is kept, whichever has the larger bᵀRb
-with its signs, as in the authors' program. The descent runs in a itself, as published. In directions where
-K̄ᵀK̄ has small eigenvalues it hardly changes a, which prevents overfitting to the labeled rows: in whitened
-coordinates, g becomes smaller but precision worse. Many more steps gain little: on GIST of CIFAR-10's
-photographs with 1,000 labels, 500 steps instead of 200 reduce (24) by 2 to 3 %, and improve the precision of
-the first 1,000 by 0.3 to 0.8 percentage points.
+with the smoothed signs b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1. The start is kept if its exact signs b have a
+larger bᵀRb than the result, as in the authors' program. The descent uses the coordinates of a, as published.
+It hardly changes a in directions where K̄ᵀK̄ has small eigenvalues, which prevents overfitting to the labeled
+rows. In whitened coordinates, g becomes smaller but precision worse. More steps gain little. On GIST of
+CIFAR-10's photographs with 1,000 labels, 500 steps instead of 200 reduce eq. 24 by 2 to 3 % and improve the
+precision of the first 1,000 items by 0.3 to 0.8 percentage points.
 
-R is never formed: S = 2ZZᵀ − 11ᵀ with Z the class indicators, so that Rv takes O(l(r + 1)) operations.
+The l × l matrix R is never computed. Since S = 2ZZᵀ − 11ᵀ with the matrix Z of class indicators, a product Rv
+takes O(l(r + 1)) operations.
 
-**Width.** The default kernel is the RBF exp(−γ‖x − y‖²) on unit rows, with 1/(2γ) the mean of ‖x − y‖² over
-all rows and anchors, as in the authors' program.
+**Width.** The default kernel is the RBF exp(−γ‖x − y‖²) on unit rows, where 1/(2γ) is the mean of ‖x − y‖²
+over all rows x and anchors y, as in the authors' program.
 
-The family's neighbours are defined by κ, but its codes rank rows of the query's class first. The table gives
-the percentage of the first 500 items that have the query's class, as the mean of three draws on GIST of
-50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
---what precision`); chance would give 10 %:
+**Results.** `between` returns κ, but the codes are learned to place rows of the query's class first. The
+table gives the percentage of the 500 items with the nearest codes that have the query's class. It is the mean
+of three random draws on GIST of 50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or
+landmarks (`closecall bench similar --what precision`). Random codes would give 10 %.
 
 ============================================  ====  ====  ====  ====  ====  ====
 bits                                             8    12    16    24    32    48
@@ -93,14 +96,14 @@ class SupervisedKernelHash(ByKernel):
     Parameters
     ----------
     kernel : str, Kernel or None
-        κ, or its word; see `core.mercer.kernel.kernel_from`. None for the RBF kernel with the width given in
-        the module.
+        κ, or its word such as "chi2"; see `core.mercer.kernel.kernel_from`. None for the RBF kernel with the
+        width given in the module.
     n_anchors : int
-        m, drawn from all rows, whether or not their class is known. Hashing a point computes m values of the
-        kernel.
+        m, the number of anchors, drawn from all rows with or without a known class. Hashing a point computes
+        m values of the kernel.
     n_labels : int or None
-        Maximum of l, the number of rows whose classes are used, drawn from those whose class is known. None
-        uses all of them; the papers use 1,000.
+        Maximum of l, the number of labeled rows to learn from. If more rows have a known class, some are
+        drawn at random. None uses all of them; the papers use 1,000.
     n_steps : int
         Maximum number of gradient steps for each a; 0 keeps the spectral start.
     n_functions, random_state
@@ -184,7 +187,7 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            T, with which k(x) = Tᵀ(κ(x, points)).
+            T such that k(x) = Tᵀk₀(x), where k₀(x) are the values of `_kernel` for x and `points_`.
         """
         self.points_ = anchors
         return np.eye(len(anchors))
@@ -210,12 +213,12 @@ class SupervisedKernelHash(ByKernel):
 
 
 class Residue:
-    """R = rS − Σ bbᵀ for the bits learned so far, represented by classes and bits.
+    """The matrix R = rS − Σ bbᵀ after the bits learned so far, represented by the classes and these bits.
 
     Parameters
     ----------
     classes : array of shape (n_labels,), int64
-        Numbered from 0.
+        Class of each labeled row, numbered from 0.
     n_functions : int
         r.
 
@@ -250,7 +253,7 @@ class Residue:
 
 
 def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> tuple[Floats64, Floats64]:
-    """Learn the vector a of each bit; return these vectors, and the size of the residue after each bit.
+    """Learn the vector a of each bit; return the vectors, and the size of the residue after each bit.
 
     Parameters
     ----------
@@ -282,7 +285,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
         go_on()
         first = W @ leading(pulls)
         last = descended(smoothed(K, R), first, steps=n_steps, least_gain=_LEAST_GAIN)
-        # `max` returns the first of equal ones, so the spectral start wins a tie.
+        # `max` returns the first maximum, so the spectral start wins a tie.
         a = max(first, last, key=lambda a: agreement(R, signs(K @ a)))
         b = signs(K @ a)
         R.take_off(b)
@@ -320,7 +323,7 @@ def leading(A: Floats64) -> Floats64:
 
 
 def signs(values: Floats64) -> Floats64:
-    """Return 1 for values from zero on and −1 for negative ones."""
+    """Return −1 for negative values and 1 for all others."""
     return np.where(values >= 0, 1.0, -1.0)
 
 
@@ -330,7 +333,7 @@ def agreement(R: Residue, b: Floats64) -> float:
 
 
 def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Callable[[], Floats64]]]:
-    """Return g in the form that `core.hashing.descent` takes."""
+    """Return g as an `Objective` of `core.hashing.descent`."""
 
     def g(a: Floats64) -> tuple[float, Callable[[], Floats64]]:
         smooth = np.tanh(K @ a / 2)
@@ -341,7 +344,7 @@ def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Calla
 
 
 def bandwidth(P: Floats32, anchors: Floats32) -> float:
-    """Return γ, where 1/(2γ) is the mean squared distance of unit rows P to the anchors, a subset of them.
+    """Return γ, where 1/(2γ) is the mean squared distance between the unit rows P and the anchors.
 
     Raises
     ------

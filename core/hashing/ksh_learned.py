@@ -1,25 +1,27 @@
 """Supervised hashing with a kernel learned from the same classes.
 
-Before the bits are learned (`core.hashing.ksh`), the kernel is learned from pairs of c labeled rows, which
-are similar if they have the same class and dissimilar otherwise. It is the kernel closest to κ₀ that moves
-similar pairs together and dissimilar pairs apart (`core.metric.kernel_learning`, algorithm 1 of [1]_,
-corrected). For any two points it is
+Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs of c labeled rows. A pair
+is similar if its rows have the same class and dissimilar otherwise. κ is the kernel closest to a given kernel
+κ₀ that moves similar pairs together and dissimilar pairs apart (`core.metric.kernel_learning`, algorithm 1 of
+[1]_, corrected). For any two points x and y,
 
     κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                                (30 and 36),
 
-where k_c(x) is κ₀ of x and the c rows. Let k₀(x) be κ₀ of x and the m anchors, followed by k_c(x). The
-learned kernel of x and the anchors is then k(x) = Tᵀk₀(x), where T has the identity above and M times κ₀ of
-the c rows and the anchors below. A bit is sign((Ta)ᵀ(k₀(x) − k₀(μ))), where k₀(μ) is the mean of k₀ over all
-rows. Hashing a point therefore takes m + c values of κ₀ and one product.
+where k_c(x) contains the values of κ₀ for x and the c rows, and M is a learned c × c matrix. Let k₀(x)
+contain the values of κ₀ for x and the m anchors, followed by k_c(x). The values of κ for x and the anchors
+are then k(x) = Tᵀk₀(x). The first m rows of T are the identity. The other c rows are M times the matrix of κ₀
+between the c rows and the anchors. A bit is sign((Ta)ᵀ(k₀(x) − k₀(μ))), where k₀(μ) is the mean of k₀ over
+all rows. Hashing a point therefore takes m + c values of κ₀ and one product.
 
-**Why rows in addition to the anchors.** If the c rows were anchors, too, all k(x) would be spanned by the
-same m values as before, and the same a could be found without learning a kernel. The spectral start, for one,
-does not change when k(x) is multiplied by a matrix. A learned kernel contributes functions of points that are
-not anchors, and a different scale for the descent.
+**Why other rows than the anchors.** If all c rows were anchors, k(x) would be a linear function of the m
+values of κ₀ for x and the anchors. The same bits could then be found without learning a kernel. For example,
+the bits of the spectral start do not change if k(x) is multiplied by an invertible matrix. A learned kernel
+adds functions of points that are not anchors, and a different scale for the descent.
 
-**No gain** was found on GIST of CIFAR-10's photographs with 1,000 labels: at 8 to 48 bits, the precision of
-the first 500 is within half a point of that with the unlearned kernel (`core.hashing.ksh`), above or below
-it. Neither γ from 0.01 to 1 nor 1,000 rows in 10,000 pairs change this much.
+**Results.** There was no gain on GIST of CIFAR-10's photographs with 1,000 labels. At 8 to 48 bits, the
+precision of the first 500 items differs by at most half a percentage point from the precision with the
+unlearned kernel (see the table in `core.hashing.ksh`). Values of γ from 0.01 to 1 change this little, and so
+do 1,000 rows in 10,000 pairs.
 
 References
 ----------
@@ -52,9 +54,9 @@ class LearnedKernelHash(SupervisedKernelHash):
     gamma : float
         γ > 0, the cost of slack; see `core.metric.KernelLearning`.
     n_constrained : int
-        c, the maximum number of labeled rows from which pairs are formed, drawn from those used. Each pass
-        over the pairs takes about c² operations per pair, and hashing a point takes c more values of the
-        kernel. The bits are learned from all labels that `n_labels` allows.
+        Maximum of c, the number of labeled rows from which pairs are formed. They are drawn from the l rows
+        that `n_labels` allows. The bits are learned from all l rows. Each pass over the pairs takes about c²
+        operations per pair, and hashing a point takes c more values of the kernel.
     n_pairs : int
         Maximum number of pairs, half similar and half dissimilar if there are enough of both.
 
@@ -101,7 +103,7 @@ class LearnedKernelHash(SupervisedKernelHash):
 
     @property
     def orders_by(self) -> str:
-        """Name of the family, since its learned kernel has no word."""
+        """Name of the family, since a learned kernel has no word."""
         return self.name
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
@@ -129,7 +131,7 @@ class LearnedKernelHash(SupervisedKernelHash):
         return np.concatenate([np.eye(len(anchors)), self.metric_ @ to_anchors])
 
     def _constrained(self, prepared: Any) -> Floats64:
-        """Return k_c of prepared rows, of shape (n, c)."""
+        """Return k_c(x) for each prepared row x, of shape (n, c)."""
         return self._kernel.values(prepared, self.points_[self.n_anchors :]).astype(np.float64)
 
     def _check(self) -> None:

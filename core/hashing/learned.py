@@ -1,21 +1,23 @@
 """Learned bilinear hashing: the functions of BH-Hash, fitted to the pool one by one.
 
-Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns vectors u and v
-for each bit sign(uᵀx)·sign(vᵀx) such that the codes b of two sample points x, x' agree if |cos(x, x')| is
-large and disagree if it is small. The code of a hyperplane is that of w with all bits flipped, so points
-orthogonal to w then agree with the hyperplane. With S the desired agreement of pairs,
+Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns the vectors u and
+v of each bit sign(uᵀx)·sign(vᵀx). The codes of two sample points x and x' should agree if |cos(x, x')| is
+large, and disagree if it is small. The code of a hyperplane is the code of its normal w with all bits
+flipped, so it agrees with the codes of points orthogonal to w. The desired agreement of a pair of points is
 
     S = 1 where |cos| ≥ t₁,  −1 where |cos| ≤ t₂,  and 2|cos| − 1 between,
 
-the codes of m points, as rows ±1 of B, should minimise ‖BBᵀ/k − S‖². Bits are learned one by one. With the
-residue that the bits so far leave, R = kS − Σ bbᵀ, the next b should maximise bᵀRb. Its signs are smoothed to
-b̃ = φ(uᵀx · xᵀv), φ(t) = 2/(1 + e⁻ᵗ) − 1, and
+where t₁ and t₂ are the means of the largest 5 % and of the smallest 5 % of |cos| over the pairs. The matrix X
+has the sample points as rows, and B has their codes of k bits as rows of ±1. The objective is to minimise
+‖BBᵀ/k − S‖². Bits are learned one by one. Let R = kS − Σ bbᵀ be the residue after the bits learned so far,
+where each b is a column of B. The next b should maximise bᵀRb. The signs in b are smoothed to
+b̃ = φ(uᵀx · xᵀv), φ(t) = 2/(1 + e⁻ᵗ) − 1. Nesterov's accelerated gradient method starts from random u and v
+and minimises
 
-    g(u, v) = −b̃ᵀR b̃,   ∇_u g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xv],   ∇_v g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xu]
+    g(u, v) = −b̃ᵀR b̃,   ∇_u g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xv],   ∇_v g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xu].
 
-(φ' = (1 − φ²)/2, R symmetric) is minimised by Nesterov's accelerated gradient, starting from random u and v.
-Here points are augmented (`core.hashing.augment`) and scaled to unit norm, which changes no cosine. t₁ and t₂
-are the means of the largest and of the smallest 5 % of the sample's |cos|.
+The gradients follow from φ' = (1 − φ²)/2 and the symmetry of R. The points are first augmented
+(`core.hashing.augment`), then scaled to unit norm. Scaling does not change the cosines.
 
 References
 ----------
@@ -47,8 +49,8 @@ MOST_SPARSE_FEATURES = 4_000
 class LBHHash(BHHash):
     """LBH-Hash: BH-Hash with learned u and v.
 
-    Learning n functions from m samples takes about n · m² · 10⁻⁷ seconds, so it is meant for few functions.
-    `collision_probability` is that of random functions.
+    Learning n functions from m samples takes about n · m² · 10⁻⁷ seconds, so use few functions.
+    `collision_probability` returns the probability for random functions, as in `BHHash`.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class LBHHash(BHHash):
 
 
 def wanted_agreement(X: Floats32) -> Floats32:
-    """Return S of unit rows X, of shape (len(X), len(X))."""
+    """Return the desired agreement S of each pair of unit rows in X, of shape (len(X), len(X))."""
     cosines = np.abs(X @ X.T)
     ordered = np.sort(cosines, axis=None)
     tail = max(1, int(_TAIL * len(ordered)))
@@ -109,7 +111,7 @@ def wanted_agreement(X: Floats32) -> Floats32:
 
 
 def learn(X: Floats32, start: Floats32) -> Floats32:
-    """Learn and return (u, v) of each bit, in an array of the shape of `start`.
+    """Learn the vectors (u, v) of each bit, and return them in an array of the shape of `start`.
 
     Parameters
     ----------
@@ -133,18 +135,18 @@ def signs(X: Floats32, pair: Floats32) -> Floats32:
 
 
 def objective(X: Floats32, R: Floats32, pair: Floats64) -> tuple[float, Floats64]:
-    """Return g(u, v) and its gradient by u and v as rows, of shape (2, n_dimensions)."""
+    """Return g(u, v) and its gradients with respect to u and v, as rows of shape (2, n_dimensions)."""
     projected = X @ pair.T.astype(np.float32)
     smooth = np.tanh(projected[:, 0] * projected[:, 1] / 2)
     pulled = R @ smooth
     slopes = pulled * (1 - smooth**2)
-    # The gradient by u contains Xv and that by v contains Xu, hence the reversed columns.
+    # The gradient with respect to u contains Xv, and the other contains Xu, hence the reversed columns.
     gradient = -(slopes[:, None] * projected[:, ::-1]).T @ X
     return -float(smooth.astype(np.float64) @ pulled), gradient.astype(np.float64)
 
 
 def descended(X: Floats32, R: Floats32, start: Floats32) -> Floats32:
-    """Return the (u, v) with the smallest g found from `start`; see `core.hashing.descent`."""
+    """Return the (u, v) with the smallest g found by descent from `start`; see `core.hashing.descent`."""
 
     def g(pair: Floats64) -> tuple[float, Callable[[], Floats64]]:
         value, gradient = objective(X, R, pair)

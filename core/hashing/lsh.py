@@ -1,15 +1,17 @@
-"""Random hyperplanes: the bit sign(rᵀx), r Gaussian, agrees more often the smaller the angle is.
+"""Random-hyperplane LSH: the smaller the angle between two vectors, the more of their bits agree.
 
-Two vectors at the angle θ are on different sides of a random hyperplane with probability θ/π, so that
+Each bit is h(x) = sign(rᵀx) with a Gaussian vector r, the normal of a random hyperplane. Two vectors at the
+angle θ are on different sides of the hyperplane with probability θ/π. Therefore
 
     Pr[h(x) = h(y)] = 1 − θ(x, y)/π                                                (Charikar 2002 [1]_),
 
-and the share of bits in which two codes differ estimates their angle.
+and the share of bits in which two codes differ estimates the angle.
 
-**Centring.** Images of one kind lie in a narrow cone around their mean μ, with small angles between them, so
-uncentred bits are nearly the same for all of them. Seen from the mean, the angles are large, so the bits are
-sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ). ‖x − y‖ does not depend on the origin. If rows are about equally far from
-the mean, their neighbours therefore stay about the same. Only rᵀμ is needed, so sparse rows stay sparse.
+**Centring.** Images of one kind lie in a narrow cone around their mean μ. The angles between them are small,
+so the bits sign(rᵀx) are nearly the same for all of them. Angles measured from the mean are larger, so the
+bits are sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ) by default. The distance ‖x − y‖ does not depend on the origin, so
+centring hardly changes the nearest neighbours if all rows are about equally far from the mean. Only the
+number rᵀμ is subtracted, so sparse rows stay sparse.
 
 References
 ----------
@@ -28,7 +30,7 @@ from closecall.core.numerics.rows import Rows, is_sparse, products
 
 
 class RandomHyperplaneLSH(SimilarityHasher):
-    """Hash family with the bits sign(rᵀ(x − μ)), which agree with probability 1 − θ/π.
+    """Hash family with the bits sign(rᵀ(x − μ)), which agree with probability 1 − θ/π at the angle θ.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def same_side(theta: ArrayLike) -> Probabilities:
 
 
 def projected(X: Rows, vectors: Vectors) -> Floats32:
-    """Return X times the vectors, of shape (n_samples, n_functions); a single row uses no BLAS threads."""
+    """Return X @ vectors, of shape (n_samples, n_functions); a single row is multiplied without BLAS."""
     if is_sparse(X):
         return products(X, vectors)
     wide = vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
@@ -103,7 +105,7 @@ def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
 
 
 def angles_of(inner: Floats64, q_squares: Floats64, x_squares: Floats64) -> Floats64:
-    """Return angles of shape (n_queries, n_points) from inner products and both sides' squared norms."""
+    """Return angles from inner products, of shape (n_queries, n_points), and squared norms of both sides."""
     norms = np.sqrt(np.maximum(np.outer(q_squares, x_squares), 0.0))
     cosines = np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
     return np.asarray(np.arccos(np.clip(cosines, -1.0, 1.0)))

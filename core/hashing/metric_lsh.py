@@ -1,23 +1,25 @@
 """Random hyperplanes under a learned metric, which is built into the hash functions.
 
-With A = GᵀG, the bit sign(rᵀGx) is that of `core.hashing.lsh` for Gx [1]_:
+Let A = GᵀG be the matrix of the metric, and r a Gaussian vector. The bit sign(rᵀGx) is the bit of
+`core.hashing.lsh` for the transformed point Gx [1]_, so
 
     Pr[h(x) = h(y)] = 1 − θ_A(x, y)/π,   cos θ_A = xᵀAy / (‖Gx‖‖Gy‖)                                   (6, 7)
 
-so codes are compared and searched as usual. (Eq. 7 as printed has the denominator √(‖Gx‖‖Gy‖).) For an
-explicit metric, rᵀG is formed. For an implicit one, of rows with very many features, G would be dense and is
-never formed: with the c constrained rows x_i,
+and codes are compared and searched as usual. (Eq. 7 as printed has the denominator √(‖Gx‖‖Gy‖).) For an
+explicit metric, rᵀG is computed directly. An implicit metric is for rows with very many features, for which G
+would be a large dense matrix. G is then never computed. With the c rows x_i that have constraints, and
+coefficients γ_i that depend on r,
 
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 
-and the vector in parentheses is formed once. The time for a sparse row is then proportional to its non-zeros.
-For sparse rows, r itself is rounded to bytes (`core.hashing.projection`); the signs do not depend on its
-unit.
+The vector in parentheses is computed once for each r. The time to hash a sparse row is then proportional to
+its number of non-zeros. For sparse rows, r is rounded to bytes (`core.hashing.projection`). The signs do not
+depend on the unit of the bytes.
 
-**An updated metric** G(I + vwᵀ) changes rᵀG by (rᵀGv)wᵀ, so the functions are updated without their r
-(`core.metric.online`).
+**Updates.** If the metric changes from G to G(I + vwᵀ), rᵀG changes by (rᵀGv)wᵀ. The functions can therefore
+be updated without r (`core.metric.online`).
 
-**Centring** works as in plain LSH, and for the same reason: distances under A do not depend on the origin.
+**Centring** works as in `core.hashing.lsh`, because distances under A do not depend on the origin either.
 
 References
 ----------
@@ -49,7 +51,7 @@ class MetricLSH(SimilarityHasher):
     Parameters
     ----------
     metric : Metric or None
-        The learned metric. None is only valid for restoring a saved family, which contains its metric.
+        The learned metric. None is only valid for restoring a saved family, whose arrays contain the metric.
     centred : bool
         Whether μ is the mean of the rows passed to `fit`. Otherwise μ is zero. Angles are measured from μ.
 
@@ -97,15 +99,17 @@ class MetricLSH(SimilarityHasher):
     def updated(self, metric: Metric, changes: Iterable[Change]) -> Self:
         """Return the same functions under an updated metric, with the same r and μ.
 
-        Their bits are those of a family that is fitted to the same rows with `metric`, except for values
-        within rounding of zero. Each change rounds to float32 once; fit again after thousands.
+        The bits are those of a family fitted to the same rows with `metric`, except where a value is zero up
+        to rounding. Each change adds a rounding error of float32, so fit a new family after thousands of
+        changes.
 
         Parameters
         ----------
         metric : Metric
             The metric after the changes.
         changes : iterable of Change
-            All changes since this family's metric, in their order, from `OnlineITML.update`.
+            All changes that lead from the metric of this family to `metric`, in order, as returned by
+            `OnlineITML.update`.
         """
         own = copy(self)
         own.metric, own.vectors_ = metric, self.vectors_.copy()
@@ -116,7 +120,7 @@ class MetricLSH(SimilarityHasher):
         return own
 
     def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; `metric` is left out, because it is saved by `arrays`."""
+        """See `SimilarityHasher.params`; `metric` is left out, because `arrays` contains it."""
         return {name: value for name, value in super().params().items() if name != "metric"}
 
     def arrays(self) -> Arrays:

@@ -1,37 +1,41 @@
-"""Min-Hash: two sets share the minimum of a random order of all features as often as they overlap.
+"""Min-Hash: the probability that hash values of two sets are equal is the overlap of the sets.
 
-A sparse row is the set of its non-zero features. Let each function give every feature its own random number,
-and take the feature of the set with the smallest number. Among all members of two sets together, each is the
-minimum with the same probability, and the minimum is common if it is one of the common members [1]_:
+A sparse row is treated as the set of its non-zero features. Each hash function assigns a random number to
+every feature. The value m(A) of a set A is the feature of A with the smallest number. Each member of A ∪ B is
+equally likely to have the smallest number of all, and the values of A and B are equal if this member is in
+both sets [1]_. Therefore
 
     Pr[m(A) = m(B)] = |A ∩ B| / |A ∪ B|
 
-The numbers are computed when they are needed, from the feature's index and the function's key. No permutation
-of the vocabulary is stored, and the time for a row is proportional to its members. An empty row is treated as
-the set of one feature that no other row has: its overlap is 1 with empty rows and 0 with others.
+The random numbers are computed when needed, from the index of the feature and the key of the function. No
+permutation of the vocabulary is stored, and the time for a row is proportional to its number of features. An
+empty row is treated as the set of one feature that only empty rows have. Its overlap is 1 with empty rows and
+0 with all other rows.
 
-**Weights.** The members of a text are not equally important: its rows are tf·idf. For weights x, y ≥ 0 the
-overlap is Σ min(x_f, y_f) / Σ max(x_f, y_f), and consistent weighted sampling collides with exactly this
-probability for any weights [2]_. Each function gives a feature r and c from Gamma(2, 1) and β uniform in (0,
-1), and takes the feature with the smallest a, together with its t:
+**Weights.** The words of a text are not equally important, so their weights in a row are tf·idf. For rows x
+and y with weights ≥ 0, the overlap is Σ min(x_f, y_f) / Σ max(x_f, y_f) over all features f. With consistent
+weighted sampling, values are equal with exactly this probability [2]_. Each function assigns to every feature
+two numbers r and c from Gamma(2, 1) and a number β uniform in (0, 1). With x the weight of a feature in the
+row, the value is the feature with the smallest a, together with its integer t:
 
     t = ⌊ln x / r + β⌋,   ln a = ln c − r (t − β + 1)
 
-The two measures of Chum et al. [3]_ have this form: the idf-weighted overlap, in which all rows have the same
-weight for a feature, and the tf·idf-weighted one, in which a word has the weight idf times its number of
-occurrences in the text. Their own hashing of the latter copies a word for each occurrence, and so requires
-integers. This one does not, and rows can have unit norm, as those of a pool do.
+Both measures of Chum et al. [3]_ are overlaps of this form. In one measure, the weight of a word is its idf
+in all texts. In the other, the weight is idf times the number of occurrences in the text. The hash functions
+of Chum et al. for the second measure copy a word for each occurrence, so they require integers. Consistent
+weighted sampling takes real weights, so rows can have unit norm, as in a pool.
 
-**b bits.** A code does not contain the minimum, but the last b of the 64 bits of its random number [4]_.
-These bits practically never decide which number is smallest. For two different members, they therefore agree
-with probability 2⁻ᵇ, whatever the sets, and one function agrees with probability
+**b bits.** Instead of the value itself, a code contains the last b of the 64 bits of the value's random
+number [4]_. These bits practically never decide which number is the smallest. The last bits of two different
+values therefore agree with probability 2⁻ᵇ for all sets. With the overlap s, one function agrees with
+probability exactly
 
-    p = s + (1 − s) 2⁻ᵇ                                                          (s the overlap)
+    p = s + (1 − s) 2⁻ᵇ.
 
-exactly. (In [4]_ they are the last bits of the member's position in an order of all features, and the sizes
-of the sets enter the formula.) Estimated from k functions, s has the variance p(1 − p) / (k (1 − 2⁻ᵇ)²). For
-codes of a given size in bytes, one bit is best from s = 1/3 on, two from 1/5, and four from 0.06, about the
-least overlap of neighbours among texts.
+(Li and König [4]_ use the last bits of the value's position in a random order of all features, so their
+formula depends on the sizes of the sets.) An estimate of s from k functions has the variance
+p(1 − p) / (k (1 − 2⁻ᵇ)²). For codes of a given size in bytes, the best choice is one bit if s ≥ 1/3, two bits
+if 1/5 ≤ s < 1/3, and four bits if 0.06 ≤ s < 1/5. Neighbours among texts rarely have an overlap below 0.06.
 
 References
 ----------
@@ -58,7 +62,7 @@ from closecall.core.numerics.rows import Rows, is_sparse, parts
 Hashes = NDArray[np.uint64]
 
 BITS = (1, 2, 4, 8, 16)
-"""Allowed numbers of bits per function: whole functions share a byte, or a function takes whole bytes."""
+"""Allowed numbers of bits per function. A byte contains whole functions, or a function takes whole bytes."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -66,18 +70,19 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 class MinHash(SimilarityHasher):
-    """Hash family with b bits of the minimum's number, which agree with probability s + (1 − s) 2⁻ᵇ.
+    """Hash family for sets with the overlap s, whose functions agree with probability s + (1 − s) 2⁻ᵇ.
 
-    Rows must be sparse, and no feature negative. In dense rows nearly all features are non-zero, so every set
-    would be the same.
+    Rows must be sparse, without negative features. In dense rows nearly all features are non-zero, so all
+    sets would be the same.
 
     Parameters
     ----------
     weighted : bool
-        Whether features are weighted by their values, so that s is Σ min / Σ max. Otherwise all count the
-        same.
+        Whether features are weighted by their values, so that s is Σ min / Σ max. Otherwise s is the share of
+        common features, |A ∩ B| / |A ∪ B|.
     bits : 1, 2, 4, 8 or 16
-        b. With more than one, codes are compared by "disagreements" (`core.search.ranking`).
+        b, the number of bits per function. If b > 1, codes are compared by the number of functions that
+        disagree (`core.search.ranking`).
 
     Other parameters are those of `SimilarityHasher`; a code has n_functions · b bits.
     """
@@ -112,7 +117,7 @@ class MinHash(SimilarityHasher):
         return overlaps(self._rows(Q), self._rows(X), weighted=self.weighted)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """Return s + (1 − s) 2⁻ᵇ, the overlap plus accidental agreement in the rest."""
+        """Return s + (1 − s) 2⁻ᵇ for each overlap s in `values`."""
         return agreement(values, self.bits)
 
     def agreement_within(self, radius: float) -> float:
@@ -147,14 +152,14 @@ class MinHash(SimilarityHasher):
 
 
 def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
-    """Return the random number of each row's minimum under each function.
+    """Return the random number of each row's hash value under each function.
 
     Parameters
     ----------
     X : csr_array of shape (n_samples, n_features)
-        An empty row has the number of the feature n_features.
+        Rows. An empty row is treated as the set of one feature with the index n_features.
     keys : array of shape (n_functions,), uint64
-        One per function.
+        Keys of the functions.
     weighted : bool
         As in `MinHash`; weights must be positive.
 
@@ -176,7 +181,7 @@ def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
 
 
 def last_bits(numbers: Hashes, bits: int) -> Codes:
-    """Return codes with the last `bits` bits of each number, of numbers of shape (n, n_functions)."""
+    """Return codes with the last `bits` bits of each of the `numbers`, which have shape (n, n_functions)."""
     kept = numbers.astype(np.uint16)[:, :, None] >> np.arange(bits, dtype=np.uint16)
     flat = (kept & np.uint16(1)).astype(np.bool_).reshape(len(numbers), numbers.shape[1] * bits)
     return Codes.from_bits(flat, bits)
@@ -189,7 +194,7 @@ def check_bits(bits: int) -> None:
 
 
 def agreement(collides: ArrayLike, bits: int) -> Probabilities:
-    """Return s + (1 − s) 2⁻ᵇ, where s is the probability that numbers, not only their bits, are equal."""
+    """Return s + (1 − s) 2⁻ᵇ, where s is the probability `collides` that whole hash values are equal."""
     s = np.asarray(collides, dtype=np.float64)
     return np.asarray(s + (1 - s) * 2.0**-bits)
 
@@ -217,7 +222,7 @@ def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
 
 @kernel
 def _mixed(x: np.uint64) -> np.uint64:
-    """Return the result of SplitMix64's finaliser: a number that looks random."""
+    """Return a number that looks random, the result of SplitMix64's finaliser for x."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
@@ -233,9 +238,9 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 
 @kernel
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
-    """Return each entry's row, and initialise `out`.
+    """Return the row number of each non-zero entry, and initialise `out`.
 
-    Empty rows get the numbers of the feature `nothing`, other rows the largest number.
+    Empty rows get the numbers of the feature `nothing`, and other rows get the largest 64-bit number.
     """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -261,7 +266,7 @@ def _least(
     """Set `out` to the smallest number of each row's features, for each function.
 
     `out` has the shape (n_rows, n_functions). Features are processed in order, so that the numbers of each
-    are computed once. `nothing` is a feature that no row has.
+    feature are computed only once. `nothing` is a feature that no row has.
     """
     rows = _begun(starts, keys, nothing, out)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -286,9 +291,9 @@ def _sampled(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to a number that represents each row's feature with the smallest a, and its t.
+    """Set `out` to a number that represents the feature with the smallest a in each row, and its t.
 
-    `logarithms` are those of the weights. The other arguments are those of `_least`.
+    `logarithms` are the logarithms of the weights. The other arguments are the same as in `_least`.
     """
     rows = _begun(starts, keys, nothing, out)
     k = keys.shape[0]
@@ -317,7 +322,7 @@ def _sampled(
 
 @kernel
 def _uniform(number: np.uint64, draw: int) -> float:
-    """Return draw number 1, 2, … from a random number, uniform in (0, 1)."""
+    """Return a number uniform in (0, 1), derived from a random number and from `draw` (1, 2, …)."""
     bits = _mixed(number + np.uint64(draw) * _GOLDEN)
     return (np.float64(bits >> np.uint64(11)) + 0.5) * 2.0**-53
 
@@ -334,7 +339,10 @@ def _overlaps(
     looked_up: Floats64,
     out: Floats64,
 ) -> None:
-    """Fill `out`; `looked_up` must have a zero for each feature, and has zeros again afterwards."""
+    """Set `out` to the overlap of each query and point.
+
+    `looked_up` is a work array with one zero per feature. It is all zeros again afterwards.
+    """
     for q in range(out.shape[0]):
         own = 0.0
         for i in range(q_starts[q], q_starts[q + 1]):

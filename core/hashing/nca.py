@@ -1,21 +1,22 @@
 """Fine-tuning a network of sigmoid units by neighbourhood components analysis.
 
-Let f(x) be the output of the top layer for x. A point chooses another one at random with probability
+Let f(x) be the output of the top layer for x. A point x_n chooses another point x_l with the probability
 
-    p_nl = exp(−‖f(x_n) − f(x_l)‖²) / Σ_{m≠n} exp(−‖f(x_n) − f(x_m)‖²),   p_nn = 0,
+    p_nl = exp(−‖f(x_n) − f(x_l)‖²) / Σ_{m≠n} exp(−‖f(x_n) − f(x_m)‖²),   p_nn = 0.
 
-and the expected number of points that choose one of their neighbours N(n) is maximised [1]_ [2]_:
+Training maximises the expected number of points that choose one of their neighbours N(n) [1]_ [2]_:
 
     O = Σ_n p_n,   p_n = Σ_{l ∈ N(n)} p_nl.
 
-With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]). With A the sum of
-their matrix and its transpose, ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)), which is back-propagated through
-the layers.
+With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]). Let A be the sum of
+the matrix of these derivatives and its transpose. The gradient ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)) is
+back-propagated through the layers.
 
-(As printed in the survey, p_nl is normalised over m ≠ l about x_l, so that the probabilities of one point's
-choices do not add up to 1. It also does not exclude l = n, and it minimises O.)
+(In the survey cited in `core.hashing.deep`, the denominator of p_nl is printed as a sum over m ≠ l, with
+distances from f(x_l). The probabilities of one point's choices then do not add up to 1. The survey also does
+not exclude l = n, and it minimises O.)
 
-Each step uses a mini-batch and the neighbours within it. Steps are those of Adam [3]_, where the survey uses
+Each step uses a mini-batch and the neighbours within it. The optimiser is Adam [3]_, whereas the survey uses
 conjugate gradients.
 
 References
@@ -42,11 +43,12 @@ Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 Layer = tuple[Floats, Floats]
-"""W of shape (n_inputs, n_units), and the offsets of the units, of shape (n_units,)."""
+"""Weights of shape (n_inputs, n_units), and offsets of the units, of shape (n_units,)."""
 
 Neighbourhood = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""Takes the row numbers of a batch, of shape (n,), and returns which rows are neighbours of which, as a bool
-array of shape (n, n).
+"""Function that takes the row numbers of a batch, of shape (n,), and returns a bool array of shape (n, n).
+
+Entry (i, j) of the result is true if row j of the batch is a neighbour of row i.
 """
 
 BATCH = 1000
@@ -58,7 +60,7 @@ _LEAST = 1e-8
 
 
 def activations(X: Floats, layers: Sequence[Layer]) -> list[Floats]:
-    """Return X and the output of each layer of sigmoid units for it, the top layer last."""
+    """Return a list of X and the output of each layer of sigmoid units for X, the top layer last."""
     found = [X]
     for weights, offsets in layers:
         found.append(np.asarray(expit(found[-1] @ weights + offsets)))
@@ -73,7 +75,7 @@ def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
     F : array of shape (n, n_units)
         f(x) of each point.
     near : array of shape (n, n), bool
-        Which points l are neighbours of point n; the diagonal is False.
+        Whether point l (column) is a neighbour of point n (row); the diagonal is False.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
 
 
 def slopes_of(X: Floats, layers: Sequence[Layer], near: NDArray[np.bool_]) -> tuple[float, list[Layer]]:
-    """Return O of the rows of X and its gradient by each layer's weights and offsets.
+    """Return O for the rows of X, and its gradient with respect to the weights and offsets of each layer.
 
     X has shape (n, n_features).
     """
@@ -114,16 +116,16 @@ def tuned(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[list[Layer], Floats64]:
-    """Return the layers after fine-tuning, and O before each step as a share of the mini-batch.
+    """Return the layers after fine-tuning, and O divided by the size of the mini-batch before each step.
 
     Parameters
     ----------
     X : array of shape (n, n_features)
         Input of the first layer.
     layers : sequence of Layer
-        They are not modified.
+        Layers to start from, which are not modified.
     neighbourhood : callable
-        Which rows of a batch are neighbours.
+        Function that returns which rows of a batch are neighbours; see `Neighbourhood`.
     n_steps : int
         Number of steps, each on a mini-batch of about 1,000 rows.
     rng : Generator

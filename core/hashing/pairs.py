@@ -1,6 +1,6 @@
-"""Pairs of rows to learn codes from: neighbours, whose codes should agree, and others.
+"""Pairs of rows from which codes are learned: neighbours, whose codes should agree, and other pairs.
 
-Neighbours are defined by the rows themselves, as the nearest of each row in a sample, or by their classes.
+The neighbours of a row are the nearest rows in a sample, or the rows of the same class.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ Floats32 = NDArray[np.float32]
 Neighbours = Literal["distance", "class"]
 
 _ANCHORS = 2_000
-"""Maximum number of rows whose neighbours are computed; each of them then occurs in several pairs."""
+"""Maximum number of rows whose neighbours are computed. If more pairs are needed, each of these rows occurs
+in several pairs.
+"""
 
 _BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of rows: half are pairs of neighbours, half are not.
+    """Pairs of rows, half of which are pairs of neighbours.
 
     Parameters
     ----------
@@ -39,14 +41,14 @@ class Pairs:
 
     @classmethod
     def by_distance(cls, X: Floats32, n_pairs: int, n_near: int, rng: np.random.Generator) -> Pairs:
-        """Draw pairs of a row with one of its `n_near` nearest rows, and with one of the rows beyond these.
+        """Draw pairs of a row and one of its `n_near` nearest rows, and pairs of a row and a farther row.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
             The rows.
         n_pairs : int
-            At least 2.
+            Number of pairs, at least 2; an odd number is rounded down.
         n_near : int
             Number of nearest rows that count as neighbours, capped at half of the other rows.
         rng : Generator
@@ -86,7 +88,7 @@ class Pairs:
         y : array of shape (n_samples,), int64
             Classes, −1 if unknown. Rows of unknown class are in no pair.
         n_pairs : int
-            At least 2.
+            Number of pairs, at least 2; an odd number is rounded down.
         rng : Generator
             Draws the pairs.
 
@@ -112,7 +114,7 @@ class Pairs:
 
 
 def check_enough(n: int) -> None:
-    """Raise InputError if n rows are too few to have both neighbours and others."""
+    """Raise InputError if n rows are too few for both pairs of neighbours and other pairs."""
     if n < 3:
         raise InputError(f"at least 3 rows are needed to have both neighbours and others, got {n}")
 
@@ -136,7 +138,10 @@ def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the k nearest other rows of some rows of X, unordered, of shape (len(rows), k)."""
+    """Return the k other rows of X nearest to each of the given rows, of shape (len(rows), k).
+
+    The nearest rows are in no particular order.
+    """
     far = (X * X).sum(axis=1) - 2 * (X[rows] @ X.T)
     far[np.arange(len(rows)), rows] = np.inf
     return np.asarray(np.argpartition(far, k - 1, axis=1)[:, :k])

@@ -1,10 +1,9 @@
-"""Hashing a whole pool, block by block, with one thread per core.
+"""Hashing of a whole pool, block by block, with one thread per core.
 
-A family learns properties of a pool (its mean, directions, how bits correlate) from up to `FIT_ROWS` rows.
-They are evenly spaced over the first 2^j rows, where 2^j is the largest power of two that does not exceed the
-number of rows. The family therefore stays the same while the pool grows, until the pool has doubled. Until
-then the codes of the old rows are kept, and only new rows are hashed. The sample covers at least half of the
-pool, whatever its order.
+A hash family is fitted to a sample of at most `FIT_ROWS` rows of a pool. The rows are evenly spaced over the
+first 2^j rows, where 2^j is the largest power of two that does not exceed the number of rows. The family
+therefore stays the same until a growing pool reaches the next power of two. Until then the codes of the old
+rows are kept, and only new rows are hashed. The sample is spread over at least half of the pool.
 """
 
 from __future__ import annotations
@@ -45,15 +44,16 @@ def hash_on(
     Parameters
     ----------
     hasher : Hasher
-        Fitted.
+        Fitted hash family.
     blocks : callable
-        `Pool.blocks`.
+        The method `blocks` of the `Pool`.
     n_rows : int
         Number of rows in the pool.
     advanced : callable
         Called with the number of rows done. An exception that it raises stops the work.
     before : Codes or None
-        Codes of the first rows by the same hasher. Only its whole blocks of `BLOCK_ROWS` rows are kept.
+        Codes of the first rows by the same hasher. Only the codes of whole blocks of `BLOCK_ROWS` rows are
+        reused.
     """
     kept = len(before) // BLOCK_ROWS * BLOCK_ROWS if before is not None else 0
     later = hash_rows(hasher, blocks(kept), n_rows - kept, lambda done: advanced(kept + done))
@@ -73,10 +73,10 @@ def hash_rows(
     Parameters
     ----------
     hasher : Hasher
-        Fitted.
+        Fitted hash family.
     blocks : iterable of (first row, features of shape (m, n_features))
-        Without gaps, as `Pool.blocks` yields them. They are regrouped into blocks of `BLOCK_ROWS`, so that a
-        row's bits do not depend on the division of the pool.
+        Consecutive blocks without gaps, as `Pool.blocks` yields them. They are regrouped into blocks of
+        `BLOCK_ROWS` rows, so that the bits of a row do not depend on the sizes of the given blocks.
     n_rows : int
         Number of rows in `blocks`.
     advanced : callable

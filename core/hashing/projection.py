@@ -1,11 +1,11 @@
 """Random vectors and projections on them.
 
-A query multiplies a single vector by a matrix. BLAS would wake all of its threads for this small amount of
-work, so `combined` does it.
+A query multiplies a single vector by a matrix. `combined` does this without BLAS, which would start all of
+its threads for a small amount of work.
 
-With a vocabulary of 130,000 words, 600 Gaussian vectors take 312 MB in float32. For sparse points they are
-`drawn` as bytes, in units of 1/32. A variance of 1 becomes 1.00008, and the unit itself has no effect,
-because hashing only uses signs and proportions.
+With a vocabulary of 130,000 words, 600 Gaussian vectors take 312 MB in float32. For sparse points, `drawn`
+therefore rounds the vectors to bytes in units of 1/32. Rounding changes the variance from 1 to 1.00008. The
+unit has no effect, because hashing only uses signs and ratios of values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRAWN_AT_ONCE = 1 << 22
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, int], *, as_bytes: bool) -> Vectors:
-    """Draw independent standard Gaussian numbers: float32, or int8 in units of 1/32, clipped at about ±4."""
+    """Draw independent standard Gaussians as float32, or as int8 in units of 1/32, clipped at about ±4."""
     if not as_bytes:
         return rng.standard_normal(shape, dtype=np.float32)
     out = np.empty(shape, dtype=np.int8)

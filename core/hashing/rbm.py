@@ -1,25 +1,28 @@
 """Restricted Boltzmann machines, and learning them by contrastive divergence.
 
-Equation numbers are those of [1]_. Visible units v and binary hidden units h have the joint energy
+Equation numbers are those of [1]_. A machine has visible units v, hidden units h, biases b and c of these
+units, and weights W. The hidden units are binary. If the visible units are binary, too, the joint energy is
 
-    E(v, h) = −bᵀv − cᵀh − vᵀWh                                                                       (16)
+    E(v, h) = −bᵀv − cᵀh − vᵀWh.                                                                      (16)
 
-if the visible units are binary, too. If they are real numbers, ‖v − b‖²/2 replaces −bᵀv and their variance
-given h is 1 (Gaussian units, for standardised features). With p(v, h) ∝ exp(−E) the units of one side are
-independent given the other:
+The visible units may also be Gaussian, for standardised features: real numbers whose variance given h is 1.
+In this case, ‖v − b‖²/2 replaces −bᵀv. The joint density is p(v, h) ∝ exp(−E). The hidden units are
+independent given the visible units, and vice versa. With the logistic function σ,
 
-    p(h_j = 1 | v) = σ(c_j + Σ_i v_i w_ij),   p(v_i = 1 | h) = σ(b_i + Σ_j w_ij h_j),                 (18)
+    p(h_j = 1 | v) = σ(c_j + Σ_i v_i w_ij),   p(v_i = 1 | h) = σ(b_i + Σ_j w_ij h_j).                 (18)
 
-or v_i | h is Gaussian about b_i + Σ_j w_ij h_j. Summed over h, p(v) ∝ exp(−F(v)) with the free energy
+A Gaussian v_i has the mean b_i + Σ_j w_ij h_j given h. Summed over h, p(v) ∝ exp(−F(v)) with the free energy
 
     F(v) = −bᵀv − Σ_j log(1 + exp(c_j + Σ_i v_i w_ij)),   or ‖v − b‖²/2 instead of −bᵀv.              (17)
 
 The gradient of the mean log p(v) over the data is
 
-    ∂/∂w_ij = ⟨v_i h_j⟩ of the data − ⟨v_i h_j⟩ of the model                    (b_i, c_j: of v_i, of h_j).
+    ∂/∂w_ij = mean of v_i h_j under the data − mean of v_i h_j under the model.
 
-Contrastive divergence [2]_ approximates the model's mean by that over a few steps of Gibbs sampling that
-start at the data. More steps give a better approximation.
+The gradient with respect to b_i has v_i instead of v_i h_j, and the gradient with respect to c_j has h_j.
+
+Contrastive divergence [2]_ approximates the mean under the model by the mean after a few steps of Gibbs
+sampling that start at the data. More steps give a better approximation.
 
 References
 ----------
@@ -56,8 +59,8 @@ _MOMENTA = (0.5, 0.9)
 _RATE = 0.1
 _GAUSSIAN_RATE = 0.01
 _SHARED_RATE = 2.5
-"""With Gaussian visible units, the learning rate is at most this divided by the number of hidden units. All
-hidden units correct the same mean, and together they must not overshoot.
+"""With Gaussian visible units, the learning rate is at most this number divided by the number of hidden
+units. The updates of all hidden units add up in the mean of a visible unit, and their sum must not overshoot.
 """
 
 
@@ -98,12 +101,12 @@ class RBM:
 def contrastive_divergence(
     machine: RBM, v: Floats, rng: np.random.Generator, n_steps: int = 1
 ) -> tuple[Floats, Floats, Floats]:
-    """Return an estimate of the gradient of the mean log p(v) by W, b and c.
+    """Return an estimate of the gradient of the mean log p(v) with respect to W, b and c.
 
     Parameters
     ----------
     machine : RBM
-        It is not modified.
+        Machine, which is not modified.
     v : array of shape (n, n_visible)
         The data; each row is the start of a chain.
     rng : Generator
@@ -121,16 +124,17 @@ def contrastive_divergence(
 
 
 def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng: np.random.Generator) -> RBM:
-    """Train a machine by CD-1, in mini-batches, with momentum and weight decay.
+    """Train a machine by one-step contrastive divergence, on mini-batches, with momentum and weight decay.
 
-    The steps of the weights W are those for the energy −(v − μ)ᵀWh, where μ is the data's mean. Without
-    this centering, visible units that are mostly on would move all hidden units in the same direction. The
-    result is a machine as in eq. 16: the hidden biases take up the term μᵀWh.
+    The weights W are updated as if the energy contained −(v − μ)ᵀWh, where μ is the mean of the data. Without
+    this centring, visible units that are mostly on would move all hidden units in the same direction. The
+    hidden biases absorb the term μᵀWh, so that the result has the energy of eq. 16.
 
     Parameters
     ----------
     v : array of shape (n, n_visible)
-        The data: each column has zero mean and unit variance if `gaussian`; else values are from 0 to 1.
+        The data. If `gaussian`, each column has zero mean and unit variance. Otherwise values are from 0
+        to 1.
     n_hidden : int
         Number of hidden units.
     gaussian : bool
@@ -162,7 +166,7 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
 
 
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers 0 … n − 1 in random order, about `size` at a time, endlessly in new orders."""
+    """Yield endless batches of about `size` row numbers; each pass over 0 … n − 1 has a new random order."""
     while True:
         yield from np.array_split(rng.permutation(n), n_batches(n, size))
 
@@ -173,12 +177,12 @@ def n_batches(n: int, size: int) -> int:
 
 
 def bits(means: Floats, rng: np.random.Generator) -> Floats:
-    """Return 1 with the probabilities `means` and 0 otherwise, in the dtype of `means`."""
+    """Draw ones with the probabilities `means` and zeros otherwise, in the dtype of `means`."""
     return (rng.random(means.shape, dtype=_drawn(means)) < means).astype(means.dtype)
 
 
 def normal(means: Floats, rng: np.random.Generator) -> Floats:
-    """Return standard Gaussian numbers of the shape and dtype of `means`."""
+    """Draw standard Gaussian numbers in the shape and dtype of `means`."""
     return rng.standard_normal(means.shape, dtype=_drawn(means))
 
 

@@ -1,18 +1,22 @@
 """Estimates of scores from codes: points reconstructed from their bits by least squares.
 
-Every family embeds a point as a vector E(x), and a hyperplane as e, such that ⟨e, E(x)⟩ is the score for
-H-Hash, or its square for the families that use x only in xxᵀ. The bits are signs of random projections of
-E(x). Let β = ±1 be some of the bits. The linear estimate of E(x) with the smallest mean squared error is
+Each hyperplane family embeds a point x as a vector E(x), and a hyperplane as a vector e. For H-Hash,
+⟨e, E(x)⟩ is the score of the point. For the other families, which use x only in xxᵀ, ⟨e, E(x)⟩ is the square
+of the score. The bits of a point are signs of random projections of E(x). Let β be a vector of some of these
+bits, with entries ±1. The linear estimate of E(x) with the smallest mean squared error is
 
-    Ê(x) = E₀ + Dᵀβ,   D = (C + λI)⁻¹ M,   E₀ = mean E − Dᵀ mean β,
+    Ê(x) = E₀ + Dᵀβ,   D = (C + λI)⁻¹ M,   E₀ = mean E − Dᵀ mean β.
 
-with C the covariance of the bits and M that of the bits with E, over a sample of points. So ⟨e, Ê(x)⟩ is a
-constant plus a weight for each bit, (De)ᵀβ. Comparisons of a point's bits with real numbers are known as
-asymmetric distances (Dong, Charikar and Li 2008). If points were spread evenly about the origin, the
-hyperplane's own projections would be equivalent weights. But features are not spread evenly, so the bits are
-correlated, and D takes this into account. On GIST of digits, with 600 bits of H-Hash, this reduces the rank
-of the best of 500 candidates to between a half and a quarter of its rank with weights ±1. For a key of 14
-bits, the gain is even larger (`core.search.table`).
+Over a sample of points, C is the covariance of the bits and M the covariance of the bits with E. λ is a small
+regulariser. The estimate of the score or its square is ⟨e, Ê(x)⟩ = ⟨e, E₀⟩ + (De)ᵀβ: a constant plus a
+weighted sum of the bits. Such comparisons of bits with real numbers are known as asymmetric distances (Dong,
+Charikar and Li 2008).
+
+If points were spread evenly about the origin, the hyperplane's own projections would be equally good weights.
+But features are not spread evenly, so the bits are correlated, which D takes into account. For example, let a
+search compute the exact scores of the 500 points with the best estimates. On GIST of digits with 600 bits of
+H-Hash, the rank of the best point found is between a quarter and a half of the rank with weights ±1. For keys
+of 14 bits in a hash table (`core.search.table`), the gain is even larger.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The map β ↦ Ê = E₀ + Dᵀβ of some bits.
+    """The map β ↦ Ê = E₀ + Dᵀβ for some or all bits of a code.
 
     Parameters
     ----------
@@ -94,10 +98,10 @@ class Moments:
         )
 
     def reconstruction(self, bits: NDArray[np.int64] | None = None) -> Reconstruction:
-        """Return the best reconstruction from these bits alone, or from all by default.
+        """Return the best reconstruction from the bits with these indices, or from all bits by default.
 
-        λ is the number of bits divided by the number of samples: small for a large sample, and enough to
-        regularise bits that are equal or too many for the sample.
+        λ is the number of bits divided by the number of samples. It is small for a large sample, but large
+        enough if some bits are equal or if there are more bits than samples.
         """
         bits = np.arange(len(self.bits)) if bits is None else bits
         ridge = len(bits) / self.samples

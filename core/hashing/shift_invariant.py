@@ -4,26 +4,34 @@ A cosine of `core.hashing.fourier`, compared with a threshold drawn uniformly fr
 
     h(x) = ½ (1 + sgn(cos(wᵀx + b) + t)),   w ~ N(0, 2γI),  b ∈ [0, 2π],  t ∈ [−1, 1]                ([1]_)
 
-**How often two points differ.** Let A = wᵀx + b and B = wᵀy + b. Given w and b, −t falls between their
-cosines with probability |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|. Over b the first factor is 2/π
-on average, independent of the second, which is |sin(Δ/2)| with Δ = wᵀ(x − y). Its Fourier series,
-|sin(Δ/2)| = (4/π) Σ_m (1 − cos mΔ)/(4m² − 1), and E[cos mΔ] = κ(m(x − y)), which is κ^(m²) for the Gaussian
-kernel κ = exp(−γ‖x − y‖²), give
+**Probability that two bits differ.** Let A = wᵀx + b and B = wᵀy + b. The bits of x and y differ if −t falls
+between cos A and cos B. Given w and b, the probability of this is
+
+    |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|.
+
+The mean of the first factor over b is 2/π for any w. The second factor is |sin(Δ/2)| with Δ = wᵀ(x − y). It
+has the Fourier series |sin(Δ/2)| = (4/π) Σ_{m ≥ 1} (1 − cos mΔ)/(4m² − 1). With the Gaussian kernel
+κ = exp(−γ‖x − y‖²), E[cos mΔ] = κ^(m²). Therefore
 
     Pr[h(x) ≠ h(y)] = (8/π²) Σ_{m ≥ 1} (1 − κ^(m²))/(4m² − 1).
 
-It increases with the distance from 0 to 4/π², which it approaches where κ is near 0: the codes do not
-distinguish between distances that are large. **Bounds** [1]_: κ^(m²) ≤ κ and Σ 1/(4m² − 1) = ½ imply h₁ ≤ Pr.
-κ^(m²) ≥ 0 for m ≥ 2 and E|cos A − cos B| ≤ √E(cos A − cos B)² = √(1 − κ) imply Pr ≤ h₂, with
+This probability increases with the distance of the points, from 0 to the limit 4/π² where κ = 0. The codes
+therefore do not distinguish between large distances.
+
+**Bounds** [1]_. The probability is between h₁(κ) and h₂(κ):
 
     h₁(κ) = (4/π²)(1 − κ),    h₂(κ) = min{½ √(1 − κ), (4/π²)(1 − ⅔κ)}.
 
-**For κ near 1** the series converges slowly. But u = Δ/2 ~ N(0, σ²) with σ² = −½ ln κ then hardly ever leaves
-[−π, π], where |sin u| = sin|u|, and E[sin|u|] = (2/√π) F(σ/√2) with Dawson's integral F.
+h₁ follows from κ^(m²) ≤ κ and Σ 1/(4m² − 1) = ½. The first term of h₂ follows from
+E|cos A − cos B| ≤ √E(cos A − cos B)² = √(1 − κ), and the second from κ^(m²) ≥ 0 for m ≥ 2.
 
-**γ** defaults to 1/(2r²), where r is the mean distance of the rows to their fiftieth neighbours: κ is a
-Gaussian with standard deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 % of the 50 nearest are then
-among the first 500 by 256 bits; twice this γ gives 34 % and half of it 39 %.
+**For κ near 1**, the series converges slowly. In this case u = Δ/2 ~ N(0, σ²) with σ² = −½ ln κ is nearly
+always in [−π, π]. There |sin u| = sin|u|, and E[sin|u|] = (2/√π) F(σ/√2) with Dawson's integral F.
+
+**γ** defaults to 1/(2r²), where r is the mean distance of a row to its fiftieth neighbour. As a function of
+distance, κ then is a Gaussian with standard deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 % of
+the 50 nearest items are among the 500 items with the nearest codes of 256 bits. Twice this γ gives 34 %, and
+half of it 39 %.
 
 References
 ----------
@@ -45,8 +53,10 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 _TERMS = np.arange(1, 13)
 _LARGE = np.exp(-0.25)
-"""Above this κ, |Δ/2| > π has a probability below 10⁻¹⁸; below it, the truncation error of the series is as
-small.
+"""Value of κ above which Dawson's integral is used, and up to which the series is used.
+
+Above this value, |Δ/2| > π has a probability below 10⁻¹⁸. Up to this value, the error of truncating the
+series is similarly small.
 """
 
 
@@ -56,7 +66,7 @@ class ShiftInvariantHash(SimilarityHasher):
     Parameters
     ----------
     gamma : float or None
-        γ of the kernel exp(−γ‖x − y‖²); None for 1/(2r²), see the module.
+        γ of the kernel exp(−γ‖x − y‖²). None estimates γ as 1/(2r²); see the module.
     n_functions, random_state
         As in `SimilarityHasher`.
 
@@ -96,7 +106,7 @@ class ShiftInvariantHash(SimilarityHasher):
     def agreement_within(self, radius: float) -> float:
         """See `SimilarityHasher.agreement_within`; unit rows at the angle θ have the distance 2 sin(θ/2).
 
-        Before fitting, γ must have been given.
+        If the family is not fitted, the parameter `gamma` must not be None.
         """
         gamma = getattr(self, "gamma_", self.gamma)
         if gamma is None:

@@ -1,29 +1,31 @@
-"""Similarity families: binary codes that agree in more bits the more similar the points are.
+"""Similarity families of hash functions: the more similar two points are, the more bits of their codes agree.
 
 **The contract.** A family is a class with a `name`, a value of `estimates`, and an `__init__` that only
 assigns its keyword parameters. It is fitted once, with `fit(X, y)`, to some rows of the pool (and their
 classes, if it `needs_labels`). Attributes that `fit` learns or draws end in an underscore, are listed in
 `_fitted`, and never change. A fitted family has the methods
 
-    hash_points(X)    returns the `Codes` of rows, each a function of that row alone, up to rounding;
-    hash_queries(X)   returns the codes of query rows: the same, unless the family treats the two differently;
-    queries(X)        returns one `QueryCode` per row for search structures (`core.search`): the code, and how
-                      much weight each bit has;
+    hash_points(X)    returns the `Codes` of rows, where the code of a row does not depend on other rows, up
+                      to rounding;
+    hash_queries(X)   returns the codes of query rows, by default the result of `hash_points`;
+    queries(X)        returns one `QueryCode` per row for search structures (`core.search`), with the code and
+                      the weight of each bit;
     between(Q, X)     returns the quantity that defines the neighbours, computed exactly from the rows;
-    collision_probability(values)  returns how often one function agrees at such values, if theory knows;
-    arrays() / restored(arrays)    save and load it, together with `params()`.
+    collision_probability(values)  returns the probability that one function agrees for points with these
+                      values of `between`, or None if the probability is unknown;
+    arrays() / restored(arrays)    save and load the family, together with `params()`.
 
-`estimates` names the quantity that `between` returns: the "angle" in radians or a "distance", where smaller
-is nearer, or a "kernel" or the "overlap" of sets, where larger is nearer. A family of Euclidean distances, or
-of a quantity that follows from them, sets `by_angle`: the rows of a pool have unit norm, so a scan by angles
-finds the same neighbours.
+`estimates` names the quantity that `between` returns. It is the "angle" in radians or a "distance", where
+smaller is nearer, or a "kernel" or the "overlap" of sets, where larger is nearer. A family sets `by_angle` if
+its quantity is the Euclidean distance or a monotonic function of the distance. Since the rows of a pool have
+unit norm, a scan by angles then finds the same neighbours.
 
-**To write one**, implement `_fit`, which learns what the family needs, and `_values(X)`, which returns a real
-number per function. Its sign is the bit (0 counts as positive) and its magnitude the certainty of the bit. A
-family whose values have no meaningful signs (`bits` > 1) overrides `hash_points` and `queries` instead.
-`_check` rejects parameters that are out of range; integers with a lower bound only need an entry in `_least`.
-Every family is added to the suite in tests/contract/test_families.py by one line, and to `FAMILIES` in
-`core.hashing` by another.
+**To write a family**, implement `_fit`, which learns what the family needs, and `_values(X)`, which returns a
+real number per function. The sign of the number is the bit (0 counts as positive), and its magnitude is the
+certainty of the bit. A family whose values have no meaningful signs (`bits` > 1) overrides `hash_points` and
+`queries` instead. `_check` rejects parameters that are out of range. An integer parameter with a lower bound
+only needs an entry in `_least`. Add the family to the test suite in tests/contract/test_families.py and to
+`FAMILIES` in `core.hashing`, with one line each.
 
 Rows are dense float32 or sparse (`core.numerics.rows`). Other data, such as sets of local features, must be
 embedded first.
@@ -49,17 +51,17 @@ Estimate = Literal["angle", "distance", "kernel", "overlap"]
 
 
 class SimilarityHasher(ABC):
-    """A family of `n_functions` hash functions for points; see the module.
+    """Base class of similarity families; the module describes the contract.
 
     Parameters
     ----------
     n_functions : int
-        Number of functions in a code. Each gives one bit unless the family has more `bits`.
+        Number of functions in a code. Each function gives one bit, unless the family sets `bits`.
     random_state : int
         Seed of all random draws.
 
-    Methods that take rows raise InputError if these do not have as many features as the fitted ones, or are
-    of a kind that the family does not accept.
+    Methods that take rows raise InputError if the number of features differs from that of the fitted rows, or
+    if the family does not accept this kind of rows (see `takes`).
     """
 
     name: ClassVar[str]
@@ -68,15 +70,15 @@ class SimilarityHasher(ABC):
     by_angle: ClassVar[bool] = False
     """Whether unit rows have the same order by the estimated quantity as by their angles."""
     radius_of: ClassVar[Literal["angle", "overlap"] | None] = None
-    """The quantity in which `agreement_within` takes a radius; None if no agreement is guaranteed."""
+    """Quantity in which the radius of `agreement_within` is given; None if no agreement is guaranteed."""
     takes: ClassVar[Literal["all", "dense", "sparse"]] = "all"
-    """The kind of rows that the family accepts; it rejects others."""
+    """Kind of rows that the family accepts."""
     bits: int = 1
 
     _fitted: ClassVar[tuple[str, ...]]
     """Names of the array attributes that `fit` sets, apart from `n_features_`."""
     _least: ClassVar[dict[str, int]] = {"n_functions": 1, "random_state": 0}
-    """Minimum values of integer parameters; a family adds its own."""
+    """Minimum values of integer parameters; a subclass adds entries for its parameters."""
 
     n_features_: int
 
@@ -131,14 +133,14 @@ class SimilarityHasher(ABC):
     def queries(self, X: Rows) -> list[QueryCode]:
         """Return one query for search structures per row of X.
 
-        Each function computes a number from the row. Its sign is the bit, and its absolute value is the bit's
-        weight: if it is small, a near point may well have the other bit. Dong, Charikar and Li (2008) found
-        such asymmetric distances to be better than Hamming distances.
+        Each function computes a number from the row. The sign of the number is the bit, and its absolute
+        value is the weight of the bit. A small weight means that a near point may well have the other bit.
+        Dong, Charikar and Li (2008) found such asymmetric distances to be better than Hamming distances.
 
         Raises
         ------
         InputError
-            If a row is not finite; see also the class.
+            If X has NaN or infinite values, or in the cases described in the class.
         """
         values = np.asarray(self._values(checked_rows(self._rows(X))), dtype=np.float32)
         return [self._query(own) for own in values]
@@ -148,22 +150,22 @@ class SimilarityHasher(ABC):
         """Return the quantity that the family estimates, of shape (n_queries, n_points)."""
 
     def collision_probability(self, values: ArrayLike) -> Probabilities | None:  # noqa: ARG002
-        """Return the probability that one function agrees at these `values` of `between`; None if unknown."""
+        """Return the probability that one function agrees, given `values` of `between`; None if unknown."""
         return None
 
     def agreement_within(self, radius: float) -> float:
-        """Return the least probability that one function agrees for a point within a radius.
+        """Return the minimum probability that one function agrees for two points within a radius.
 
         Parameters
         ----------
         radius : float
-            If `radius_of` is "angle", an angle between unit rows in radians, as seen from the family's
-            centre if it has one. If it is "overlap", 1 minus the overlap.
+            If `radius_of` is "angle", the angle between unit rows in radians, measured from the centre of the
+            family if it has one. If `radius_of` is "overlap", 1 minus the overlap.
 
         Raises
         ------
         InputError
-            If theory knows no such probability, or it depends on rows that the family was not fitted to.
+            If the probability is unknown, or only known after fitting.
         """
         raise InputError(f"{self.name} guarantees no agreement within the radius {radius:g}")
 
@@ -189,9 +191,9 @@ class SimilarityHasher(ABC):
         """Set the attributes named in `_fitted`."""
 
     def _values(self, X: Rows) -> Floats32:  # noqa: ARG002
-        """Return a number per row and function, of shape (n_samples, n_functions); its sign is the bit.
+        """Return numbers of shape (n_samples, n_functions), whose signs are the bits.
 
-        Only families that override `hash_points` and `queries` may leave this out.
+        Families that override `hash_points` and `queries` need not implement this method.
         """
         raise TypeError(f"{self.name} has no values whose signs are bits")
 
