@@ -21,6 +21,7 @@ from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Roles
+    from closecall.core.pool.build import FeatureType
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -278,12 +279,23 @@ def pool() -> None:
     help="Folder of the pool; an interrupted build is continued.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    help="How features are stored; float16 takes half the disk space.  [default: float32]",
+)
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--wait", is_flag=True, help="Wait while another process builds the pool.")
 @if_stopped(RESUMES)
 def build_pool(
-    source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool, wait: bool
+    source: str,
+    out: Path,
+    threads: int | None,
+    dtype: FeatureType | None,
+    no_classes: bool,
+    quiet: bool,
+    wait: bool,
 ) -> None:
     """Build a pool from SOURCE, or continue one that was interrupted.
 
@@ -303,11 +315,13 @@ def build_pool(
       enlarged:N:SOURCE       images (not of arrays:), N times larger
       edges:SOURCE            images (not of arrays:), by edge histograms instead of GIST
       sets:SOURCE             images (not of arrays:), each image as a set of local features
+      onnx:MODEL:SOURCE       images (not of arrays:), by a model of your own (an .onnx file, or a folder)
     """  # noqa: D301 (click wants the backspace itself)
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
 
-    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet, wait=wait)
+    images = source_from(source, use_classes=not no_classes)
+    show_build(images, out, threads=threads, dtype=dtype, quiet=quiet, wait=wait)
 
 
 @pool.command("info")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from closecall.app.display.phrases import bytes_in_words, counted, some
-from closecall.core.pool.build import Progress, build, estimate
+from closecall.core.pool.build import FeatureType, Progress, build, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.base import Source
 
@@ -17,7 +17,13 @@ PROBLEMS_SHOWN = 10
 
 
 def show_build(
-    source: Source, out: Path, *, threads: int | None, quiet: bool = False, wait: bool = False
+    source: Source,
+    out: Path,
+    *,
+    threads: int | None,
+    dtype: FeatureType | None = None,
+    quiet: bool = False,
+    wait: bool = False,
 ) -> None:
     """Build or resume the pool `out`, with a progress bar; see `build`.
 
@@ -29,9 +35,9 @@ def show_build(
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    expected = estimate(source)
+    expected = estimate(source, dtype=dtype or "float32")
     if quiet:
-        _require_complete(build(source, out, threads=threads, stop=stop, wait=wait))
+        _require_complete(build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait))
         return
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     if source.classes:
@@ -44,7 +50,7 @@ def show_build(
             rate = f"{progress.per_second:,.0f} items/s" if progress.per_second else ""
             bar.update(max(0, progress.done - bar.pos), rate)
 
-        pool = build(source, out, threads=threads, stop=stop, wait=wait, progress=show)
+        pool = build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait, progress=show)
     problems = pool.problems()
     click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:

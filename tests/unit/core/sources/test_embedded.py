@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
+from closecall.app.cli.main import main
 from closecall.core.errors import InputError
 from closecall.core.features import compute, of_image
 from closecall.core.onnx import ImageModel
@@ -192,6 +194,21 @@ def test_only_the_same_model_used_alike_shares_a_hyperplane(model, tmp_path):
     ]
     assert kinds[0] == kinds[1]
     assert len(set(kinds)) == 3
+
+
+def test_halves_are_stored_on_request(model, tmp_path):
+    """By the command's option; what can't be stored so is refused."""
+    word = f"onnx:{model}:digits:50"
+    assert (
+        CliRunner()
+        .invoke(main, ["pool", "build", word, "--out", f"{tmp_path}/p", "--dtype", "float16"])
+        .exit_code
+        == 0
+    )
+    pool = Pool.open(tmp_path / "p")
+    whole = build(source_from(word), tmp_path / "whole")
+    assert pool.dtype == np.float16
+    assert np.allclose(pool.rows(np.arange(5)), whole.rows(np.arange(5)), rtol=0, atol=1e-3)
 
 
 KILLS = scaled(quick=2, all=20, long=100)
