@@ -1,1 +1,1 @@
-"""The server's side of the pages as plain functions: JSON in, JSON out, without Streamlit or HTTP."""
+"""What the pages need from the server, as functions on JSON that use neither Streamlit nor HTTP."""
