@@ -25,7 +25,7 @@ FAMILY_LABELS = {
     "boosted": "Boosting",
     "rbm": "RBM",
 }
-"""Display names of hash families, by their names on the command line."""
+"""Display names of hash families that differ from the names on the command line."""
 
 LABELS = {
     "random": "Random",

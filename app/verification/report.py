@@ -81,6 +81,6 @@ class Findings:
 
 
 def named(word: str, values: Sequence[object]) -> str:
-    """Join values to "no item", "item 7" or "items 7, 12, 3"."""
+    """Return the values after their noun `word`, as in "no item", "item 7" or "items 7, 12, 3"."""
     several = "s" if len(values) > 1 else ""
     return f"{word}{several} {', '.join(map(str, values))}" if values else f"no {word}"
