@@ -1,1 +1,1 @@
-"""What the pages need from the server, as functions on JSON that use neither Streamlit nor HTTP."""
+"""The functions behind the pages, with JSON as input and output, independent of Streamlit and HTTP."""

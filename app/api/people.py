@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
-"""Gaps between two answers that are longer than this, in milliseconds, are not active time."""
+"""Longest gap between two answers, in milliseconds, that counts as active time."""
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
     session : LabelingSession
         A session of the concept.
     person : Person
-        The person at the page.
+        The person who views the page.
     zone : tzinfo
         Time zone in which "today" begins.
     """

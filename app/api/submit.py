@@ -1,4 +1,4 @@
-"""Store the browser's answers in the view that they were given in, which the page may have left since."""
+"""Store the browser's answers in the view where they were given, even if the page shows another one now."""
 
 from __future__ import annotations
 

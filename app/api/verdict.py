@@ -1,9 +1,9 @@
-"""The result of a blind comparison: whose labels make the better classifier, and how certain that is.
+"""The result of a blind comparison: which side has the better classifier, and how certain this is.
 
 Each side of the comparison has one query strategy, the labels of the items that this strategy selected, and
 the classifier trained on them. Both classifiers are tested on the same items, and measured by AUROC. The test
-items are held-out items of known truth. If there are too few of these, they are items that were drawn at
-random during the comparison and answered by the annotator. Because the test items are the same, the
+items are held-out items of known truth. If there are too few of these, the test items are items that were
+drawn at random during the comparison and answered by the annotator. Because the test items are the same, the
 difference of the two AUROCs is more certain than either value (DeLong, DeLong and Clarke-Pearson, "Comparing
 the areas under two or more correlated receiver operating characteristic curves", Biometrics 44, 1988).
 """

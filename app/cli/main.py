@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """Start the event log before other imports: libraries keep the stderr of the time of their import."""
+    """Start the event log before libraries are imported, which keep the stderr that they find then."""
     if chosen == "json":
         from closecall.app.projects.oidc import secret_files
         from closecall.app.runtime import event_log as events

@@ -71,7 +71,7 @@ def counted(n: int, word: str) -> str:
 
 
 def labels_kept(n_labels: int) -> str:
-    """Return the sentence about what a reset does to the labels."""
+    """Return a sentence that tells how many labels a reset keeps in the log."""
     stay = "stays" if n_labels == 1 else "stay"
     return f"{counted(n_labels, 'label')} {stay} in the log, for review, export and verify."
 

@@ -1,4 +1,4 @@
-"""Streamlit's theme: palette, type and toolbar, as `st.App.run` takes them.
+"""Streamlit's theme: palette, fonts and toolbar, as configuration for `st.App.run`.
 
 Components read the same colours as CSS variables (``--st-blue-color``). The whole page therefore follows the
 reader's light or dark setting without a rerun. Streamlit names colours by hue; here the hues have meanings:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from closecall.core.sources.base import Source
 
 CARD_SIZE = 560
-"""Longest side in pixels of the image on the card, for which the layout has at most this much space."""
+"""Longest side in pixels of the image on the card: the largest size for which the layout has space."""
 
 TILE_SIZE = 264
 """Longest side in pixels of an image in the grid: twice its size on the page, for high-density screens."""

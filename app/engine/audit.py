@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Shares of the rounds that may draw an item for the audit: the choices on the Progress page."""
+"""Choices on the Progress page for the share of rounds that draw an item for the audit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def frames_then(
     answers: Iterable[AnswerRecord],
     drawn: Iterable[SelectionRecord],
 ) -> dict[Place, FrameThen]:
-    """Rebuild, from the log, the data of the frames that the items of `drawn` were drawn from.
+    """Rebuild, from the log, the data of the frames that the audit's items were drawn from.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Audit:
         self._passed: frozenset[int] | None = None
 
     def frame(self, pool: Pool) -> Framed | None:
-        """Return the current frame, or None without a hyperplane or once every item has an answer.
+        """Return the current frame, or None if there is no hyperplane or every item has an answer.
 
         The first call scans the pool. Later frames are made in the background, each time enough labels have
         been added (`core.evaluation.stopping.is_checkpoint`).
@@ -245,14 +245,14 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Return the audited items that a selection passed over, ascending; no later selection has them."""
+        """Return the audited items that a selection passed over, ascending; later selections exclude them."""
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()
             return tuple(sorted(self._passed))
 
     def pass_over(self, items: Iterable[int]) -> None:
-        """Record that the selection that the annotator sees now passed over these audited items."""
+        """Record the audited items that the current selection passed over."""
         passed = self.passed()
         with self._passing:
             self._passed = frozenset(passed).union(items)

@@ -18,12 +18,12 @@ from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 CLEARLY = 1.0
 """Minimum contradiction of a doubtful label; see `Judgement`.
 
-The item of a doubtful label lies on or beyond the opposite margin of the model trained on the other labels.
-This bound is high, so that most doubtful labels are mistakes. Sessions of 600 answers near the hyperplane, 11
-of them wrong, had 6 doubtful labels for digits, of which 4 were mistakes, and 5 for photographs, of which 4
-were mistakes. The other mistakes had a lower contradiction. If the features separate a class badly, as GIST
-does on CIFAR-10, more labels are doubtful: 36, of which 4 were mistakes. All numbers are means over 3 to 5
-sessions.
+For the model trained on the other labels, the item of a doubtful label is on the wrong side of the
+hyperplane, on or beyond the margin. This bound is high, so that most doubtful labels are mistakes. In
+sessions of 600 answers near the hyperplane, 11 answers were wrong. For digits, 6 labels were doubtful, and 4
+of these were mistakes. For photographs, 5 labels were doubtful, and 4 of these were mistakes. The other
+mistakes had a lower contradiction. If the features separate a class badly, as GIST does on CIFAR-10, more
+labels are doubtful: 36, of which only 4 were mistakes. All numbers are means over 3 to 5 sessions.
 """
 
 WAIT_SECONDS = 0.25

@@ -72,7 +72,7 @@ class _Due(NamedTuple):
 
 
 class Milestones:
-    """The milestones of a concept. One thread computes them, any thread may read them.
+    """The milestones of a concept. One thread computes them; any thread may read them.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
 
 _ENDED_AT_MOST = 10_000
-"""Number of remembered ended leases above which those older than the lifetime of a lease are forgotten."""
+"""Number of ended leases to remember; above it, those that ended more than a lifetime ago are dropped."""
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Lookahead:
     occasion : Occasion
         Conditions of the next selections.
     concept : LiveConcept
-        The concept that selects next, not always that of `shown`.
+        The concept that selects next, which may differ from the concept of `shown`.
     annotator : str
         The annotator who is about to answer.
     reason : object

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from closecall.storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
-"""Selection methods that replace the strategy before there is a hyperplane, by reason in the log."""
+"""Selection methods before there is a hyperplane, by the reason that the log records."""
 
 ROUNDS_APART = 1_000_003
 """Difference between the round seeds of sessions with consecutive seeds; see `Occasion.seed`.
@@ -53,7 +53,7 @@ Sessions with different seeds share no round seed as long as they have fewer rou
 
 @dataclass(frozen=True, eq=False)
 class Occasion:
-    """All that a selection depends on besides the labels.
+    """Everything that a selection depends on, except the labels.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return a copy of the selection for another `supposed` answer that has the same effect."""
+        """Return a copy for `supposed`, another possible answer that leads to the same selection."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -355,7 +355,7 @@ def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standi
 
 
 def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: int) -> _Found | None:
-    """Draw items that need a further annotator; None if there are none or this is not a round for it."""
+    """Draw items that need a further annotator; return None if there are none to draw in this round."""
     started = time.perf_counter()
     drawn = draw_wanted(standing, occasion.leased, seed=occasion.seed, n=n)
     if drawn is None:

@@ -66,8 +66,8 @@ OVERLAP = "overlap"
 SIMILAR = "similar"
 """Selection parameter of items found by Find similar: the query, and the item's `place` from 0.
 
-`like` describes the query (`app.sessions.similar.query`), `method` and `params` the search, and `metric` the
-learned metric. `metric` is null for the angle between the original features.
+`like` describes the query (`app.sessions.similar.query`). `method` and `params` describe the search. `metric`
+describes the learned metric; it is null for the angle between the original features.
 """
 
 OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)

@@ -103,7 +103,7 @@ def export_model_predictions(
 
 
 def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
-    """Return the record of the model's predictions for the concept, by default its only one."""
+    """Return the record of the model's predictions for the concept, by default for its only concept."""
     only = concept_named(database, concept)
     there = [its for its in Predictions(database).all() if only is None or its.concept_id == only.id]
     found = [its for its in there if its.model == model.strip()]

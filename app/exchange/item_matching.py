@@ -186,7 +186,7 @@ def require_matches(items: Items, matched: int, file: object) -> None:
     Raises
     ------
     InputError
-        If no line is matched and some are unmatched; the message gives the reason for the first.
+        If there are only unmatched lines. The message gives the reason for the first of them.
     """
     if not matched and items.unmatched.number:
         raise InputError(f"{file} is about none of this project's items; {items.unmatched.listed[0]}")

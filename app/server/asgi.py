@@ -98,7 +98,7 @@ def serve(
     headless : bool
         Don't open a browser.
     path : str
-        URL path of the first page; `project_path` gives a project's.
+        URL path of the first page; see `project_path`.
     allow_hosts : sequence of str
         Host names of proxies in front of the server.
     sign_in : SignIn or None

@@ -270,7 +270,7 @@ def _strategy_as_then(
     if why == "random-start":
         return make_strategy("random").fit(then)
     if why == "example":
-        return make_strategy("exhaustive").fit(then)  # `choose` needs any strategy that needs a hyperplane
+        return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane does the same
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:

@@ -62,7 +62,7 @@ def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERAT
     Raises
     ------
     InputError
-        If the view is the adjudication and the person is not an owner.
+        If the view is for adjudication and the person is not an owner.
     StorageError
         If the answers can't be stored. In this case none of them is.
     """

@@ -1,6 +1,7 @@
 """The card for a blind comparison, which never reveals which side selected the item.
 
-Each side is a labeling session: one for each of the two strategies, and one that draws test items at random.
+Each side is a labeling session. There is one for each of the two strategies and, if needed, one that draws
+test items at random.
 """
 
 from __future__ import annotations

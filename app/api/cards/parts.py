@@ -82,7 +82,7 @@ def _picture(session: SessionState, item: int) -> str:
 
 
 def _text(session: SessionState, item: int) -> dict[str, Any]:
-    """Return a field with the parts of a text item; no field for an image."""
+    """Return the parts of a text item as a field of the card; for an image, return no field."""
     try:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:

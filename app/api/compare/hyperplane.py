@@ -47,7 +47,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the percentiles of values, the newest of which comes first."""
+        """Return the spread of `values`, of which the first is the newest."""
         return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
 
 
@@ -174,7 +174,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """Do one step in the background. The next step is another task, so that other work gets a turn."""
+        """Do one step in the background. The next step is a separate task, so that other work gets a turn."""
         goes_on = False
         try:
             measurement = self._measurement(pool)

@@ -97,7 +97,7 @@ class Answers:
         For each hyperplane: the picked item, its |wᵀx + b|, the number of nearer items, and the number of
         items scored.
     seconds : list of float
-        Time of each selection, in seconds; with few hyperplanes, there are several selections for each.
+        Time of each selection, in seconds. If there are few hyperplanes, each has several selections.
     failure : str or None
         Why the strategy can't select, in one sentence.
     """

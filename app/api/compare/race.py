@@ -2,9 +2,9 @@
 
 `core.simulation.race` runs the rounds. One server thread runs rounds and draws pictures in turn, so that
 no picture is drawn while a selection is timed. The browser requests the rounds since its last request. The
-race waits while there are no requests. The numbers of rounds and of first picks are those of Jain,
-Vijayanarasimhan and Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale
-Active Learning" (NIPS 2010).
+race waits while there are no requests. `ROUNDS` and `FIRST_PICKS` are taken from Jain, Vijayanarasimhan and
+Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale Active Learning" (NIPS
+2010).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LiveRace:
     session : LabelingSession
         The session whose question is learned, with the question's SVM parameters.
     strategies : mapping of str to QueryStrategy
-        The competing strategies by name, fitted to the pool. Each has its own labels and SVM, its lane.
+        The competing strategies by name, fitted to the pool. Each has a lane: its own labels and SVM.
     n_first : int
         Labels per class to start with.
     run : int
@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the pictures of a round if it is one of the first, requested, or the last before a pause."""
+        """Draw the pictures of a round if it is among the first, the last before a pause, or requested."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False
