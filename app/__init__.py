@@ -1,8 +1,8 @@
 """The program around `core` and `storage`: pages, commands, sessions, and the engine that they share.
 
-The first import limits BLAS to one thread, unless the environment sets another number, before numpy reads the
-setting. More threads would not help: sessions share the cores, the program has its own thread pools, and
-memory limits selection more than arithmetic does.
+Importing this package before numpy limits BLAS to one thread, unless the environment sets another number.
+More threads would not help: sessions share the cores, the program has its own thread pools, and memory limits
+selection more than arithmetic does.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""The server's side of the pages as plain functions: JSON in, JSON out, without Streamlit or HTTP."""
+"""The functions behind the pages, with JSON as input and output, independent of Streamlit and HTTP."""

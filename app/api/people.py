@@ -1,4 +1,4 @@
-"""The People page as JSON: amount and pace of everybody's work, and inter-annotator agreement."""
+"""The People page as JSON: amount and pace of each annotator's work, and inter-annotator agreement."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
-"""Gaps between two answers that are longer than this, in milliseconds, are not active time."""
+"""Longest gap between two answers, in milliseconds, that counts as active time."""
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
-    """Return everybody's figures if `person` is an owner, otherwise only the person's own, as JSON.
+    """Return the figures of all annotators as JSON; a `person` who is not an owner gets only their own.
 
     Parameters
     ----------
     session : LabelingSession
         A session of the concept.
     person : Person
-        The person at the page.
+        The person who views the page.
     zone : tzinfo
-        Time zone of "today".
+        Time zone in which "today" begins.
     """
     everything = ReviewedConcept.of(session).answers()
     answers = everything if person.is_owner else everything.by(person.name)
@@ -56,7 +56,8 @@ def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
     """Return one annotator's figures: the items answered, those answered since midnight, and the pace.
 
     `midnight` is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is the number of answers per
-    hour of active time, `seconds` the median time per answer without corrections; None if unknown.
+    hour of active time, and `seconds` is the median time per answer, without corrections. Both are None if
+    unknown.
     """
     given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
     standing = given & answers.in_force

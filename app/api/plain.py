@@ -1,8 +1,8 @@
 """Labeling with Streamlit's own widgets.
 
-By the time a press reaches the server, another item may be in view. A press is therefore about the item that
-its button was drawn with, and is stored under an id made at that time. A button that is pressed twice stores
-one answer, never one about another item.
+By the time a button press reaches the server, the server may already have selected another item. A press is
+therefore about the item that was shown when its button was drawn. The answer's id is made at that time, too:
+a button that is pressed twice stores only one answer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 SETTLE_SECONDS = 0.3
-"""Presses sooner than this after drawing are ignored, since nobody can have judged the image yet.
+"""Minimum number of seconds from the drawing of a card, or from the last press, to a press that counts.
 
-Presses that follow each other faster than this, like those of a held key, are ignored too.
+Earlier presses are ignored: nobody can have judged the image yet, or a key is held down.
 """
 
 
@@ -40,11 +40,11 @@ class Drawn:
     answer_id, undo_id : str
         Ids under which an answer or an undo is stored.
     at : float
-        Monotonic time in seconds: when drawing began, then when all widgets had been sent to the browser.
+        Monotonic time in seconds at which drawing began or, once all widgets have been sent, ended.
     is_sent : bool
         Whether all widgets have been sent.
     is_done : bool
-        Whether a widget was pressed and the press is settled: stored, or refused for good.
+        Whether a widget was pressed and its answer is settled: stored, or refused for good.
     """
 
     card: dict[str, Any]
@@ -94,9 +94,10 @@ class PlainCard:
         self.message = ""
 
     def draw(self) -> Drawn:
-        """Return what to show; the same object as before while nothing has changed.
+        """Return the card to draw: the same object as before if nothing has changed.
 
-        An undo whose reply was lost is sent again first, since its button may be gone by now.
+        If it is unknown whether the last undo was stored, the undo is first sent again, because its button
+        may be gone by now.
         """
         if self._unacknowledged is not None:
             self._send(self._unacknowledged)
@@ -106,9 +107,9 @@ class PlainCard:
         return self._drawn
 
     def press(self, drawn: Drawn, word: str) -> None:
-        """Handle a press: `word` is an answer to what the button was drawn with, or "undo".
+        """Handle a press of a button of `drawn`: `word` is an answer or "undo".
 
-        If the press was refused or could not be stored, `message` afterwards says why.
+        If the answer is refused or can't be stored, `message` says why.
         """
         now = time.monotonic()
         before, self._pressed_at = max(drawn.at, self._pressed_at), now

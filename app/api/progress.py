@@ -1,4 +1,4 @@
-"""The Progress page as JSON: a concept's learning curve, its audit, and whether to stop."""
+"""The Progress page as JSON: a concept's learning curve, its audit, and the advice to stop labeling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COURSE = 160
 """Maximum number of points in the plot of labels over time."""
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""Results of an audit, in the order of the page; see `core.audit.Audited`."""
+"""Figures that the audit estimates, in the order of the page; see `core.audit.Audited`."""
 
 
 def progress(session: LabelingSession) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)
-    is_coming = milestones.is_computing  # read first: a milestone that ends later may be missing below
+    is_coming = milestones.is_computing  # read first: a milestone that is finished later may be missing below
     counts = concept.counts()
     advice = milestones.advice
     course = milestones.course(COURSE)

@@ -1,4 +1,4 @@
-"""Hand the browser's answers to the view they were given to, which may no longer be the one on the page."""
+"""Store the browser's answers in the view where they were given, even if the page shows another one now."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Taker = View | Review
 
 
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
-    """Store a person's `answers` as `settle` does, and return the card with the outcome."""
+    """Store a person's `answers` as `settle` does, and return the card of `view` with the outcome."""
     settled = settle(project, view, answers, person)
     card = card_of(view)
     return {**card, **settled, "message": settled["message"] or card["message"]}
@@ -36,9 +36,9 @@ def settle(
 ) -> dict[str, Any]:
     """Store a person's `answers`; return `acked`, `refused` and a `message`.
 
-    Answers that can't be stored stay in the browser, with the reason shown. So do answers that another person
-    gave in the same browser, until that person signs in again. If one session can't be opened, only its own
-    answers wait.
+    Answers that are neither acknowledged nor refused stay in the browser's queue. These are the answers that
+    can't be stored now, for the reason in `message`, and answers that another person gave in the same
+    browser, until that person signs in again. A session that can't be opened delays only its own answers.
     """
     readable, malformed = with_ids(answers)
     settled: dict[str, Any] = {**Outcome(refused=malformed).as_json(), "message": None}
@@ -79,7 +79,7 @@ def settle(
 def _theirs(
     project: OpenProject, taker: Taker, given: list[dict[str, Any]], person: Person
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the answers that the person may give, and refusals of the others."""
+    """Return the answers that the person may give, and the refusals of the other answers."""
     if person.is_owner:
         return given, []
     theirs, refused = [], []
@@ -99,9 +99,9 @@ def _theirs(
 def taker_of(
     project: OpenProject, view: Taker, answer: dict[str, Any], person: Person, decisions: Set[str]
 ) -> Taker | None:
-    """Return the view that the answer was given to, or None if it is not the person's.
+    """Return the view that the answer was given in, or None if its session is not the person's.
 
-    `decisions` are the ids of earlier decisions in the same batch, which the log does not have yet.
+    `decisions` are the ids of earlier adjudications in the same batch, which the log does not have yet.
     """
     session = project.known_session(str(answer.get("session")), person)
     if session is None:
@@ -116,9 +116,9 @@ def taker_of(
 
 
 def takes_back_decision(project: OpenProject, answer: Mapping[str, Any], decisions: Set[str]) -> bool:
-    """Return whether the answer undoes or corrects a decision, in the log or among `decisions`.
+    """Return whether the answer undoes or corrects an adjudication, in the log or among `decisions`.
 
-    Such an answer names no selection that would tell.
+    The answer itself does not say so, because it names no selection.
     """
     changed = answer.get("undoes") or answer.get("corrects")
     if not isinstance(changed, str):

@@ -1,10 +1,11 @@
-"""The result of a blind comparison: whose labels make the better classifier, and how certain that is.
+"""The result of a blind comparison: which side has the better classifier, and how certain this is.
 
-Two classifiers, trained on different labels, are tested on the same items: held-out items of known truth or,
-if these are too few, items that the judge drew at random and the annotator answered. Both are measured by
-AUROC. Because the items are the same, the difference of the two values is more certain than either value
-(DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more correlated receiver operating
-characteristic curves", Biometrics 44, 1988).
+Each side of the comparison has one query strategy, the labels of the items that this strategy selected, and
+the classifier trained on them. Both classifiers are tested on the same items, and measured by AUROC. The test
+items are held-out items of known truth. If there are too few of these, the test items are items that were
+drawn at random during the comparison and answered by the annotator. Because the test items are the same, the
+difference of the two AUROCs is more certain than either value (DeLong, DeLong and Clarke-Pearson, "Comparing
+the areas under two or more correlated receiver operating characteristic curves", Biometrics 44, 1988).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PICTURES = 8
-"""Maximum number of pictures per side: the first items selected by a trained classifier."""
+"""Maximum number of pictures per side: the first items labeled once there was a classifier."""
 
 POINTS = 100.0
 
@@ -42,7 +43,8 @@ class Judged:
     X : array or csr_array of shape (n, n_features)
     y : array of shape (n,), bool
     by_truth : bool
-        Whether they are the held-out items. Otherwise they were drawn and answered, and train neither side.
+        Whether the test items are the held-out items. Otherwise they were drawn and answered during the
+        comparison, and neither side was trained on them.
     """
 
     X: Rows
@@ -52,18 +54,18 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The course of one side.
+    """The labels and the learning curve of one side.
 
     Parameters
     ----------
     items, yes : arrays of shape (n,), int64 and bool
-        Its labels in the order in which they were given, including those that both sides started with.
+        The labels in the order of the items' first answers, including those that both sides started with.
     n_first : int
         Number of labels that both sides started with.
     curve : list of (int, float)
-        Number of labels and AUROC, from the first classifier on.
+        Number of labels and AUROC of each classifier, from the first one on.
     hyperplane : Hyperplane or None
-        Trained on all its labels; None without a yes or without a no.
+        The classifier trained on all labels; None without a yes or without a no.
     """
 
     items: NDArray[np.int64]
@@ -74,7 +76,7 @@ class Course:
 
 
 def verdict(blind: BlindComparison) -> dict[str, Any]:
-    """Return the page that reveals the sides, as JSON."""
+    """Return the page that reveals the strategies of both sides, as JSON."""
     judged = _judged(blind)
     courses = [_course(blind, side, judged) for side in blind.rivals]
     found = _difference(judged, courses)
@@ -103,7 +105,7 @@ def _judged(blind: BlindComparison) -> Judged:
 
 
 def _course(blind: BlindComparison, side: LabelingSession, judged: Judged) -> Course:
-    """Train again after each label of the side, in the order of the items' first answers."""
+    """Train after each label of the side, in the order of the items' first answers, and test on `judged`."""
     pool, record = blind.project.pool, side.concept.record
     assert pool is not None
     standing = side.concept.standing().labels
@@ -128,7 +130,10 @@ def _scores(judged: Judged, hyperplane: Hyperplane) -> NDArray[np.float64]:
 
 
 def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | None:
-    """Return the first side's lead in points of AUROC, with its 95 % interval; None if unknown."""
+    """Return the AUROC of the first side minus that of the second, with its 95 % interval; None if unknown.
+
+    The values are in hundredths of AUROC, called points on the page.
+    """
     planes = [course.hyperplane for course in courses]
     n_yes = int(judged.y.sum())
     if min(n_yes, len(judged.y) - n_yes) < LEAST_OF_EACH or any(plane is None for plane in planes):

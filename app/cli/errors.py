@@ -26,20 +26,20 @@ MENDABLE = (
     errno.ENOTDIR,
     errno.EISDIR,
 )
-"""File-system errors that the user can correct: other paths, other rights, or more space."""
+"""File-system errors that the user can correct with another path, other rights, or more space."""
 
 
 class PlainErrors(click.Group):
     """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2.
 
-    After a mistake in the command line, a second sentence says where its help is. Other errors keep their
-    traceback. Ctrl+C exits with code 130.
+    After a mistake in the command line, a second sentence names the command that shows the help. Other errors
+    keep their traceback. Ctrl+C exits with code 130.
     """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse the options before the command's name; keep the names of the command and its groups."""
+        """Parse the options before the command's name, and keep the full name of the command for errors."""
         path = self._path(args)
         with _plain_errors(path):
             context = super().make_context(info_name, args, parent, **extra)
@@ -52,7 +52,10 @@ class PlainErrors(click.Group):
             return super().invoke(context)
 
     def _path(self, words: Sequence[str]) -> str:
-        """Return the command that `words` call, as in "closecall pool build"; some click errors lack it."""
+        """Return the full name of the command in `words`, such as "closecall pool build".
+
+        Some errors of click do not contain this name.
+        """
         path, below = "closecall", self.commands
         for word in words:
             if word not in below:

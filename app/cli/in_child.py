@@ -10,7 +10,7 @@ def _run(nice: str, *words: str) -> None:
     if hasattr(os, "nice"):
         os.nice(int(nice))
 
-    from closecall.app.cli.main import main  # slow to import, so only at lower priority
+    from closecall.app.cli.main import main  # a slow import, so the priority is lowered first
 
     main(words, prog_name="closecall")
 

@@ -1,4 +1,4 @@
-"""The command ``closecall``. An error that users can correct is one plain sentence, with exit code 2."""
+"""The command ``closecall``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """Start the event log before other imports: libraries keep the stderr that they find."""
+    """Start the event log before libraries are imported, which keep the stderr that they find then."""
     if chosen == "json":
         from closecall.app.projects.oidc import secret_files
         from closecall.app.runtime import event_log as events

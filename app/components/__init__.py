@@ -1,6 +1,6 @@
-"""The parts of a page that change with every answer, written for the browser.
+"""Components: the interactive parts of the pages, which run in the browser.
 
-Each is a Streamlit component (version 2): markup, style sheets, and small ES modules, which the browser
+Each is a Streamlit component (version 2) of markup, style sheets, and small ES modules, which the browser
 imports from the server one by one. Components run in the page itself, inside a shadow root. The folder
 `shared` has the files that several components use.
 """
@@ -29,11 +29,11 @@ class Component:
     name : str
         Name of the component in Streamlit.
     markup, styles : tuple of str
-        Files in this folder, joined in order; later style sheets override earlier ones.
+        Files in the folder of this package, joined in order. Later style sheets override earlier ones.
     module : str
         The file whose default export shows the component; it imports the others.
     states : tuple of str
-        Names of the values that the browser may send; `pending` has the answers.
+        Names of the values that the browser may send. The value `pending` has the annotator's answers.
     """
 
     name: str
@@ -45,18 +45,18 @@ class Component:
     def show(self, payload: Mapping[str, Any], *, key: str) -> None:
         """Show the component with `payload`.
 
-        Answers that the browser sends cause a rerun, which reads them with `answers_of`.
+        When the browser sends answers, Streamlit runs the page again. The page reads them with `answers_of`.
         """
-        # Streamlit keeps only states with a callback.
+        # Streamlit keeps only those values from the browser that have a callback.
         callbacks: dict[str, Any] = {f"on_{name}_change": _nothing for name in self.states}
         self._renderer(data=dict(payload), key=key, **callbacks)
 
     @property
     def script(self) -> str:
-        """A module that imports `module`.
+        """The source of a small module that imports `module`.
 
-        Streamlit runs it from a blob URL, where relative URLs do not work. A failed import is retried with
-        the next payload.
+        Streamlit runs this small module from a blob URL, where relative URLs do not work. It therefore
+        imports `module` by an absolute URL. A failed import is retried with the next payload.
         """
         return LEADS_TO.format(address_of(self.module))
 
@@ -91,7 +91,7 @@ LABEL = Component(
     module="label/card.js",
     states=("pending", "check"),
 )
-"""One item, the buttons to answer it, and the figures in the margin."""
+"""One item, the buttons to answer, and the figures beside the item."""
 
 GRID = Component(
     "grid",
@@ -107,7 +107,7 @@ GRID = Component(
     module="grid/grid.js",
     states=("pending", "asked"),
 )
-"""Many items with their marks, and the figures in the margin."""
+"""Many items to mark as yes or no, and the figures beside them."""
 
 REVIEW = Component(
     "review",
@@ -215,9 +215,10 @@ VERDICT = Component(
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers that the browser last sent, from the component's entry in the session state.
+    """Return the answers that the browser sent last, from the component's entry in the session state.
 
-    Answers without an id or a session are dropped: they can be neither stored nor reported to the browser.
+    Answers without a valid id and session are dropped. They can be neither stored nor reported to the
+    browser as refused.
     """
     pending = state.get("pending")
     answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []

@@ -1,7 +1,7 @@
 """The components' ES modules, as the server sends them to browsers.
 
-Browsers may cache them forever: their addresses contain a digest of all modules, so a changed module has a
-new address, and modules of two versions never meet in one page.
+Browsers may cache the modules forever, because their addresses contain a digest of all modules. A changed
+module therefore has a new address, and a page never mixes modules of two versions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 ROOT = "modules"
-"""First part of the modules' addresses."""
+"""First part of the address of each module."""
 
 
 @cache
@@ -26,7 +26,7 @@ def contents() -> Mapping[str, bytes]:
 
 @cache
 def digest() -> str:
-    """Return the digest of all modules, 16 hexadecimal digits, which is a part of their addresses."""
+    """Return the digest of all modules, in 16 hexadecimal digits."""
     found = hashlib.sha256()
     for name, content in contents().items():
         found.update(f"{name}\0{len(content)}\0".encode())

@@ -11,7 +11,7 @@ NAMES_SHOWN = 12
 
 
 def growth(progress: Progress) -> str:
-    """Return the progress of a pool: "612,000 of 1,000,000 items, 4,950 items/s, about 1 min 18 s left"."""
+    """Return a pool's progress: "612,000 of 1,000,000 items, 4,950 items/s, about 1 min 18 s left"."""
     parts = [f"{progress.done:,} of {progress.total:,} items"]
     if progress.state == "stopped":
         parts.append("stopped")
@@ -23,7 +23,7 @@ def growth(progress: Progress) -> str:
 
 
 def short_growth(progress: Progress, word: str = "item") -> str:
-    """Return the progress of a pool in short: "Preparing items: 61 %, 1 min 18 s left"."""
+    """Return a pool's progress in short: "Preparing items: 61 %, 1 min 18 s left"."""
     share = f"Preparing {word}s: {100 * done_share(progress):.0f} %"
     if progress.state == "stopped":
         return f"{share}, stopped"
@@ -41,7 +41,7 @@ def engine(share: float) -> str:
 
 
 def done_share(progress: Progress) -> float:
-    """Return the finished share, 0 … 1."""
+    """Return the finished share of the work, 0 … 1."""
     return min(1.0, progress.done / progress.total) if progress.total else 0.0
 
 
@@ -54,7 +54,10 @@ def of_several(question: str) -> str:
 
 
 def of_class(question: str, name: str) -> str:
-    """Return the display name of the positive class: "7" for "Is this a 7?", or the concept's own name."""
+    """Return the display name of the positive class: "7" for "Is this a 7?".
+
+    If the concept's name does not begin with the question, return this name.
+    """
     stem = question.strip(" ?")
     if not name.startswith(stem):
         return name
@@ -68,7 +71,7 @@ def counted(n: int, word: str) -> str:
 
 
 def labels_kept(n_labels: int) -> str:
-    """Return the sentence about what a reset does to the labels."""
+    """Return a sentence that tells how many labels a reset keeps in the log."""
     stay = "stays" if n_labels == 1 else "stay"
     return f"{counted(n_labels, 'label')} {stay} in the log, for review, export and verify."
 
@@ -85,7 +88,7 @@ def many_times(ratio: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time, at least a second, in its two largest units: "1 h 5 min", "1 min 18 s", "4 s"."""
+    """Return a duration of at least a second in its largest units: "1 h 5 min", "1 min 18 s", "4 s"."""
     whole = max(1, round(seconds))
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
@@ -101,7 +104,7 @@ def cost(seconds: float, n_bytes: int) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an estimated time, at least a second, rounded: "about 10 min"."""
+    """Return an estimated duration of at least a second, rounded: "about 10 min"."""
     if seconds < 90:
         time = f"{max(1, round(seconds))} s" if seconds < 10 else f"{round(seconds, -1):.0f} s"
     else:

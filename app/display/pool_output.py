@@ -30,7 +30,7 @@ def show_build(
     Raises
     ------
     KeyboardInterrupt
-        If Ctrl+C or SIGTERM stopped it. The items built so far are kept.
+        If Ctrl+C or SIGTERM stopped the build. The items built so far are kept.
     """
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -64,7 +64,7 @@ def _require_complete(pool: Pool) -> None:
 
 
 def show_pool(path: Path, *, check: bool) -> None:
-    """Print facts about the pool at `path`; with `check`, first read it all and compare its checksums."""
+    """Print facts about the pool at `path`; with `check`, first read all files and compare checksums."""
     pool = Pool.open(path)
     if check:
         pool.check(deep=True)

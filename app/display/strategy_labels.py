@@ -1,4 +1,4 @@
-"""Display names of query strategies, and the shares of a mixture's parts.
+"""Display names of query strategies, and the shares of the parts of a mixture.
 
 A session's strategy is one string, as on the command line: a name, optionally with parameters, such as
 "subsample:n_scored=500".
@@ -25,7 +25,7 @@ FAMILY_LABELS = {
     "boosted": "Boosting",
     "rbm": "RBM",
 }
-"""Display names of hash families, if they differ from the name."""
+"""Display names of hash families that differ from the names on the command line."""
 
 LABELS = {
     "random": "Random",
@@ -60,13 +60,13 @@ class Shares(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The mixture with these shares, as on the command line."""
+        """The mixture strategy with these shares, as on the command line."""
         params = ",".join(f"{part}={share / 100:g}" for part, share in self._asdict().items())
         return f"{Mixture.name}:{params}"
 
     @classmethod
     def of(cls, word: str) -> Shares | None:
-        """Return the shares of the mixture `word`, or None for other strategies."""
+        """Return the shares in the mixture strategy `word`, or None for other strategies."""
         if name_of(word) != Mixture.name:
             return None
         params = strategy_from(word).params()

@@ -1,8 +1,8 @@
 """Typeset plain text for the card: headers, paragraphs, quotations, and preformatted lines.
 
-Texts from mails and terminals have lines of about 75 characters, which a narrower column would break a second
-time. The lines of a paragraph are therefore joined, and the browser breaks them, unless they are short or set
-in columns.
+Texts from mails and terminals have lines of about 75 characters. In a narrower column, each line would be
+broken a second time. The lines of a paragraph are therefore joined, unless they are short or arranged in
+columns, and the browser breaks the paragraph into new lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import TypedDict
 
 LONGEST_SHOWN = 20_000
-"""Maximum number of characters shown, about a quarter of an hour's reading."""
+"""Maximum number of characters shown, which take about 15 minutes to read."""
 
 _HEAD = re.compile(r"[A-Z][A-Za-z.-]*: ?\S?")
 _SUBJECT = re.compile(r"^Subject: ?(.*)$", re.MULTILINE)
@@ -24,13 +24,13 @@ _FULL_LINE = 50
 
 
 OPENING = 400
-"""Maximum number of characters of an opening: as much as the largest tile shows."""
+"""Maximum number of characters of an `Opening`: as many as the largest tile shows."""
 
 
 class Part(TypedDict):
     """A part of a text.
 
-    Its kind is "head", "plain", "quote", "quote deeper", or "kept" for preformatted lines.
+    `kind` is "head", "plain", "quote", "quote deeper", or "kept" for preformatted lines.
     """
 
     kind: str
@@ -60,10 +60,11 @@ class Opening(TypedDict):
 
 
 def opening(parts: list[Part]) -> Opening:
-    """Return a text's title and the beginning of its own words.
+    """Return the title and the beginning of a text, without the quotations.
 
-    The title is the subject in the header, else the header's first line, else "". Quotations and the lines
-    that announce them are left out, unless there is nothing else.
+    The title is the subject in the header. Without a subject it is the header's first line, and without a
+    header it is "". A paragraph that introduces a quotation and ends in a colon is left out, too. If nothing
+    else is left, the quotations are kept.
     """
     heads = [part["text"] for part in parts if part["kind"] == "head"]
     subject = _SUBJECT.search(heads[0]) if heads else None
@@ -81,7 +82,7 @@ def opening(parts: list[Part]) -> Opening:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Part]:
-    """Yield a part per run of lines with the same depth of quotation, without the marks ">" and "|"."""
+    """Yield a part for each run of lines that are quoted equally deep, without the marks ">" and "|"."""
     marked = [(_QUOTE.match(line), line) for line in lines]
     bare = [
         (len(re.findall("[>|]", mark[0])), line[mark.end() :]) if mark else (0, line) for mark, line in marked

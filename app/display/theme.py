@@ -1,7 +1,7 @@
-"""Streamlit's theme: palette, type and toolbar, as `st.App.run` takes them.
+"""Streamlit's theme: palette, fonts and toolbar, as configuration for `st.App.run`.
 
-Components read the same colours as CSS variables (``--st-blue-color``). Everything therefore follows the
-reader's light or dark setting without a rerun. Streamlit has names for hues, not for meanings:
+Components read the same colours as CSS variables (``--st-blue-color``). The whole page therefore follows the
+reader's light or dark setting without a rerun. Streamlit names colours by hue; here the hues have meanings:
 
 ========  =======================================
 hue       meaning
@@ -15,8 +15,8 @@ violet    h-hash-weighted
 red       bh-hash-weighted
 ========  =======================================
 
-`STRATEGY_COLOURS` has every strategy's colour; charts use them in that order. A published hash method has the
-hue of its weighted form, and is drawn with hollow marks.
+`STRATEGY_COLOURS` has the colours of all strategies, in the order in which charts use them. A hash method
+without weights has the hue of its weighted form, and charts draw it with hollow marks.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ _VARIABLES = {
 def page_style() -> str:
     """Return the style sheet of the page around the card.
 
-    Components use its variables (the palette), too. Variables and colour scheme are set at the root, because
-    Streamlit draws menus outside the app's element.
+    It defines the palette as CSS variables, which components use, too. The variables and the colour scheme
+    are set at the document's root, because Streamlit draws menus outside the app's element.
     """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
     rules = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]

@@ -1,6 +1,6 @@
 """Items as the browser receives them.
 
-Images are sent as data URLs: small ones lossless, large ones as JPEG of limited size. Texts are sent as
+Images are sent as data URLs: small images without loss, large ones as JPEG of limited size. Texts are sent as
 typeset parts, with pictures of their first lines.
 """
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from closecall.core.sources.base import Source
 
 CARD_SIZE = 560
-"""Longest side in pixels of the image on the card (the largest square that the layout gives it)."""
+"""Longest side in pixels of the image on the card: the largest size for which the layout has space."""
 
 TILE_SIZE = 264
-"""Longest side in pixels of an image in the grid, twice its size on the page for dense screens."""
+"""Longest side in pixels of an image in the grid: twice its size on the page, for high-density screens."""
 
 THUMBNAIL_SIZE = 88
-"""Longest side in pixels of an image in the strip, twice its size on the page for dense screens."""
+"""Longest side in pixels of an image in the strip: twice its size on the page, for high-density screens."""
 
 LOSSLESS_UP_TO = 128
 """Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG."""
 
 
 CARDS = 256
-"""Number of cached card pictures, and of cached texts: 20 people have about 100 items in view and ahead."""
+"""Number of cached card pictures, and of cached texts; 20 annotators need about 100, next items included."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
@@ -53,12 +53,12 @@ def data_url(image: Image.Image) -> str:
 
 
 def data_url_of(raw: bytes) -> str:
-    """Return the image in an encoded file as a ``data:`` URL."""
+    """Return an image, given as the bytes of an image file, as a ``data:`` URL."""
     return data_url(Image.open(io.BytesIO(raw)))
 
 
 class Pictures:
-    """A renderer of a source's items, with a cache of those used last.
+    """A renderer of the items of a source, with caches of the last results.
 
     Parameters
     ----------

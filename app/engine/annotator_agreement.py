@@ -1,4 +1,4 @@
-"""Inter-annotator agreement, computed from the log. Adjudications are not votes and do not count."""
+"""Inter-annotator agreement, computed from the annotators' answers in the log, without adjudications."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ YES_OR_NO = (CODES["yes"], CODES["no"])
 
 
 def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any]]:
-    """Return Cohen's κ of each pair of annotators who both answered yes or no to some item.
+    """Return Cohen's κ for each pair of annotators with at least one item that both answered yes or no.
 
-    Pairs with the most items in common come first. With `intervals`, each has its 95 % interval, which takes
-    about a millisecond to compute.
+    Pairs with the most items in common come first. With `intervals`, each pair also gets the 95 % interval of
+    its κ, which takes about a millisecond to compute.
     """
     pairs: list[dict[str, Any]] = []
     own = [_yes_or_no(answers, number) for number in range(len(answers.annotators))]
@@ -45,8 +45,8 @@ def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any
 def together_of(answers: Answers) -> dict[str, Any] | None:
     """Return Krippendorff's α of all yes and no answers, its 95 % interval, and Fleiss' κ.
 
-    Fleiss' κ needs the same number of answers per item. It covers the items with the most frequent number of
-    answers, `voices`. Return None if no item has two answers.
+    Fleiss' κ needs the same number of answers for every item. It is computed for the items with the most
+    common number of answers, which the result calls `voices`. Return None if no item has two answers.
     """
     none = np.empty(0, dtype=np.int64)
     rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])

@@ -1,8 +1,9 @@
-"""The audit of a concept: items drawn with known probability, beside those selected for training.
+"""The audit of a concept: items drawn with known probability, to measure the classifier's quality.
 
-`core.audit` estimates the classifier's quality from their answers. With each drawn item, the log records the
-frame it was drawn from, so that `verify` can repeat the draw. The log also records the audited items that
-selections passed over.
+`core.audit` estimates this quality from the annotators' answers about the drawn items. Each item is drawn
+from a frame, in which the pool is divided by the classifier's scores (`core.audit.Frame`). The log records
+the frame of each drawn item, so that ``closecall verify`` can repeat the draw. It also records the audited
+items that selections passed over (`core.audit.pass_over`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Selectable shares of audit rounds on the page."""
+"""Choices on the Progress page for the share of rounds that draw an item for the audit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Framed:
     trained : Trained
         The classifier whose scores define the strata.
     n_labels : int
-        Number of labels it was trained on, without examples.
+        Number of labels that the classifier was trained on, without examples.
     seed : int
         Seed of the frame.
     """
@@ -54,7 +55,7 @@ class Framed:
     seed: int
 
     def params(self) -> dict[str, Any]:
-        """Return what the record of a drawn item says about the frame (`app.engine.training.AUDIT`)."""
+        """Return the description of the frame for the log; see `app.engine.training.AUDIT`."""
         trained = self.trained
         return {
             "through": trained.through,
@@ -71,19 +72,27 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class FrameThen:
-    """The classifier of a past frame, and the items answered by then, ascending, of shape (n_answered,)."""
+    """The data that a past frame was made from.
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane or None
+        The classifier.
+    answered : array of shape (n_answered,), int64
+        Items answered before the frame was made, ascending.
+    """
 
     hyperplane: Hyperplane | None
     answered: NDArray[np.int64]
 
 
 def place_of_frame(record: SelectionRecord) -> Place:
-    """Return the log position of the audit frame that the selection was drawn from."""
+    """Return the log position of the audit frame that the selected item was drawn from."""
     return record.parameters[AUDIT]["through"], record.parameters[AUDIT]["examples_through"]
 
 
 def has_frame(record: SelectionRecord) -> bool:
-    """Return whether the selection records all that is needed to repeat its draw."""
+    """Return whether the selection's record has all parameters that are needed to repeat the draw."""
     parameters: dict[str, Any] = record.parameters.get(AUDIT, {})
     return parameters.keys() >= {"through", "examples_through", "digest", "seed"}
 
@@ -95,14 +104,14 @@ def frames_then(
     answers: Iterable[AnswerRecord],
     drawn: Iterable[SelectionRecord],
 ) -> dict[Place, FrameThen]:
-    """Rebuild from the log all frames that the selections in `drawn` were drawn from.
+    """Rebuild, from the log, the data of the frames that the audit's items were drawn from.
 
     Parameters
     ----------
     pool : Pool
-        Any snapshot with the answered items, such as the newest: an item's features never change.
+        Any snapshot that has the answered items, such as the newest; an item's features never change.
     concepts : Concepts
-        Has the examples.
+        The store that has the concept's examples.
     concept : ConceptRecord
         The audited concept.
     answers : iterable of AnswerRecord
@@ -126,7 +135,7 @@ def frames_then(
 
 
 def frame_seed(concept_id: int, through: int) -> int:
-    """Return the seed of the frame made at a log position; each frame of each audit has its own."""
+    """Return the seed of the frame made at a log position; each position of each concept has its own."""
     return seed_for(f"audit of concept {concept_id}", through)
 
 
@@ -151,10 +160,10 @@ class Audit:
         self._passed: frozenset[int] | None = None
 
     def frame(self, pool: Pool) -> Framed | None:
-        """Return the current frame, or None without a hyperplane or once every item has an answer.
+        """Return the current frame, or None if there is no hyperplane or every item has an answer.
 
-        The first call scans the pool. Later frames are made in the background, each time enough labels were
-        added (`core.evaluation.stopping.is_checkpoint`).
+        The first call scans the pool. Later frames are made in the background, each time enough labels have
+        been added (`core.evaluation.stopping.is_checkpoint`).
         """
         with self._making:
             if self._newest is None:
@@ -167,9 +176,9 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An audited item may also train, if another annotator answered it earlier because a strategy had
-        selected it. The estimate treats its answer as known, like that of an item that a selection passed
-        over.
+        Some audited items are also training items: another annotator answered them earlier, after a strategy
+        had selected them. The estimate counts them as selected by the strategy, and not as drawn. The same
+        holds for items that a selection passed over.
 
         Returns
         -------
@@ -210,8 +219,8 @@ class Audit:
     def _drawn(self) -> dict[int, SelectionRecord]:
         """Return, by item, the draw that added the item to the audit: the first draw that was answered.
 
-        Several annotators may answer an audited item, each after another selection. Only draws have a
-        probability. The item's status combines the answers.
+        Several annotators may have answered an audited item, after different selections. The selections that
+        are not draws have no probability, and are ignored here.
         """
         drawn: dict[int, SelectionRecord] = {}
         for record in self._concept.log.audited(self._concept.record.id):
@@ -220,7 +229,7 @@ class Audit:
         return drawn
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
-        """Return the strata of each frame that the records were drawn from, in log order."""
+        """Return the strata of the frames that the records' items were drawn from, in log order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
         if missing:
             concept, log = self._concept.record, self._concept.log
@@ -236,14 +245,14 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Return the audited items that a selection passed over, ascending; later ones can't choose them."""
+        """Return the audited items that a selection passed over, ascending; later selections exclude them."""
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()
             return tuple(sorted(self._passed))
 
     def pass_over(self, items: Iterable[int]) -> None:
-        """Record that the selection now in view passed over these audited items."""
+        """Record the audited items that the current selection passed over."""
         passed = self.passed()
         with self._passing:
             self._passed = frozenset(passed).union(items)

@@ -35,10 +35,10 @@ class LiveConcept(ConceptState):
     ) -> None:
         super().__init__(record, log, store, pool)
         self.views: dict[type, Any] = {}
-        """Views that the concept's sessions share, by kind."""
+        """Views that all sessions of the concept share, by class."""
         self.audit = Audit(self, background)
         self.audit_share = store.audit_share(record.id)
-        """Share of the rounds that draw an item for the audit, 0 … 1, in all sessions."""
+        """Share of the rounds that draw an item for the audit, 0 … 1; it applies to all sessions."""
         self.milestones = Milestones(self, background)
 
     def set_audit_share(self, share: float) -> None:
@@ -53,11 +53,11 @@ class LiveConcept(ConceptState):
 
     def _apply(self, answer: AnswerRecord) -> None:
         super()._apply(answer)
-        if self._pool is not None:  # without a pool, the log is folded again later
+        if self._pool is not None:  # once there is a pool, the log is read again from its start
             self.milestones.follow(answer, self._state)
 
     def refresh_examples(self) -> None:
-        """Read examples that were added since the last call."""
+        """Read the examples again, including those added since the last call."""
         with self.lock:
             super().refresh_examples()
             self._example_pictures = [data_url_of(example.image) for example in self.examples]

@@ -1,4 +1,4 @@
-"""The labels of a concept, folded from the log, and the models trained on them."""
+"""The labels of a concept, computed from the log, and the models trained on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from closecall.storage import (
 )
 
 MODELS = 8
-"""Number of recent models kept per concept: enough for the current one and those of the look-ahead."""
+"""Number of recent models kept per concept: the current one, and those of `app.engine.lookahead`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,22 +32,22 @@ class _Model:
     trained: Trained
 
     def is_of(self, pool: Pool, labels: Labels, examples_through: int) -> bool:
-        """Return whether the model was trained on exactly these labels and examples."""
+        """Return whether the model was trained on exactly this pool, these labels and these examples."""
         is_of_place = self.pool is pool and self.trained.examples_through == examples_through
         return is_of_place and self.labels.teach_the_same_as(labels)
 
 
 class ConceptState:
-    """The labels of a concept, folded from the log up to its end, and the models trained on them.
+    """The labels of a concept, computed from the whole log, and the models trained on them.
 
     Parameters
     ----------
     record : ConceptRecord
     log : LabelLog
     store : Concepts
-        Has the concept's examples.
+        The store that has the concept's examples.
     pool : callable
-        Returns the newest snapshot of the pool, or None before its first items.
+        Returns the newest snapshot of the pool, or None before the pool has items.
     """
 
     def __init__(
@@ -60,14 +60,15 @@ class ConceptState:
         self._newest_pool = pool
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
-        self._folded: tuple[LabelState, object] | None = None  # with `LabelLog.newest` before it was read
+        self._folded: tuple[LabelState, object] | None = None  # and `LabelLog.newest` before the last update
         self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
 
     def catch_up(self) -> LabelState:
-        """Fold the rest of the log and return the state of the labels. Read it while holding `lock`.
+        """Apply the answers appended since the last call, and return the state of the labels.
 
-        Only this process writes to the log. The database is therefore not asked unless answers were appended.
+        Hold `lock` while you read the state. Only this process writes to the log. The database is therefore
+        queried only if this process has appended answers.
         """
         with self.lock:
             self._follow_pool()
@@ -84,12 +85,12 @@ class ConceptState:
     def has_row(self, item: int) -> bool:
         """Return whether answers about the item count: it is in the pool, or there is no pool yet.
 
-        A damaged log may have answers about items that are not in the pool. They are ignored.
+        A damaged log may have answers about items that are not in the pool. Such answers are ignored.
         """
         return self._pool is None or self._pool.has_row(item)
 
     def _follow_pool(self) -> None:
-        """Fold the log from its start if a new snapshot of the pool has items whose answers were left out."""
+        """Start again from the beginning of the log if a new snapshot changes which answers count."""
         pool, before = self._newest_pool(), self._pool
         if pool is before:
             return
@@ -113,15 +114,15 @@ class ConceptState:
             return self.catch_up().standing(annotator, persons)
 
     def refresh_examples(self) -> None:
-        """Read examples that were added since the last call."""
+        """Read the examples again, including those added since the last call."""
         with self.lock:
             self._examples_through = self.store.examples_position(self.record.id)
             self.examples = self.store.examples(self.record.id, self._examples_through)
 
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
-        """Return the labels up to the end of the log, see `standing`, and the model trained on them.
+        """Return the labels up to the end of the log, as `standing` does, and the model trained on them.
 
-        The labels are read only once a core is free, so that waiting threads hold no memory for them.
+        A thread reads the labels only once a core is free. While it waits, it needs no memory for labels.
         """
         wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
         with a_core():
@@ -129,7 +130,7 @@ class ConceptState:
             return standing, self.train(pool, standing)
 
     def train(self, pool: Pool, standing: Standing) -> Trained:
-        """Train on these labels, or return a recent model that was trained on the same ones."""
+        """Train on these labels, or return a recent model that was trained on the same labels."""
         labels = standing.labels
         with self.lock:
             examples, through = self.examples, self._examples_through

@@ -16,12 +16,14 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
-"""A label is doubtful if its item is this far, or farther, on the wrong side under the other labels' model.
+"""Minimum contradiction of a doubtful label; see `Judgement`.
 
-That is the opposite margin, a high bound, so that most doubtful labels are mistakes: among 600 answers at the
-margin, 11 of them wrong, 4 of 6 doubts were right for digits, and 4 of 5 for photographs. The other mistakes
-come further down the list. If the features separate a class badly, like GIST on CIFAR-10, there are more
-doubts, and only 4 of 36 were right. (Means over 3 to 5 sessions each.)
+For the model trained on the other labels, the item of a doubtful label is on the wrong side of the
+hyperplane, on or beyond the margin. This bound is high, so that most doubtful labels are mistakes. In
+sessions of 600 answers near the hyperplane, 11 answers were wrong. For digits, 6 labels were doubtful, and 4
+of these were mistakes. For photographs, 5 labels were doubtful, and 4 of these were mistakes. The other
+mistakes had a lower contradiction. If the features separate a class badly, as GIST does on CIFAR-10, more
+labels are doubtful: 36, of which only 4 were mistakes. All numbers are means over 3 to 5 sessions.
 """
 
 WAIT_SECONDS = 0.25
@@ -30,18 +32,20 @@ WAIT_SECONDS = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """Each label's score under the model of the other labels; see `core.linear.leave_one_out`.
+    """The score of each labeled item under a model trained on the other labels.
+
+    The scores are computed by `core.linear.leave_one_out`.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
         Trained on all labels; None until there is a yes and a no.
     items : array of shape (n_labels,), int64
-        Ascending.
+        The labeled items, ascending.
     scores : array of shape (n_labels,), float64
         wᵀx + b of each item, under the hyperplane trained on the other labels. 0 without a hyperplane.
     contradiction : array of shape (n_labels,), float64
-        The scores, with the sign changed for yes labels, so that they are positive on the wrong side.
+        The scores, negated for yes labels: positive if the item is on the wrong side of the hyperplane.
     """
 
     hyperplane: Hyperplane | None
@@ -50,11 +54,11 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """Return the judgement with doubts only about `items`."""
+        """Return a copy in which the contradiction of all labels except those of `items` is 0."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
-        """Return the items whose label is on the wrong side, most contradicted first."""
+        """Return the items that are on the wrong side for their label, most contradicted first."""
         order = np.argsort(-self.contradiction, kind="stable")
         return self.items[order[: np.count_nonzero(self.contradiction > 0)]]
 
@@ -66,7 +70,7 @@ class Judgement:
     def scores_of(self, pool: Pool, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return scores of shape (n_items,), NaN without a hyperplane.
 
-        Labeled items are scored by the hyperplane that was trained without their label.
+        A labeled item is scored by the hyperplane that was trained without its label.
         """
         if self.hyperplane is None:
             return np.full(len(items), np.nan)
@@ -79,12 +83,12 @@ class Judgement:
 
 
 class Judge:
-    """The judge of one concept's labels, with a thread of its own. Thread-safe.
+    """A judge of one concept's labels, which computes on its own thread. Thread-safe.
 
     Parameters
     ----------
     store : Concepts
-        Has the examples.
+        The store that has the concept's examples.
     concept : ConceptRecord
         The concept that the labels are about.
     """
@@ -100,7 +104,7 @@ class Judge:
         self._examples: tuple[int, list[ExampleRecord]] = (-1, [])
 
     def judge(self, pool: Pool, labels: Labels) -> tuple[Judgement | None, bool]:
-        """Return the newest judgement, or None before the first, and whether it is about these labels.
+        """Return the newest judgement, or None if there is none yet, and whether it covers these labels.
 
         Raises
         ------

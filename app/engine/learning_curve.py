@@ -1,8 +1,8 @@
 """The learning curve of a concept: how good its classifier was at each milestone.
 
 A milestone is reached each time the number of labels has grown by a quarter, and by at least 20
-(`core.evaluation.stopping.is_checkpoint`). Milestones follow from the log, so they are not stored. After a
-restart they are computed again in the background.
+(`core.evaluation.stopping.is_checkpoint`). Milestones can be computed from the log, so they are not stored.
+After a restart they are computed again in the background.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""Minimum number of items of a pool, so that the share `FIRST` of the stop set is at least one item."""
+"""Minimum size of a pool with milestones: the share `FIRST` of its stop set is then at least one item."""
 
 _NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))
@@ -44,15 +44,15 @@ class Milestone:
     when : int
         Time of the last answer, in milliseconds since 1970-01-01 UTC.
     checkpoint : Checkpoint
-        Its top-scored items of the stop set, and the numbers of labels it was trained on.
+        The classifier's top-scored items of the stop set, and the numbers of labels it was trained on.
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None
-        Share of held-out items on their true side, 0 … 1; None if the truth is unknown.
+        Accuracy on the held-out items, 0 … 1; None if the truth is unknown.
     within_margin : int
         Number of unanswered items with |wᵀx + b| < 1.
     agreement : float or None
-        Cohen's κ with the previous milestone, over the stop set; None at the first.
+        Cohen's κ between this and the previous `checkpoint`; None at the first milestone.
     """
 
     when: int
@@ -64,7 +64,7 @@ class Milestone:
 
 
 class _Due(NamedTuple):
-    """The labels and examples at a milestone that is to be computed, and the time of its last answer."""
+    """A milestone to be computed: the time of its last answer, its labels and its examples."""
 
     when: int
     standing: Standing
@@ -72,7 +72,7 @@ class _Due(NamedTuple):
 
 
 class Milestones:
-    """The milestones of a concept. One thread computes them, any thread may read them.
+    """The milestones of a concept. One thread computes them; any thread may read them.
 
     Parameters
     ----------
@@ -110,16 +110,19 @@ class Milestones:
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """Return the counts at no more than `n` times, in milliseconds since 1970-01-01 UTC, oldest first."""
+        """Return at most `n` pairs of a time and the counts at that time, oldest first.
+
+        Times are in milliseconds since 1970-01-01 UTC.
+        """
         known = len(self._course) // _COLUMNS
         places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
         rows = (self._course[place * _COLUMNS : (place + 1) * _COLUMNS] for place in places)
         return [(time, Counts(*counts)) for time, *counts in rows]
 
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
-        """Add an answer to the course, and keep the labels if it reaches a milestone.
+        """Add an answer to the course, and queue a milestone if the answer reaches one.
 
-        `state` has the labels up to this answer. An answer that was added before has no effect.
+        `state` has the labels up to and including this answer. An answer that was added before has no effect.
         """
         if answer.seq <= self._seq:
             return

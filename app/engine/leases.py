@@ -1,12 +1,12 @@
-"""Leases: an item that a session has in view, or was sent in advance, is shown to nobody else.
+"""Leases: an item that was sent to one session, to show now or next, is not shown in other sessions.
 
-A lease ends with the answer, or expires after `LEASE_SECONDS` of inactivity of its session. The item is then
-free for others. A session that becomes active again keeps the items that nobody took in the meantime. A late
-answer is stored too, as a further annotator's answer.
+A lease ends with the answer. It expires if its session is inactive for `LEASE_SECONDS`. Other sessions can
+then lease the item. A session that becomes active again keeps those of its items that no other session has
+leased in the meantime. An answer that arrives after the lease has expired is stored too.
 
-Choosing takes time, and sessions choose concurrently. A session therefore asks for the others' leases, reads
-the labels, chooses, and takes its choice atomically. Taking fails if another session has leased the item
-since the first step. The session then chooses again without it.
+Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
+then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
+leased one of the items since the first step. The session then chooses again without that item.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 LEASE_SECONDS = 300.0
-"""Leases expire after this many seconds of inactivity by default."""
+"""Default number of seconds of inactivity after which a lease expires."""
 
 _ENDED_AT_MOST = 10_000
-"""Above this number of ended leases, those that ended longer than a lifetime ago are dropped."""
+"""Number of ended leases to remember; above it, those that ended more than a lifetime ago are dropped."""
 
 
 @dataclass
@@ -39,14 +39,13 @@ class Others:
     ----------
     leases : Leases
     session : str
-        The session that asks.
+        The session that is about to choose.
     beside : frozenset of str
-        The session that asks, and the sessions that may have the same items as it. Their leases are not in
-        `items`.
+        This session, and the sessions that may share its items. Their leases are not in `items`.
     items : tuple of int
         Items leased to the others, ascending.
     asked : float
-        The moment in seconds, by the clock of `leases`.
+        Time at which the leases were read, in seconds, by the clock of `leases`.
     """
 
     leases: Leases
@@ -56,20 +55,23 @@ class Others:
     asked: float
 
     def take(self, items: Collection[int]) -> frozenset[int]:
-        """Lease all items to the session, or none if others had some since `asked`; return those."""
+        """Lease all items to the session, or none if other sessions have leased some since `asked`.
+
+        Return the items that other sessions have leased. If there are none, the call was successful.
+        """
         return self.leases.take(self, items)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the others' current leases, with the `lost` items and the earlier leases added.
+        """Return the others' current leases, together with the earlier leases and the `lost` items.
 
-        Their items may be answered by now, which the labels read earlier don't show.
+        An earlier lease may have ended with an answer that is not yet among the labels that the session read.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
 
 
 class Leases:
-    """Leased items by session. Thread-safe.
+    """The leases of all sessions. Thread-safe.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ class Leases:
                 self._held[session].heard = self._clock()
 
     def keep(self, session: str, items: Iterable[int]) -> None:
-        """Lease exactly these items to the session, even if others have them: the browser shows them."""
+        """Lease exactly these items to the session, which shows them, even if others have leases on them."""
         with self._lock:
             before, kept = self._held.get(session), set(items)
             if before is not None:
@@ -110,12 +112,12 @@ class Leases:
                 del self._held[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
-        """Lease these items to the session as well, even if others have them."""
+        """Lease these items to the session in addition, even if others have leases on them."""
         with self._lock:
             self._give(session, items)
 
     def has(self, session: str, item: int) -> bool:
-        """Return whether the session still has the item; others may take it once the lease has expired."""
+        """Return whether the session has the item; an expired lease counts until another session takes it."""
         with self._lock:
             held = self._held.get(session)
             return held is not None and item in held.items
@@ -126,7 +128,7 @@ class Leases:
             return self._held_by_others(but_for)
 
     def others(self, session: str, *, beside: Iterable[str] = ()) -> Others:
-        """Return the others' leases. Call it before reading the labels that the next choice depends on."""
+        """Return the leases of the other sessions. Call this before reading the labels for a choice."""
         together = frozenset({session, *beside})
         with self._lock:
             return Others(self, session, together, self._held_by_others(together), self._clock())
@@ -152,7 +154,7 @@ class Leases:
         return tuple(sorted(frozenset().union(*those)))
 
     def _give(self, session: str, items: Iterable[int]) -> None:
-        """Lease the items to the session; expired leases of others on them end for good."""
+        """Lease the items to the session, and remove the expired leases of others on these items."""
         now, given = self._clock(), set(items)
         for name, held in self._held.items():
             if name != session and held.heard < now - self._seconds:

@@ -1,4 +1,4 @@
-"""Look-ahead: select the item that follows each possible answer while the annotator looks at one."""
+"""Look-ahead: while the annotator looks at an item, select the next item for each possible answer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
-"""Possible answers, in the order of the look-ahead."""
+"""Possible answers, in the order in which the next items are selected for them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Future:
-    """The selection that follows one answer.
+    """The next selection after one of the possible answers.
 
     Parameters
     ----------
     chosen : Chosen
     counts : Counts
-        Label counts after that answer.
+        Numbers of items by status after the answer.
     """
 
     chosen: Chosen
@@ -39,22 +39,22 @@ class Future:
 
 
 class Lookahead:
-    """The selections that follow each answer to `shown`.
+    """The next selections after each possible answer to the item that the annotator sees.
 
     One thread computes them. Any thread may wait for them or cancel them.
 
     Parameters
     ----------
     shown : SelectionRecord
-        The item in view.
+        The selection of the item that the annotator sees.
     occasion : Occasion
-        Occasion of the selections that would follow.
+        Conditions of the next selections.
     concept : LiveConcept
-        The concept that selects next, not always that of `shown`.
+        The concept that selects next, which may differ from the concept of `shown`.
     annotator : str
         The annotator who is about to answer.
     reason : object
-        Everything else that the futures depend on. They are valid as long as it is equal.
+        Everything else that the futures depend on. Futures are valid as long as this value is the same.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Lookahead:
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Skip the selections that have not started. Unless all are done, there are then no futures."""
+        """Skip the selections that have not started. `futures` then stays empty, unless all were done."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end, at most `seconds`; return whether it was reached."""
+        """Wait at most `seconds` for the selections; return whether the computation has ended."""
         return self._done.wait(seconds)
 
     @property
@@ -128,9 +128,9 @@ class Lookahead:
         return futures
 
     def _standings(self) -> tuple[bool, dict[AnswerWord, Standing]]:
-        """Return whether an answer would train (not in an audit), and the labels after each answer.
+        """Return whether an answer would be used for training, and the labels after each possible answer.
 
-        All labels are those of one log position.
+        Answers about audited items are not used for training. All labels are read at one log position.
         """
         item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
@@ -147,7 +147,7 @@ class Lookahead:
         return select_items(self._occasion, trained, standing, supposed=supposed)
 
     def _are_alike(self, one: Standing, other: Standing) -> bool:
-        """Return whether both would lead to the same training and selection."""
+        """Return whether both states of the labels would lead to the same training and selection."""
         return (
             one.labels.teach_the_same_as(other.labels)
             and np.array_equal(self._occasion.excluded(one), self._occasion.excluded(other))

@@ -42,15 +42,18 @@ if TYPE_CHECKING:
     from closecall.storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
-"""Selection methods that stand in before there is a hyperplane."""
+"""Selection methods before there is a hyperplane, by the reason that the log records."""
 
 ROUNDS_APART = 1_000_003
-"""Number of rounds after which sessions with consecutive seeds would share seeds of rounds."""
+"""Difference between the round seeds of sessions with consecutive seeds; see `Occasion.seed`.
+
+Sessions with different seeds share no round seed as long as they have fewer rounds than this.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Occasion:
-    """All that a selection depends on besides the labels.
+    """Everything that a selection depends on, except the labels.
 
     Parameters
     ----------
@@ -65,17 +68,17 @@ class Occasion:
         Whether skipped items may be chosen again.
     session_seed : int
     round : int
-        The round that begins with the selection.
+        Number of the round that begins with the selection.
     remembered : Remembered or None
         The session's memory of an earlier hyperplane, if any.
     audit : Audit
         The concept's audit.
     audit_share : float
-        Share of the rounds given to the audit, 0 … 1.
+        Share of the rounds that draw an item for the audit, 0 … 1.
     passed : tuple of int
         Audited items that earlier selections passed over, ascending.
     persons : int
-        Number of annotators per item in an overlap round, otherwise 1.
+        Number of annotators that an item needs, in a round for a further annotator; otherwise 1.
     """
 
     session_id: str
@@ -102,11 +105,11 @@ class Occasion:
         return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
-        """Return the items that a search may show but that can't be answered, ascending."""
+        """Return the items that a search may show but the annotator can't answer, ascending."""
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
-        """Return the frame to draw from in an audit round; None in other rounds."""
+        """Return the audit's frame if this round draws an item for the audit, otherwise None."""
         if not is_audit_turn(self.round, self.audit_share, seed=self.session_seed):
             return None
         return self.audit.frame(self.pool)
@@ -124,7 +127,7 @@ class Chosen:
     Parameters
     ----------
     records : tuple of SelectionRecord
-        One per item selected at once.
+        One for each item; several if the items were selected together.
     trained : Trained
         The model that the choice is based on.
     strategy : QueryStrategy
@@ -143,7 +146,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return the same selection for another answer that leads to the same labels."""
+        """Return a copy for `supposed`, another possible answer that leads to the same selection."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -163,8 +166,8 @@ def select_items(
     """Select and lease `n` items, or as many as are left.
 
     Leasing is atomic, so no two sessions get the same item. `trained` is the model of the labels in
-    `standing`. `diversity` is the minimum distance between the items, see `core.selection.diversity`.
-    `supposed` names the answer that the labels assume, see `app.engine.training.SUPPOSED`.
+    `standing`. `diversity` is the minimum distance between the items, see `core.selection.diversity`. In a
+    look-ahead, `supposed` describes the answer that `standing` assumes, see `app.engine.training.SUPPOSED`.
 
     If all items that the index covers are excluded and the pool has more, the index is extended first.
 
@@ -197,7 +200,7 @@ def select_items(
 
 
 def leasing(occasion: Occasion, attempt: Callable[[Occasion], Chosen]) -> Chosen:
-    """Return what `attempt` chooses, leased to the session; try again if another session was faster."""
+    """Lease the items that `attempt` chooses; choose again if another session has leased one of them."""
     while True:
         chosen = attempt(occasion)
         lost = occasion.others.take([record.item for record in chosen.records])
@@ -217,10 +220,10 @@ def take_found(
     scored: int = 0,
     items: int | None = None,
 ) -> Chosen:
-    """Make selections of the items `ids`, found by a search; `own` has the parameters of each one.
+    """Make selections of the items `ids`, found by a search; `own` has the parameters of each item.
 
-    `seconds` is the time that the search took. `scored` is the number of items scored, out of `items`, by
-    default the whole pool. Nothing is leased.
+    `seconds` is the time that the search took. It searched `items` items, by default the whole pool, and
+    scored `scored` of them. Nothing is leased.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -241,7 +244,7 @@ def _chosen(
 ) -> Chosen:
     """Make the records of the items found; `own` has the parameters of each item.
 
-    The items leased to others are the same for all records, so only the first has them.
+    Only the first record lists the items leased to others, which are the same for all records.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(
@@ -286,7 +289,7 @@ def _chosen(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Items that were found, by which method and why, and the processor time that it took in seconds."""
+    """Items that were found, the reason, the method and its parameters, and the processor time in seconds."""
 
     selection: Selection
     why: Why
@@ -296,7 +299,7 @@ class _Found:
 
 
 def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int, diversity: float) -> _Found:
-    """Select by the strategy, or by its stand-in without a hyperplane; pass over audited items."""
+    """Select by the strategy, or by one of `STAND_INS` if it lacks a hyperplane; pass over audited items."""
     memory = occasion.remembered.memory if occasion.remembered else None
     exclude = occasion.excluded(standing)
     seconds = 0.0
@@ -352,7 +355,7 @@ def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standi
 
 
 def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: int) -> _Found | None:
-    """Draw items for a further annotator; None if no item needs one or this is no overlap round."""
+    """Draw items that need a further annotator; return None if there are none to draw in this round."""
     started = time.perf_counter()
     drawn = draw_wanted(standing, occasion.leased, seed=occasion.seed, n=n)
     if drawn is None:
@@ -367,6 +370,6 @@ def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: in
 
 
 def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:
-    """Return the parameters of one of several items."""
+    """Return the parameters that only the item at index `place` of the selection has."""
     own: dict[str, Any] = {PART: selection.parts[place]} if selection.parts else {}
     return own | {BATCH: {"n": n, "diversity": diversity, "place": place}} if n > 1 else own

@@ -1,8 +1,8 @@
-"""Memories: the scores that sessions keep from earlier hyperplanes, computed in the background.
+"""Memories: the scores of the pool under an earlier hyperplane of a session, computed in the background.
 
-A query strategy may select faster if it knows the scores of the pool under an earlier hyperplane of the
-session (`core.selection.QueryStrategy.remember`). Computing them takes a scan of the pool, one for all
-waiting sessions. Selections never wait for it. They use the newest memory, however many rounds old.
+A query strategy may select faster if it knows these scores (`core.selection.QueryStrategy.remember`).
+Computing them takes a scan of the pool. One scan serves all waiting sessions. Selections never wait for a
+scan: they use the newest memory, however many rounds old.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import QueryStrategy
 
 WORTHWHILE_SECONDS = 0.016
-"""Selections that compute for less than a frame of the screen (1/60 s) need no memory.
+"""Processor time of a selection, in seconds, up to which a memory is not worthwhile.
 
-Nobody would notice the difference, and a memory costs a scan. Only processor time counts: if selections are
-slow because the processors are busy, a scan would make that worse.
+A screen shows a new image every 1/60 s, so nobody would notice a faster selection, and a memory costs a scan.
+Waiting time does not count: if selections are slow because the processors are busy, a scan would make that
+worse.
 """
 
 MOST_BYTES = 800_000_000
-"""Maximum size of a project's memories: 20 sessions of ten million items. A pass briefly takes twice that."""
+"""Maximum size of a project's memories in bytes: enough for 20 sessions with a pool of ten million items.
+
+A scan briefly needs twice as much.
+"""
 
 BYTES_A_ROW = 4
 """Bytes per item of a memory: a float32 score."""
 
 KEPT_SECONDS = 600
-"""Memories are dropped after this many seconds without a selection."""
+"""A memory is dropped after this many seconds without a selection in its session."""
 
 TIDY_SECONDS = 60
 """Seconds between searches for memories to drop."""
@@ -62,12 +66,12 @@ class _Kept:
 
 
 class Memories:
-    """The newest memory of each session, updated by a thread of its own until `close`.
+    """The newest memory of each session, updated by a background thread until `close`.
 
     Parameters
     ----------
     worthwhile_seconds : float
-        A hyperplane is remembered if selecting by it took more processor time than this.
+        Processor time in seconds that a selection must exceed for its hyperplane to be remembered.
     """
 
     def __init__(self, worthwhile_seconds: float = WORTHWHILE_SECONDS) -> None:
@@ -92,15 +96,15 @@ class Memories:
 
     @property
     def problem(self) -> str | None:
-        """Return in one sentence why sessions have no memory, or None if all is well."""
+        """Return in one sentence why memories can't be computed, or None if they can."""
         return self._troubles.first
 
     def close(self) -> None:
-        """Stop the thread, and wait until the current pass has ended."""
+        """Stop the thread, and wait until the current scan has ended."""
         self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
-        """Return the session's memory of this index, and drop its memory of another one."""
+        """Return the session's memory made with this index, or None; drop one made with another index."""
         with self._lock:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:
@@ -111,7 +115,7 @@ class Memories:
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
         """Queue the hyperplane if selecting by it took more than `worthwhile_seconds` of processor time.
 
-        A hyperplane of the session that is still in the queue is dropped.
+        An earlier hyperplane of the session is removed from the queue.
         """
         with self._lock:
             self._waiting.pop(session, None)
@@ -128,7 +132,7 @@ class Memories:
             self._forget()
 
     def _remember(self) -> None:
-        """Make one pass for all queued sessions of the index that has waited longest."""
+        """Scan the pool once, for the session that has waited longest and all that use the same index."""
         with self._lock:
             if not self._waiting:
                 return
@@ -150,7 +154,7 @@ class Memories:
         self._kept.move_to_end(session)
 
     def _forget(self) -> None:
-        """Drop memories of indexes that are gone and of inactive sessions."""
+        """Drop the memories of inactive sessions, and those made with indexes that no longer exist."""
         over = time.monotonic() - KEPT_SECONDS
         with self._lock:
             for session, kept in list(self._kept.items()):

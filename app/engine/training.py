@@ -1,4 +1,4 @@
-"""Train at a log position and choose an item: the computations that labeling does and `verify` repeats."""
+"""Training and selection at a log position: what labeling computes and ``closecall verify`` repeats."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ SKIPPED_TOO = "skipped_too"
 """Selection parameter: whether skipped items could be chosen again."""
 
 REMEMBERED = "remembered"
-"""Selection parameter: digest of the hyperplane that the session remembered."""
+"""Selection parameter: digest of the earlier hyperplane in the memory (`app.engine.strategy_memory`)."""
 
 SUPPOSED = "supposed"
-"""Selection parameter: the `answer` that a look-ahead selection assumes.
+"""Selection parameter: the answer that a look-ahead selection assumes (`app.engine.lookahead`).
 
-The answer is about the `item` of the `selection` then in view, and `trains` unless the item belongs to an
-audit. The hyperplane was trained on the labels of that time and on this answer.
+It has the `answer`, the `item` that it is about, and the id of the `selection` that shows this item. `trains`
+is false if the item belongs to the audit. Otherwise the hyperplane was trained on this answer, too.
 """
 
 PART = "part"
-"""Selection parameter: the part of a mixture that chose the item."""
+"""Selection parameter: the part of the mixture strategy that chose the item."""
 
 BATCH = "batch"
 """Selection parameter of items selected together.
@@ -54,24 +54,24 @@ The result is all items whose names contain the words of the text, ordered by id
 AUDIT = "audit"
 """Selection parameter: the audit frame that the item was drawn from.
 
-An item shown again after an undo keeps it: its answer still belongs to the audit.
+An item that is shown again after an undo keeps this parameter: its new answer belongs to the audit, too.
 """
 
 PASSED = "passed"
-"""Selection parameter: the audited items that selections have passed over so far."""
+"""Selection parameter: the audited items passed over so far; see `core.audit.pass_over`."""
 
 OVERLAP = "overlap"
-"""Selection parameter of items drawn uniformly for a further annotator: `persons` per item are needed."""
+"""Selection parameter of items drawn for a further annotator: each item needs `persons` annotators."""
 
 SIMILAR = "similar"
 """Selection parameter of items found by Find similar: the query, and the item's `place` from 0.
 
-`like` describes the query (`app.sessions.similar.query`), `method` and `params` the search, and `metric` the
-learned metric. `metric` is null for the angle between the original features.
+`like` describes the query (`app.sessions.similar.query`). `method` and `params` describe the search. `metric`
+describes the learned metric; it is null for the angle between the original features.
 """
 
 OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)
-"""Selection parameters that are not the strategy's."""
+"""Selection parameters that do not belong to the strategy."""
 
 
 _CORES = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -82,7 +82,7 @@ _OWN = threading.local()
 def a_core() -> Iterator[None]:
     """Wait for a free core and keep it for the block. Nested blocks of a thread share its core.
 
-    At most one training runs per core: with more, each would take longer, and all would hold memory.
+    At most one training runs per core. With more, each would take longer, and all would hold memory at once.
     """
     if getattr(_OWN, "core", False):
         yield
@@ -106,7 +106,7 @@ class Trained:
     retrain_ms : float or None
         Duration of the training, in milliseconds.
     n_labels : int
-        Number of labels it was trained on, examples included.
+        Number of labels that the model was trained on, examples included.
     through : int
         Log position of the last answer.
     likes : array of shape (n_positive_examples, n_features), or csr_array
@@ -133,8 +133,8 @@ def train_concept(
 ) -> Trained:
     """Train the SVM of a concept on labels and examples.
 
-    An example counts as a label whose id is −1 minus the example's. Training waits for the compiled solver
-    and for a free core. `examples_through` is the position up to which the log of examples was read.
+    The example with id n counts as a label with id −1 − n. Training waits for the compiled solver and for a
+    free core. `examples_through` is the position up to which the log of examples was read.
     """
     wait_until_trainable(pool, lambda: labels, examples)
     shown = _of_examples(examples, pool.n_features)
@@ -153,7 +153,10 @@ def train_concept(
 
 
 def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Sequence[ExampleRecord]) -> None:
-    """Wait until the solver is compiled, if these labels can be trained on; call `labels` only if needed."""
+    """Wait until the solver is compiled, if these labels and examples can be trained on.
+
+    `labels` returns the labels. It is called only if the solver is needed and not compiled yet.
+    """
     if pool.is_sparse or kernels.is_ready("training"):
         return
     if is_trainable(labels(), examples):
@@ -167,12 +170,12 @@ def is_trainable(labels: Labels, examples: Sequence[ExampleRecord]) -> bool:
 
 
 def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRows:
-    """Return the rows of the items, followed by those of the examples."""
+    """Return the feature rows of the items, followed by the feature rows of the examples."""
     return pool.placed_rows_of(items) + PlacedRows.of(of_examples)
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:
-    """Return the labels that the SVM is trained on: the answers in log order, then the examples."""
+    """Return the labels that the SVM is trained on: the pool's items by id, then the examples."""
     return learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
 
 
@@ -188,10 +191,11 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def excluded_items(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
-    """Return the items that may not be selected, ascending: those answered, and those leased to others.
+    """Return the items that may not be selected, ascending: answered items and items leased to others.
 
-    Audited items are not excluded before a selection has `passed` over them. From then on they are, even if
-    they were skipped; see `core.audit.pass_over`.
+    With `include_skipped`, skipped items may be selected. Audited items may be selected until a selection
+    passes over them. From then on they are in `passed`, and excluded even if they were skipped; see
+    `core.audit.pass_over`.
     """
     answered = standing.answered
     if include_skipped:
@@ -202,23 +206,24 @@ def excluded_items(
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
-    """Return the items that may not be drawn for the audit, ascending: those answered or leased to others."""
+    """Return the items that can't be drawn for the audit, ascending: answered or leased to others."""
     return joined(standing.answered, sorted_ids(leased))
 
 
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Return the items that a search can't offer for an answer, ascending: those answered or leased."""
+    """Return the items that can't be answered in a search, ascending: answered or leased to others."""
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
 def draw_wanted(
     standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
 ) -> tuple[NDArray[np.int64], float] | None:
-    """Draw `n` items for a further annotator, or as many as there are; return them and their probability.
+    """Draw `n` items that need a further annotator, or as many as there are.
 
-    All candidates that are not leased to others are equally likely. Return None if there is none.
+    All items in `standing.wanted` that are not leased to others are equally likely. Return the drawn items
+    and the probability that a given item is drawn, or None if there are no such items.
     """
     wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):
@@ -232,21 +237,21 @@ def draw_wanted(
 
 
 def is_of_many(record: SelectionRecord) -> bool:
-    """Return whether the item was shown on a page of many; after an undo, an item is shown alone."""
+    """Return whether the item was shown together with others; after an undo, an item is shown alone."""
     return record.why != "undo" and not {BATCH, SEARCH, SIMILAR}.isdisjoint(record.parameters)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
-    """Return the labels that a selection was based on, including the answer that it assumed if sent ahead.
+    """Return the labels that a selection was based on, including the answer that a look-ahead assumed.
 
     Parameters
     ----------
     state : LabelState
-        State at the selection's `trained_through`.
+        State of the labels at the log position `record.trained_through`.
     record : SelectionRecord
         The selection.
     annotator : str
-        Annotator of its session.
+        The annotator of the selection's session.
     """
     supposed, persons = record.parameters.get(SUPPOSED), record.parameters.get(OVERLAP, {}).get("persons", 1)
     if supposed is None:
@@ -257,9 +262,9 @@ def standing_then(state: LabelState, record: SelectionRecord, annotator: str) ->
 
 
 def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
-    """Return the items that could not be selected when `record` was, ascending.
+    """Return the items that could not be selected at the time of the selection `record`, ascending.
 
-    `standing` has the labels of that time.
+    `standing` has the labels at that time.
     """
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
@@ -275,7 +280,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
-    """Return the share of held-out items on their true side, 0 … 1, or None if it is unknown."""
+    """Return the accuracy on the held-out items, 0 … 1, or None if it is unknown."""
     if hyperplane is None or positive_class not in pool.classes:
         return None
     held_out, positive = pool.held_out, pool.classes.index(positive_class)
@@ -291,7 +296,7 @@ def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | Non
 
 
 def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
-    """Return why the next selection is made, as the log records it; see `choose`."""
+    """Return the reason for the next selection, as the log records it; see `choose`."""
     if trained.hyperplane is not None or not strategy.needs_hyperplane:
         return "strategy"
     return "example" if trained.likes.shape[0] else "random-start"
@@ -310,9 +315,9 @@ def choose(
 ) -> Selection:
     """Choose `n` items by the strategy or, without a hyperplane, by similarity to the examples or at random.
 
-    A strategy that needs no hyperplane is always used. `memory` is its memory of an earlier hyperplane, see
-    `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the items, see
-    `core.selection.diversity`.
+    A strategy that needs no hyperplane is always used. `memory` is the strategy's memory of an earlier
+    hyperplane, see `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the
+    items, see `core.selection.diversity`.
 
     Raises
     ------

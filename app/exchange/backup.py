@@ -19,7 +19,7 @@ from closecall.storage.address import with_schema
 from closecall.storage.carried import Upload
 
 IN_FOLDER = "sqlite"
-"""Given in place of a PostgreSQL address: the labels are then kept in a file in the project's folder."""
+"""Word given instead of a PostgreSQL address to keep the labels in a file in the project's folder."""
 
 
 def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
@@ -52,7 +52,9 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
-    """Restore a backup's labels and uploads into a project that is not being served, all or nothing.
+    """Restore the labels and uploads of a backup into a project that is not being served.
+
+    If this fails, nothing is restored.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
         after = replace(before, database=address)
     with lock_project(project):
         _require_same_images(file, project, before.pool_path(project))
-        # The log may only refer to uploads that exist, so these are restored before the labels.
+        # The log may only refer to uploads that exist, so the uploads are restored before the labels.
         with _force_is_offered(), Uploads(project).taken_in(carried.read(file), file) as number:
             aside = restore(file, after.labels(project), overwrite=overwrite)
         if after != before:
@@ -108,7 +110,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
             absent = items[~pool.have_rows(items)]
             if not pool.complete or not len(absent):
                 continue
-            # An answer without a selection may name any item, but imported ones were matched to the pool.
+            # An answer without a selection may name any item, but imported answers were matched to the pool.
             unasked = {
                 answer.item
                 for answer in log.answers_after(concept.id)
@@ -122,7 +124,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
 
 @contextmanager
 def _up_to_date(file: Path, project: Path) -> Iterator[Database]:
-    """Open the backup's labels for reading; if its version is older, open an upgraded copy."""
+    """Open the backup's labels for reading; if their version is older, open an upgraded copy."""
     try:
         database = Database.open(file, read_only=True)
     except StorageError as error:

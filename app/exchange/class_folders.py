@@ -1,4 +1,4 @@
-"""Export a folder of files by class, the usual input of training programs."""
+"""Export labeled items as files in one folder per class, the usual input of training programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from closecall.storage import ConceptRecord, Concepts, Database
 from closecall.storage.exports import label_rows
 
 NONE = "none"
-"""Folder of items that belong to no concept's class."""
+"""Folder for items that belong to none of the classes."""
 
 _PIXELS = 512
 """Longest side in pixels of a generated picture."""
@@ -30,7 +30,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
     For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
     with "none" for items whose labels are all no. Items keep their relative paths; items that are not files
-    are written as PNG or text. An item of several classes is copied into each of their folders.
+    are written as PNG or text. An item of several classes is copied into the folder of each class.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
-    """Yield each labeled item with its folder, once per folder."""
+    """Yield labeled items, each with its folder; an item of several folders comes once for each folder."""
     concepts = [concept] if concept else Concepts(database).all()
     if len(concepts) < 2:
         for its in concepts:
@@ -93,7 +93,7 @@ def _copy(source: Source, item: int, folder: Path) -> None:
         suffix = ".txt" if isinstance(source, Texts) else ".png"
         path = path.with_name(path.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():  # names that differ, but not to the file system
+    if path.exists():  # the file system does not distinguish this name from an earlier one
         path = path.with_name(f"{item} {path.name}")
     if original is not None:
         shutil.copy2(original, path)

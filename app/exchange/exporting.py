@@ -75,13 +75,15 @@ def export_labels(
 def export_model_predictions(
     project: Path, *, form: str, concept: str | None, model: str, log: bool, out: Path | None
 ) -> None:
-    """Write an imported model's predictions to `out` atomically, or to stdout, in a form that `import` reads.
+    """Write the imported predictions of a model to `out` atomically, or to stdout.
+
+    ``closecall import`` can read the result.
 
     Raises
     ------
     InputError
-        If there is no such model, it has predictions for several concepts and none is named, or `form` or
-        `log` is not for predictions.
+        If there is no such model, if it has predictions for several concepts and `concept` is None, or if
+        predictions can't be written with `form` or `log`.
     """
     if log or form not in get_args(TableFormat):
         option = "--log" if log else f"--format {form}"
@@ -101,7 +103,7 @@ def export_model_predictions(
 
 
 def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
-    """Return the one set of predictions that the arguments select."""
+    """Return the record of the model's predictions for the concept, by default for its only concept."""
     only = concept_named(database, concept)
     there = [its for its in Predictions(database).all() if only is None or its.concept_id == only.id]
     found = [its for its in there if its.model == model.strip()]
@@ -128,7 +130,7 @@ def _counts(copied: dict[str, int]) -> str:
 
 
 def _pool(path: Path) -> Pool | None:
-    """Open the pool for its names. If that fails, warn and return None: labels then have no names."""
+    """Open the pool to read item names. If this fails, warn and return None; then no names are exported."""
     try:
         pool = Pool.open(path)
         pool.source  # noqa: B018 (opens the images' folder)

@@ -1,4 +1,8 @@
-"""Import labels and predictions: everything in a file that is about the pool's items, or nothing."""
+"""Import labels and predictions from files.
+
+An import stores everything in the file that is about items of the pool. If the file has an error, the import
+stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +59,12 @@ class Imported:
     Parameters
     ----------
     lines : int
-        Labels in the file.
+        Number of labels in the file.
     new, known, same : int
-        Answers that were stored, that had been imported from this file before, and that repeat their
-        annotators' current answers.
+        Numbers of answers that were stored, that had been imported from this file before, and that are
+        already the current answers in the log.
     contested : int
-        New answers, yes or no, that contradict another annotator's.
+        Number of new yes and no answers that contradict the answer of another annotator.
     items : Items
         Matched and unmatched items.
     """
@@ -82,7 +86,7 @@ def import_labels(
     ------
     InputError, StorageError
         If the file is malformed, contradicts itself, or is about no item of the pool, or if the project is
-        being served; then nothing is stored.
+        being served. In these cases nothing is stored.
     """
     pool = open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:
@@ -130,7 +134,7 @@ def _statements(
                 statement = Statement(concept.id, item, by, word, claim.purpose)
                 statements.add(statement, claim.place, replaces=claim.replaces)
     except (InputError, StorageError):
-        _require_consistent(statements, file)  # report a contradiction on an earlier line instead
+        _require_consistent(statements, file)  # reports a contradiction on an earlier line instead
         raise
     _require_consistent(statements, file)
     return statements
@@ -151,9 +155,9 @@ def _require_consistent(statements: Statements, file: Path) -> None:
 def _changes(
     database: Database, statements: Statements, imported: Imported
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the indices of the statements that change the log, and a mask of those on audited items.
+    """Return the indices of the statements that change the log, and a mask of those about audited items.
 
-    Count the others, and new contradictions, in `imported`.
+    Count the other statements, and new contradictions between annotators, in `imported`.
     """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
@@ -175,7 +179,7 @@ def _changes(
 
 
 def _store(database: Database, statements: Statements, file: Path, digest: str, imported: Imported) -> None:
-    """Store the new statements as answers; those about audited items don't train."""
+    """Store the new statements as answers; answers about audited items are not used for training."""
     news, is_audited = _changes(database, statements, imported)
     speakers = dict.fromkeys((its.concept, its.annotator) for its in statements.at(news))
     ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
@@ -232,7 +236,7 @@ def print_matches(items: Items) -> None:
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Read another model's predictions from `file`; they replace its earlier ones for the concept.
+    """Store another model's predictions from `file`, replacing its earlier predictions for the concept.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Find the item of a pool that a file refers to, by id or by name.
 
-An id is used if the file gives no name, or if the item with this id has the file's name. Otherwise the name
-is used: an exact match, else the longest end of its path that is the name of one item
-("/home/ada/seal/7.jpg" matches the pool's "seal/7.jpg"). A bare file name also matches the only file of this
-name in any folder.
+The id is used if the file gives no name, or if the item with this id has the given name. Otherwise the name
+is used. If no item has exactly this name, the longest end of the given path that is the name of one item is
+used: "/home/ada/seal/7.jpg" matches the item "seal/7.jpg". A file name without a folder also matches an item
+in any folder, if only one item has this file name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio prepends this to the name
 
 @dataclass
 class Unmatched:
-    """The number of lines without an item that can be labeled, and a sentence on each of the first ones."""
+    """Lines without an item that can be labeled: their number, and a sentence about each of the first."""
 
     number: int = 0
     listed: list[str] = field(default_factory=list)
@@ -56,8 +56,9 @@ class Items:
     Attributes
     ----------
     unmatched : Unmatched
+        The lines for which no item was found.
     by_end : int
-        Names that were matched by the end of a path, or by the file name alone.
+        Number of names that were matched by the end of a path, or by the file name alone.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -72,7 +73,7 @@ class Items:
         self.by_end = 0
 
     def find(self, claim: Claim) -> int | None:
-        """Return the claim's item or, after counting the claim as unmatched, None."""
+        """Return the claim's item, or None; a claim without an item is counted as unmatched."""
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
             item = self._named(claim)
@@ -134,7 +135,7 @@ class Items:
 
 
 def _path(name: str) -> list[str]:
-    """Return the components of the path in a plain path, a URL, or Label Studio's address of a local file."""
+    """Return the path components of a name: a plain path, a URL, or Label Studio's address of a file."""
     path = name
     if "?d=" in name or "://" in name:
         with suppress(ValueError):  # not a URL, though it looks like one
@@ -148,7 +149,7 @@ def _file_name(name: str) -> str:
 
 
 class _Hashes:
-    """Items by the hashes of their names: 16 bytes per item, however long the names are."""
+    """An index of items by the hashes of their names, with 16 bytes per item for names of any length."""
 
     def __init__(self, source: Source, key: Callable[[str], str]) -> None:
         self._source, self._key = source, key
@@ -157,7 +158,7 @@ class _Hashes:
         self._hashes: NDArray[np.int64] = hashes[self._items]
 
     def find(self, key: str) -> list[int]:
-        """Return the items with this key, at most two."""
+        """Return the items with this key, but no more than two of them."""
         wanted = _hash(key)
         first, last = np.searchsorted(self._hashes, [wanted, wanted + 1])
         found = []
@@ -185,7 +186,7 @@ def require_matches(items: Items, matched: int, file: object) -> None:
     Raises
     ------
     InputError
-        If there are unmatched lines and no others; the message has the first one's reason.
+        If there are only unmatched lines. The message gives the reason for the first of them.
     """
     if not matched and items.unmatched.number:
         raise InputError(f"{file} is about none of this project's items; {items.unmatched.listed[0]}")

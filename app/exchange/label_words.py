@@ -23,10 +23,10 @@ _OTHERS: dict[str, AnswerWord] = {
 
 
 class Meaning:
-    """The meaning of a file's words for a project's concepts.
+    """An interpreter of the words in a file, as answers about the concepts of a project.
 
-    Class names take precedence over synonyms of yes and no: if the classes are digits, "1" is the class and
-    not a yes.
+    Class names take precedence over synonyms of yes and no: if the classes are digits, "1" is a class and not
+    a synonym of yes.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Meaning:
     only : ConceptRecord or None
         The concept that the whole file is about, if one was chosen.
     classes : sequence of str
-        The pool's classes: one that is not a concept's class means no.
+        The pool's classes. A class other than the positive class of a concept means no for this concept.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Meaning:
         self._classes = {_folded(name) for name in classes} | set(self._class_of.values())
 
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
-        """Return the answers that the claim gives, one per concept; a class name may answer several concepts.
+        """Return the claim's answers, one per concept; a class name may be an answer for several concepts.
 
         Raises
         ------

@@ -44,30 +44,30 @@ PREDICTIONS = (
     Column("predicted"),
     Column("label"),
 )
-"""Columns of predictions: `score` is wᵀx + b, `predicted` yes or no, `label` the item's label, if any."""
+"""Columns of predictions: `score` is wᵀx + b, `predicted` is yes or no, `label` is the label, if any."""
 
 FEATURES = {
     "gist": "GIST",
     "edges": "edge histograms",
     "sets": "the pyramid match embedding of the local edges",
 }
-"""Descriptions of the feature extractors in words."""
+"""Descriptions of features, by name of the extractor that computes them."""
 
 _BLOCK = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A concept's classifier, and what it was trained on.
+    """The classifier of a concept, and facts about its training.
 
     Parameters
     ----------
     concept : ConceptRecord
     hyperplane : Hyperplane
     yes, no : int
-        Numbers of labels, examples included.
+        Numbers of positive and negative labels, examples included.
     examples : int
-        Number of examples among them.
+        Number of examples among the labels.
     through : int
         Log position of the last answer.
     """
@@ -129,7 +129,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
 
 
 def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
-    """Return the manifest, as JSON: all that is needed to use the weights elsewhere, or to check them."""
+    """Return the manifest as JSON, with all facts that are needed to use or check the weights elsewhere."""
     concept, plane = model.concept, model.hyperplane
     return {
         "format": FORMAT,
@@ -202,7 +202,10 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
 
 
 def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:
-    """Yield a row of `PREDICTIONS` for each item of the pool, in order; `labels` is True for yes, by item."""
+    """Yield a row of `PREDICTIONS` for each item of the pool, in order.
+
+    `labels` maps labeled items to True for yes and False for no.
+    """
     for first, (scores,) in pool.score_blocks([hyperplane]):
         for start in range(0, len(scores), _BLOCK):
             block = scores[start : start + _BLOCK]

@@ -35,7 +35,7 @@ def open_pool(project: Path) -> Pool:
 
 
 def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
-    """Return the concept of this name, or None without a name.
+    """Return the concept with this name, or None if no name is given.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
 
 
 def one_concept(database: Database, name: str | None) -> ConceptRecord:
-    """Return the concept of this name, or without a name the project's only active one.
+    """Return the concept with this name or, if no name is given, the project's only active concept.
 
     Raises
     ------
     InputError
-        If there is no such concept, or there is no name and not exactly one active concept.
+        If there is no such concept, or if no name is given and the number of active concepts is not one.
     """
     found = concept_named(database, name)
     if found is not None:
@@ -75,7 +75,7 @@ def _names(concepts: list[ConceptRecord]) -> str:
 
 
 def names_of(pool: Pool, items: Any) -> list[str]:
-    """Return the items' names; "" for an item that was never in the pool, as in a damaged log."""
+    """Return the names of items, with "" for items that do not exist, which a damaged log may contain."""
     wanted = np.asarray(items, dtype=np.int64)
     is_there = (wanted >= 0) & (wanted < len(pool.source))
     names = iter(pool.source.names(wanted[is_there]))
@@ -98,7 +98,8 @@ def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
 def folder_written_whole(out: Path) -> Iterator[Path]:
     """Create a folder, which becomes `out` only if the block ends without an error.
 
-    Until then it has a hidden name. A folder of that name is what a killed command left, and is replaced.
+    Until then the folder has a hidden name. If a folder with the hidden name exists, a command that was
+    killed has left it, and it is replaced.
     """
     half = out.with_name(f".{out.name}.half")
     shutil.rmtree(half, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The statements of a file, stored as columns of numbers: about 40 bytes a line, less than objects take."""
+"""The statements in a file, stored as columns of numbers: about 40 bytes per line, less than as objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # in place of the annotator, since adjudications replace those of other owners too
+_DECIDED = -1  # instead of the annotator, because an adjudication also replaces those of other owners
 
 
 class Statement(NamedTuple):
@@ -28,8 +28,8 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in the order of a file.
 
-    A subject is one annotator's answer about an item of a concept, or the item's adjudication. On each
-    subject, only the last statement counts.
+    A subject is the answer of one annotator about an item of a concept, or the adjudication of the item. Only
+    the last statement on each subject counts.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Statements:
         return len(self._items)
 
     def add(self, statement: Statement, place: str, *, replaces: bool) -> None:
-        """Add a statement; with `replaces` it supersedes earlier ones on the same subject."""
+        """Add a statement; with `replaces`, it may contradict earlier statements on the same subject."""
         number = self._numbers.setdefault(statement.annotator, len(self._names))
         if number == len(self._names):
             self._names.append(statement.annotator)
@@ -61,7 +61,10 @@ class Statements:
         return self._places[self._ends[index] : self._ends[index + 1]].decode()
 
     def contradiction(self) -> tuple[int, int] | None:
-        """Return the indices of a statement and of the first one in the file that contradicts it, or None."""
+        """Return the indices of two statements that contradict each other, in file order, or None.
+
+        The second of them is the first statement in the file that contradicts an earlier one.
+        """
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._replaces)[order]
         wrong = np.flatnonzero(~is_first[1:] & (words[1:] != words[:-1]) & (replaces[1:] == 0))
@@ -73,7 +76,7 @@ class Statements:
     def settled(self) -> NDArray[np.int64]:
         """Return the index of the last statement on each subject, of shape (n_subjects,).
 
-        They are ordered by the first statements on these subjects.
+        The subjects are in the order of their first statements.
         """
         order, is_first = self._by_subject()
         is_last = np.roll(is_first, -1)
@@ -95,7 +98,10 @@ class Statements:
         return found
 
     def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the order by subject, then by line, and a mask of the first statement on each subject."""
+        """Return the order by subject, then by line, and a mask of the first statement on each subject.
+
+        The mask is in this order, too.
+        """
         is_decision = _column(self._purposes) == PURPOSES.index("decision")
         who = np.where(is_decision, _DECIDED, _column(self._annotators))
         keys = (who, _column(self._items), _column(self._concepts))
@@ -109,5 +115,5 @@ class Statements:
 
 
 def _column(cells: array[int]) -> NDArray[np.integer]:
-    """Return the cells as an array that shares their memory; cells can't be added while it exists."""
+    """Return the cells as an array that shares their memory; no cell can be added while this array exists."""
     return np.frombuffer(cells, dtype=f"i{cells.itemsize}")

@@ -1,8 +1,9 @@
-"""Background work: no error ends a thread that others rely on, and no error is lost.
+"""Background work whose errors are reported and do not end its thread.
 
-`Workers` run jobs, a `Watch` works at intervals, and a `Fitting` is anything that either keeps fitted. An
-error is logged with its traceback, once until it changes, and kept in one sentence until the same work
-succeeds. Pages show this sentence, and ``/healthz`` counts the pools that have one.
+`Workers` run jobs, and a `Watch` works at intervals. A `Fitting` is the state of an index or model that is
+fitted in the background. An error is logged with its traceback; the same error is not logged again while it
+repeats. The error is also kept, in one sentence, until the same work succeeds. Pages show this sentence, and
+``/healthz`` counts the pools that have one.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ log = logging.getLogger(__name__)
 
 
 class ClosedError(BaseException):
-    """The result is no longer needed. Not an Exception, so that error handlers let it through."""
+    """A signal that ends background work whose result is no longer needed.
+
+    The class is not derived from Exception, so that ``except Exception`` does not catch it.
+    """
 
 
 class AbandonedError(ClosedError):
-    """Nobody waits for the result any more; it may be wanted again later."""
+    """A signal that ends background work that nobody waits for; the result may be requested again later."""
 
 
 class Troubles:
@@ -54,9 +58,10 @@ class Troubles:
             self.note(what, None)
 
     def note(self, what: str, error: BaseException | None, job: str = "") -> None:
-        """Record the outcome of a `job` of `what`: its error, or None.
+        """Record the outcome of a `job` of the task `what`: its error, or None if it succeeded.
 
-        A database error that may pass is only logged, since the next access raises it again.
+        A database error that may be temporary is only logged, because the next access raises a lasting one
+        again.
         """
         with self._lock:
             before = self._sentences.pop((what, job), None)
@@ -79,7 +84,7 @@ class Workers(ThreadPoolExecutor):
     name : str
         Prefix of the threads' names.
     what : str
-        The jobs, as the subject of a sentence that ends in "failed".
+        Name of the jobs: the subject of a sentence with the verb "failed", see `sentence_of`.
     troubles : Troubles
     """
 
@@ -111,10 +116,10 @@ class Workers(ThreadPoolExecutor):
 
 
 class Watch(threading.Thread):
-    """A thread that calls `work` every `seconds` seconds, and when woken, from `start` until `close`."""
+    """A thread that calls `work` every `seconds` seconds, and immediately after `wake`, until `close`."""
 
     def __init__(self, name: str, work: Callable[[], None], seconds: float) -> None:
-        # A thread drops target and arguments when it ends: a closed watch does not refer to its owner.
+        # A thread drops these arguments when it ends, so a closed watch keeps no reference to its owner.
         super().__init__(target=self._run, args=(work, seconds), name=name, daemon=True)
         self._is_closed = False
         self._woken = threading.Event()
@@ -145,10 +150,10 @@ class Watch(threading.Thread):
 
 @dataclass(eq=False)
 class Fitting:
-    """Something that is kept fitted in the background. Thread-safe.
+    """The state of an index or model that is fitted in the background. Thread-safe.
 
-    `share` is the progress of the last attempt, 0 … 1. `failure` says in one sentence why it failed, until an
-    attempt succeeds. After a failure, the same data are not tried again.
+    `share` is the progress of the last attempt to fit it, 0 … 1. After a failed attempt, `failure` says why
+    in one sentence, until an attempt succeeds. An attempt that failed is not repeated with the same data.
     """
 
     share: float = 0.0
@@ -162,7 +167,8 @@ class Fitting:
         """Call `fit`, unless it failed with the same data last time.
 
         `given` identifies the data, for example by the number of items. An error is logged and becomes the
-        failure, in a sentence that begins with `what`. An abandoned attempt leaves no trace.
+        failure, in a sentence that begins with `what`. After an AbandonedError, the state is as if there had
+        been no attempt.
         """
         if self._has_failed_with(given):
             return
@@ -178,9 +184,9 @@ class Fitting:
             log.log(level, "%s", self.failure, exc_info=level == logging.ERROR)
 
     def request(self, workers: Workers, what: str, given: object, *fit: Any) -> None:
-        """Attempt this in the background, unless it failed last time with the same data.
+        """Call `attempt` in the background, unless the last attempt failed with the same data.
 
-        A request that is still waiting is replaced.
+        An earlier request that has not started is dropped.
         """
         with self._changed:
             self._waiting = None if self._has_failed_with(given) else (what, given, *fit)

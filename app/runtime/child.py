@@ -1,7 +1,7 @@
 """Start Python processes that run this program's code, whatever the working folder contains.
 
-A plain ``python -m`` looks for modules in the working folder first, which belongs to the user: its ``app.py``
-would run instead.
+A plain ``python -m`` looks for modules in the working folder first. This folder belongs to the user, and an
+``app.py`` in it would run instead of this program's code.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from multiprocessing.context import SpawnContext
 from pathlib import Path
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Keeps the working folder out of the module path of all Python processes that inherit it."""
+"""Environment variable that keeps the working folder out of the module path of Python processes."""
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
-    """Return the command line of a child process that runs ``closecall``; run it in `environment`.
+    """Return the command line of a child process that runs ``closecall``; start it with `environment`.
 
     Parameters
     ----------
     *words : str
         Arguments of ``closecall``.
     nice : int
-        Niceness that the child adds to its own at the start.
+        Number that the child adds to its niceness when it starts.
     """
     return [sys.executable, "-P", "-m", "closecall.app.cli.in_child", str(nice), *words]
 
@@ -43,6 +43,6 @@ def environment() -> dict[str, str]:
 
 
 def spawning() -> SpawnContext:
-    """Return a context for worker processes whose module path lacks the working folder, too."""
+    """Return a multiprocessing context whose workers do not look for modules in the working folder."""
     os.environ[SAFE_PATH] = "1"
     return get_context("spawn")

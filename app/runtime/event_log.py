@@ -1,7 +1,8 @@
 """Events on the server as JSON lines on stderr, for ``--log-format json``.
 
-An event is logged by `logging.getLogger("closecall")` with ``extra={"fields": {...}}``; without
-``--log-format json`` it is dropped. Other output on stderr becomes events too, so that every line is one.
+An event is logged by `logging.getLogger("closecall")` with ``extra={"fields": {...}}``. Without
+``--log-format json``, events are dropped. Other output on stderr is also logged as events, so that every line
+on stderr is an event.
 
 Three rules keep secrets out. Fields of events are numbers, kinds and ids, never the content of requests. URLs
 are logged without their query. Secrets that the process knows, and anything that looks like a secret, are
@@ -61,7 +62,7 @@ FOLDERS = (
     "/modules/",
     "/static/",
 )
-"""URL folders below which the rest of a path is left out, since it may be a key."""
+"""Beginnings of URL paths that are logged without the rest of the path, which may be a secret key."""
 
 _logger = logging.getLogger("closecall")
 
@@ -77,7 +78,7 @@ class Redaction:
     Parameters
     ----------
     secrets : iterable of str
-        Known secrets; those shorter than four characters are ignored, because they occur in other text.
+        Known secrets. Secrets shorter than four characters are ignored, because they occur in other text.
     """
 
     LOOKS = (
@@ -117,7 +118,7 @@ class Redaction:
         return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
     def clean(self, value: Any) -> Any:
-        """Return `value` as JSON with every string redacted, names of fields included."""
+        """Return `value` as JSON, without secrets in its strings and field names."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -150,7 +151,7 @@ class Lines(logging.Formatter):
 
 
 class StderrEvents(io.TextIOBase):
-    """A replacement of stderr, which makes printed text an event named "message"."""
+    """A replacement for stderr that logs printed text as events named "message"."""
 
     def __init__(self) -> None:
         super().__init__()

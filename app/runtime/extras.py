@@ -8,11 +8,11 @@ from typing import Any, Literal
 from closecall.core.errors import InputError
 
 Extra = Literal["bench", "oidc", "peers", "reports"]
-"""The extras of pyproject.toml that `app` needs; `storage` handles "postgresql" itself."""
+"""The extras in pyproject.toml that `app` imports; only `storage` imports the extra "postgresql"."""
 
 
 def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:
-    """Import and return an optional module of the package `distribution`, by default of the same name.
+    """Import and return an optional module; `distribution` is its package, by default of the same name.
 
     Raises
     ------

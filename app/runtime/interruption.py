@@ -1,4 +1,4 @@
-"""Ctrl+C: what a command says about the work that it leaves."""
+"""Messages of commands that are stopped with Ctrl+C, which say whether their work is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def if_stopped(sentence: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Give a command the sentence to print when it is stopped; without this it is `STARTS_OVER`."""
+    """Decorate a command with the sentence to print when it is stopped, instead of `STARTS_OVER`."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)

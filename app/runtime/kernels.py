@@ -1,9 +1,9 @@
-"""Compile the engine's kernels in a child process while the server already serves.
+"""Compile the kernels (functions compiled by Numba) in a child process while the server is already running.
 
-After an installation, nothing is compiled yet, and compiling takes a minute or two. Numba locks the whole
-process while it compiles, so even a kernel that is only loaded from disk would wait. A child therefore
-compiles, and this process calls `is_ready` or `wait_for` before it uses a kernel. If the child fails, kernels
-are compiled in this process when they are first used.
+After an installation, nothing is compiled yet, and compiling takes a minute or two. Meanwhile Numba would
+lock the whole process, and even kernels that are only loaded from disk would have to wait. A child process
+therefore compiles the kernels. This process calls `is_ready` or `wait_for` before it uses a kernel. If the
+child fails, kernels are compiled in this process when they are first used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from closecall.app.runtime.background import ClosedError
 from closecall.core.numerics.kernel_cache import Step, marker, use_writable_folder
 
 PATIENCE = 300.0
-"""Maximum number of seconds to wait for the child; then this process compiles what it needs."""
+"""Maximum number of seconds to wait for the child; after that, this process compiles the kernels itself."""
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Preparation:
     Parameters
     ----------
     command : list of str
-        Command line of the child, which reports like ``closecall.core.warmup --report``.
+        Command line of the child, which must print its progress like ``closecall.core.warmup --report``.
     """
 
     def __init__(self, command: list[str]) -> None:
@@ -89,7 +89,7 @@ class Preparation:
                 continue
             for step in self._complete.keys() & set(steps):
                 self._complete[step].set()
-        # Ctrl+C, or stopping the service, ends the child together with the server: no warning then.
+        # Ctrl+C, or stopping the service, ends the child together with the server and needs no warning.
         ended = self._process.wait()
         self._scratch.cleanup()
         if ended not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
@@ -118,7 +118,7 @@ def prepared_in_background() -> Iterator[None]:
 
 
 def share() -> float | None:
-    """Return the share of kernels that are compiled, 0 … 1; None if no child compiles any."""
+    """Return the share of kernels that are compiled, 0 … 1; None if no child is compiling."""
     running = _running
     return None if running is None or running.is_complete("everything") else running.share
 
@@ -130,6 +130,6 @@ def is_ready(step: Step) -> bool:
 
 
 def wait_for(step: Step) -> None:
-    """Wait until the kernels of this step are ready; see `Preparation.wait`, also for errors."""
+    """Wait until the kernels of this step are ready; see `Preparation.wait`, which may raise ClosedError."""
     if (running := _running) is not None:
         running.wait(step)

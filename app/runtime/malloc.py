@@ -8,13 +8,13 @@ import platform
 import threading
 
 TRIM_SECONDS = 60.0
-"""Seconds from one return of free memory to the next; each takes a few milliseconds."""
+"""Interval in seconds between returns of free memory to the system; each takes a few milliseconds."""
 
 LARGE = 1 << 22
-"""Size in bytes from which an allocation has pages of its own, which return to the system when it is freed.
+"""Size in bytes from which an allocation gets its own pages, which return to the system when it is freed.
 
-Taking and returning pages costs more than computing with them: at glibc's initial 1 << 17, computing image
-features took twice as long.
+With a smaller size, the program often requests and returns pages, which is slow: with glibc's initial
+1 << 17, computing image features took twice as long.
 """
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's <malloc.h>
@@ -25,18 +25,19 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def settle() -> None:
-    """Make all threads allocate from one arena, and give large allocations pages of their own.
+    """Make all threads allocate from one arena, and give large allocations their own pages.
 
-    By default, glibc gives threads up to eight arenas per processor, and memory freed in one can't be used by
-    the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas, with growth
-    every minute, compared with 15 MB in one arena. Python's lock lets only one thread allocate at a time
-    anyway.
+    By default, glibc gives threads up to eight arenas per processor, and memory freed in one arena can't be
+    used by the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas, and
+    more with every minute. With one arena it had 15 MB. One arena is enough, because Python's lock lets only
+    one thread allocate at a time.
 
-    glibc also raises the size for pages of their own once such an allocation is freed. Arrays that grow with
-    the labels then leave holes in the arena: 8 MB after five minutes, compared with 3 MB.
+    The size from which allocations get their own pages is fixed at `LARGE`. By default, glibc raises it when
+    such an allocation is freed. Arrays that grow with the labels then leave holes in the arena: 8 MB after
+    five minutes, compared with 3 MB at a fixed size.
 
-    This takes effect only before a second thread allocates. The environment variables ``MALLOC_ARENA_MAX``
-    and ``MALLOC_MMAP_THRESHOLD_`` take precedence.
+    Call this before a second thread allocates memory; later it has no effect. The environment variables
+    ``MALLOC_ARENA_MAX`` and ``MALLOC_MMAP_THRESHOLD_`` take precedence.
     """
     if (libc := _glibc()) is None:
         return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
-"""The main script, inside the folder `pages`: beside it, Streamlit would add a navigation."""
+"""The main script, inside the folder `pages`: Streamlit adds a navigation to scripts beside such a folder."""
 
 LARGEST_UPLOAD_MB = 20
 
@@ -90,7 +90,7 @@ def serve(
     Parameters
     ----------
     workspace : Workspace
-        An entered workspace, so that `app.sessions.workspace.current` finds it.
+        The workspace, already entered with ``with``, so that `app.sessions.workspace.current` finds it.
     host : str
         Address to listen on.
     port : int
@@ -98,7 +98,7 @@ def serve(
     headless : bool
         Don't open a browser.
     path : str
-        URL path of the first page; `project_path` gives a project's.
+        URL path of the first page; see `project_path`.
     allow_hosts : sequence of str
         Host names of proxies in front of the server.
     sign_in : SignIn or None
@@ -136,7 +136,7 @@ def serve(
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
     """Return the ASGI application: the pages, their modules, races in progress, and ``/healthz``.
 
-    It answers only requests for `names` and `sites`; see `Guard`.
+    The application answers only requests for the host names in `names` and `sites`; see `Guard`.
     """
     import streamlit as st
     from starlette.middleware import Middleware
@@ -158,9 +158,10 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
 
 
 def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[str, Any]:
-    """Return Streamlit's options for serving on `host` and `port`; they override files and environment.
+    """Return Streamlit's options for serving on `host` and `port`.
 
-    `sites` are the host names of proxies.
+    These options override configuration files and environment variables. `sites` are the host names of
+    proxies.
     """
     return {
         **CONFIG,
@@ -183,7 +184,7 @@ def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[st
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
         "runner.magicEnabled": False,
-        # Collecting garbage after each run takes long in a large process, and Python does it anyway.
+        # Collecting garbage after each run takes long in a large process, and Python collects it anyway.
         "runner.postScriptGC": False,
     }
 
@@ -195,7 +196,7 @@ def address(host: str, port: int) -> str:
 
 
 def _leave(*_: object) -> None:
-    """Leave `serve` as Ctrl+C does, so that its caller can close projects and builders."""
+    """Leave `serve` as Ctrl+C does, so that the caller of `serve` can close projects and builders."""
     raise KeyboardInterrupt
 
 
@@ -210,7 +211,7 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _race(request: Request) -> Response:
-    """Return a race's rounds since the browser's last request; reruns of the page would be too slow."""
+    """Return the rounds of a race since the browser's last request, without a slow rerun of the page."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 

@@ -1,6 +1,6 @@
 """The report of ``/healthz``: whether labels can be stored, and the state of the pools.
 
-It needs no sign-in, and therefore has only counts and no names.
+Anyone can read the report without signing in. It therefore has counts but no names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FRESH_SECONDS = 1.0
 """Seconds for which a report is cached."""
 
 PATIENCE_SECONDS = 3.0
-"""Seconds within which all databases must answer; the others count as unreachable."""
+"""Seconds that a report waits for the databases. A database that takes longer counts as unreachable."""
 
 
 class Health:

@@ -1,12 +1,13 @@
 """Accept only requests that name this server, and connections from its own pages.
 
-A page of any other site can send requests to this machine. Under a host name that resolves to this machine
-("DNS rebinding") it could even pass for one of the server's pages. So could a page from another program on
-this machine. Browsers report a request's target and source in the headers Host and Origin. Other clients can
-forge both, but gain only what they already have: access to the port.
+A page of another site, or of another program on this machine, can send requests to this server from the
+user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
+even treats its page as one of this server's pages. Browsers state the host that a request is for in the
+header Host, and the origin of the page that sends it in the header Origin. Clients that are not browsers can
+forge both headers, but they can reach the port anyway.
 
-Other sites may not show the pages in a frame either, where a click on a disguised button could be an answer
-("clickjacking"). The headers of each response forbid it.
+The headers of each response also forbid other sites to show the pages in a frame. In a disguised frame, a
+click could become an answer without the user's knowledge ("clickjacking").
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
 """Headers that let only pages of the same origin frame a response; the second is for old browsers.
 
-Another policy in the response stays in force, because browsers obey all policies.
+If a response has another content security policy, it stays in force, because browsers obey all policies.
 """
 
 POLICY_VIOLATION = 1008
@@ -32,10 +33,10 @@ POLICY_VIOLATION = 1008
 
 
 class Guard:
-    """ASGI middleware that refuses requests for other host names and WebSockets of other origins' pages.
+    """ASGI middleware that refuses requests for other hosts, and WebSockets from pages of other origins.
 
-    It also forbids other sites to show the pages in a frame. Clients that send no origin are not browsers,
-    and may connect.
+    It also forbids other sites to show the pages in a frame. Clients that send no origin may connect, because
+    they are not browsers.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class Guard:
     names : iterable of str or None
         Host names of the server; None accepts any.
     sites : iterable of str
-        Host names under which proxies offer this server. Their pages are accepted even if the proxy has
-        rewritten the header Host; proxies leave Origin as it is.
+        Host names under which proxies offer this server. WebSockets from pages of these hosts are accepted
+        even if the proxy has changed the header Host, since proxies do not change the header Origin.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> None:
@@ -69,7 +70,7 @@ class Guard:
         return self._names is None or _name(host or "") in self._names
 
     def is_own(self, origin: str | None, host: str | None) -> bool:
-        """Return whether `origin` is the server that `host` names, or one of `sites`, or None."""
+        """Return whether `origin` is None, the server that `host` names, or one of `sites`."""
         if origin is None:
             return True
         try:

@@ -1,4 +1,4 @@
-"""The selections of a log, each with the model and the labels at that time."""
+"""The selections in a log, each with the model and the labels at its time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from closecall.storage import (
 )
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Kinds of selection that were computed. The remaining kind, "undo", shows an earlier selection again."""
+"""Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Selections made together, and what they were computed from.
+    """Selections made together, and the data that they were computed from.
 
     Parameters
     ----------
@@ -74,26 +74,26 @@ def replays_of(
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
-    """Fold the log once, and yield the concept's selections, each with what it was computed from.
+    """Read the log once, and yield the concept's selections with the data that they were computed from.
 
     Each hyperplane's digest is compared with the log; disagreements are added to `findings`.
 
     Parameters
     ----------
     concepts : Concepts
-        Has the examples.
+        The store that has the concept's examples.
     concept : ConceptRecord
         The concept of the selections.
     answers : sequence of AnswerRecord
         The concept's answers, in log order.
     by_id : mapping of str to SelectionRecord
-        The concept's selections.
+        The concept's selections by id.
     annotators : mapping of str to str
         The annotator of each session.
     pool : Pool
         The newest snapshot.
     findings : Findings
-        Gets the number of digests and the disagreements.
+        Receives the number of digests and the disagreements.
     """
     known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id, pool.has_row), iter(answers)
@@ -132,7 +132,8 @@ def replays_of(
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
     """Return a key that only selections made together share.
 
-    The round's number is not enough: before November 2026, two batches of a session could have the same.
+    The number of the round is not enough: before November 2026, two batches of a session could have the same
+    number.
     """
     return record.session_id, record.round if is_of_many(record) else record.id, record.trained_through
 

@@ -27,11 +27,11 @@ class Findings:
     imported : int
         Number of answers that came from files.
     digests, choices : int
-        Numbers of hyperplanes that were trained again, and of selections that were repeated; items selected
-        together count as one.
+        Number of hyperplanes that were trained again, and number of selections that were repeated. Items
+        selected together count as one selection.
     ranks : dict of str to list of int
-        For each strategy, the ranks of its selections with a hyperplane: the number of eligible items that
-        are nearer, not counting those selected earlier in the same batch.
+        For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
+        the number of eligible items that are nearer, without those selected earlier in the same batch.
     problems : list of str
         One sentence for each disagreement.
     """
@@ -81,6 +81,6 @@ class Findings:
 
 
 def named(word: str, values: Sequence[object]) -> str:
-    """Join values to "no item", "item 7" or "items 7, 12, 3"."""
+    """Return the values after their noun `word`, as in "no item", "item 7" or "items 7, 12, 3"."""
     several = "s" if len(values) > 1 else ""
     return f"{word}{several} {', '.join(map(str, values))}" if values else f"no {word}"

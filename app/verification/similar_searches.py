@@ -1,4 +1,4 @@
-"""Repeat the searches for similar items in the log, with the method and metric of that time."""
+"""Repeat the logged searches for similar items, each with its method and metric."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def search_again(
     pool : Pool
         The newest snapshot.
     log : LabelLog
-        Has the labels that metrics and codes learned from.
+        The log with the labels that metrics and hash codes were learned from.
     concept : ConceptRecord
         The concept of the selections.
     project : Path
@@ -76,7 +76,7 @@ def search_again(
 
 
 class _Made:
-    """The last metric and the last search that were rebuilt, which the next selections mostly share."""
+    """A cache of the last rebuilt metric and search, which the next selection often needs again."""
 
     def __init__(self, log: LabelLog, concept: ConceptRecord, pool: Pool) -> None:
         self._log = log

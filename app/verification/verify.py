@@ -45,7 +45,7 @@ from closecall.storage import (
 from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
-"""Number of hyperplanes remembered in one pass over the pool; each takes 4 MB per million items."""
+"""Number of memories rebuilt in one scan of the pool; each takes 4 MB per million items."""
 
 
 def verify_project(project: Path, *, as_json: bool = False) -> int:
@@ -125,7 +125,7 @@ def _verify_concept(
 def _check_imported(
     answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
 ) -> int:
-    """Check imported answers against their ids, made from file and content; return their number."""
+    """Check that the ids of imported answers match their files and contents; return the number of answers."""
     digests = {its.id: its.parameters[IMPORT]["digest"] for its in sessions if IMPORT in its.parameters}
     number = 0
     for answer in answers:
@@ -156,7 +156,8 @@ def _reselect(
 ) -> None:
     """Repeat the selections of one strategy, and rank the chosen items by brute force.
 
-    `fitted` has the indexes so far, over fewer rows; they are extended, as they were at that time.
+    `fitted` has the indexes that were built for earlier selections. An index over fewer items is extended, as
+    it was at the time of the selections.
     """
     n_items, name, parameters = index
     then = pool.prefix(n_items)
@@ -245,7 +246,7 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
 
 
 def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Repeat the draws of items for a further annotator."""
+    """Repeat the draws of items that needed a further annotator."""
     for replay in replays:
         record = replay.record
         n = record.parameters.get(BATCH, {"n": 1})["n"]
@@ -269,7 +270,7 @@ def _strategy_as_then(
     if why == "random-start":
         return make_strategy("random").fit(then)
     if why == "example":
-        return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane
+        return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane does the same
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:
@@ -280,7 +281,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Yield each selection with its session's memory; memories are rebuilt several at a time."""
+    """Yield each selection with the session's memory at its time; several memories are rebuilt at once."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
@@ -307,7 +308,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
-    """Return for each selected item the number of nearer eligible items, as in `Findings.ranks`."""
+    """Return, for each selected item, the number of nearer eligible items, as in `Findings.ranks`."""
     margins = _margins(replay, then, findings)
     assert replay.trained.hyperplane is not None
     of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)

@@ -1,6 +1,7 @@
-"""Cards: what the browser shows of a view, as JSON, with one module per view.
+"""Cards: the content of a page for labeling, as JSON for the browser, with one module per kind of page.
 
-The views of `app.sessions` store the browser's answers; this package builds what is shown.
+A view (`View`) is the server's state of such a page. The views in `app.sessions` store the browser's answers,
+and this package builds the cards.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from closecall.app.sessions.similar.session import SimilarSession
 View = (
     LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions
 )
-"""Any view: one item, many items, several concepts, adjudication, or a blind comparison."""
+"""A view of any kind: one item, many items, several concepts, adjudication, or a blind comparison."""
 
 _NOTHING_SENT = Outcome()
 
@@ -35,7 +36,8 @@ _NOTHING_SENT = Outcome()
 def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
     """Return the current card of a view.
 
-    In it, `acked` lists the ids of the answers that are on disk, `refused` those that will never be stored.
+    In the card, `acked` lists the ids of the answers that are on disk, and `refused` lists the answers that
+    will never be stored, each with a reason.
     """
     match view:
         case LabelingSession():
@@ -60,9 +62,9 @@ def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERAT
     Raises
     ------
     InputError
-        If the view is the adjudication and the person is not an owner.
+        If the view is for adjudication and the person is not an owner.
     StorageError
-        If the answers can't be stored; then none of them is.
+        If the answers can't be stored. In this case none of them is.
     """
     if isinstance(view, Decisions):
         return card_of(view, view.store(answers, by))

@@ -1,4 +1,4 @@
-"""The card of the adjudication: the next contested item, with everybody's answers."""
+"""The card for adjudication: the next contested item, with the answers of all annotators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """Return the card of the first contested item, with its answers and what follows each decision."""
+    """Return the card with the first contested item, its answers, and the next item for each decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)
@@ -38,7 +38,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
 
 
 def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what follows each decision about the first item, so that it can be shown at once."""
+    """Return the next item for each decision about the first one, so that the browser shows it at once."""
     views: dict[str, Any] = {}
     pictures: dict[str, str] = {}
     waiting = line.items
@@ -64,12 +64,12 @@ def _strip(view: Decisions) -> list[dict[str, Any]]:
 
 
 def voices(answers: Answers, item: int) -> str:
-    """Return one line with everybody's current answer to an item."""
+    """Return one line with the current answers of all annotators about an item."""
     return " · ".join(f"{word}: {', '.join(names)}" for word, names in said_by(answers, item).items())
 
 
 def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
-    """Return the annotators by their current answer to an item: no first, then yes, then the others."""
+    """Return the annotators of an item by their current answers, in the order no, yes, unsure, skip."""
     said: dict[str, list[str]] = {}
     for word in ("no", "yes", "unsure", "skip"):
         rows = [

@@ -1,4 +1,8 @@
-"""The card of a blind comparison, which never reveals whose turn it is."""
+"""The card for a blind comparison, which never reveals which side selected the item.
+
+Each side is a labeling session. There is one for each of the two strategies and, if needed, one that draws
+test items at random.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def blind_card(view: BlindComparison, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the item of the side whose turn it is."""
+    """Return the card with the current item, selected by the side whose turn it is."""
     with view.lock:
         known = view.settle()
         side, follower = view.turn(len(known)), view.turn(len(known) + 1)
@@ -49,7 +53,10 @@ def _coming(
     known: Mapping[int, AnswerWord],
     notes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the item that follows each answer: the other side's, which is known, or this side's next."""
+    """Return the next item for each answer.
+
+    If another side is next, its item is already selected and does not depend on the answer.
+    """
     items: dict[str, dict[str, Any]] = {}
     is_coming = False
     following = follower.in_view()
@@ -73,7 +80,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """Return the figures beside the card: only counts, because others could reveal the strategy."""
+    """Return the figures beside the card: only counts, because other figures could reveal the side."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

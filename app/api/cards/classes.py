@@ -1,4 +1,4 @@
-"""The card of several concepts at once."""
+"""The card for labeling several concepts at once: each item is assigned to one class or to none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUESTION = "Which is it?"
 
 
 def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the item in view, the figures of the concept that selected it, and the classes."""
+    """Return the card with the current item, the figures of the concept that selected it, and the classes."""
     view.attend()
     with view.alone() as members:
         chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]
@@ -44,7 +44,7 @@ def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str, Any]]:
-    """Return the last items answered by class, or by "none", each with its current class."""
+    """Return the last items that were assigned to a class or to none, each with its current class."""
     recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
     words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
     for member in members:
@@ -57,7 +57,7 @@ def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str
     for answer in reversed(recent):
         given = words[answer.item]
         if len(given) < 2 or answer.purpose == "decision":
-            continue  # answered for this concept alone, or decided
+            continue  # answered for this concept alone, or adjudicated
         chosen = next((concept for concept, word in given.items() if word == "yes"), None)
         word = "yes" if chosen is not None else answer.answer
         strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})

@@ -1,4 +1,4 @@
-"""The cards of many items at once: the grid, and items found by name."""
+"""The cards for many items at once: the grid, and items found by name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from closecall.storage import AnswerRecord
 
     Looks = Callable[[LabelingSession, int], dict[str, Any]]
-    """A function that returns the fields of an item's cell."""
+    """A function that returns the fields of a cell that show the item, such as its image."""
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the grid in view and, for corrections, the previous one."""
+    """Return the card with the current grid and, for corrections, the previous grid."""
     grid.attend()
     with grid.session.lock:
         return batch_card(grid, outcome)
@@ -55,7 +55,7 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def picture(session: LabelingSession, item: int) -> dict[str, Any]:
-    """Return a cell with the item's image."""
+    """Return the field of a cell with the item's image."""
     return {"src": tile(session, item)}
 
 
@@ -80,7 +80,8 @@ def taken_cells(
 ) -> dict[int, dict[str, Any]]:
     """Return cells for items that can't be answered here, by item.
 
-    `stands` is an item's status, "held" if another session has it in view, or "" if it has become free.
+    In a cell, `stands` is the item's status, "held" if the item is leased to another session, or "" if it can
+    be answered after all.
     """
     stands = batch.standing_of(items)
     return {

@@ -1,4 +1,4 @@
-"""The card of one item at a time."""
+"""The card for labeling one item at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the item in view, what follows each answer, and the last answers."""
+    """Return the card with the current item, the next item for each answer, and the last answers."""
     session.attend()
     with session.lock:
         shown, concept = session.shown, session.concept.record

@@ -1,4 +1,4 @@
-"""Parts that several cards share: an item, what follows it, the figures beside it, the last answers."""
+"""Parts that several cards share: an item, the next items, the figures beside them, the last answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 STRIP = 12
-"""Maximum number of last answers on a card; a click corrects one."""
+"""Maximum number of last answers in the strip on a card, where a click corrects an answer."""
 
 
 def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the fields that all cards share, with the figures of the selection `shown`."""
+    """Return the fields that all cards share; the figures are about the selection `shown`."""
     concept = session.concept.record
     return {
         "project": session.project.key,
@@ -51,12 +51,12 @@ def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
-    """Return an item with its picture or, for a text, its parts and the picture of its first lines."""
+    """Return an item with its picture; for a text, with its parts and a picture of its first lines."""
     return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the view that follows each answer, the pictures, and whether more is being computed.
+    """Return the next round for each answer, the pictures, and whether more rounds are being computed.
 
     `session` is the session that made the selections in `ahead`.
     """
@@ -82,7 +82,7 @@ def _picture(session: SessionState, item: int) -> str:
 
 
 def _text(session: SessionState, item: int) -> dict[str, Any]:
-    """Return the parts of a text item; nothing for an image."""
+    """Return the parts of a text item as a field of the card; for an image, return no field."""
     try:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:
@@ -98,7 +98,7 @@ def tile(session: SessionState, item: int) -> str:
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return one of the last answers, with the ids that a correction must name."""
+    """Return the strip's entry for an answer, with the ids that a correction must name."""
     return {
         "answer_id": answer.id,
         "item": answer.item,
@@ -148,7 +148,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
 
 
 def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:
-    """Return the strategy whose index is being built while another one stands in, or None."""
+    """Return the session's strategy if another one replaces it until its index is built, else None."""
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None

@@ -1,4 +1,4 @@
-"""The card of Find similar: a page of items, and the figures of the search."""
+"""The card for Find similar: a page of items, and the figures of the search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
-"""Maximum number of yes answers shown as the query."""
+"""Maximum number of items shown as the query, if the query is all items answered yes."""
 
 
 def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _value(found: Neighbours, place: int) -> float:
-    """Return the nearness of the item at a place in the list; angles are in degrees."""
+    """Return the similarity or distance of the item at a place in the list; angles are in degrees."""
     return float((found.degrees if found.measure == "angle" else found.values)[place])
 
 
@@ -157,7 +157,10 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
 
 
 def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
-    """Count the positives among the `PAGE` nearest items of each metric, by truth or else by the answers."""
+    """Count the positives among the `PAGE` nearest items of each metric.
+
+    Positives are counted by the true classes if they are known, otherwise by the answers.
+    """
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
     concept = session.concept.record
@@ -186,7 +189,7 @@ def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
 
 
 def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
-    """Return the answers in force of the session's last submission, if it was made on this page."""
+    """Return the current answers of the session's last submission, if it was made on Find similar."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
     last: list[dict[str, Any]] = []

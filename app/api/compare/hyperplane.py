@@ -1,6 +1,7 @@
-"""Query strategies compared on the hyperplanes of a question: their picks, ranks and times.
+"""Query strategies compared on the hyperplanes of a question: the items they pick, their ranks and times.
 
-They are measured step by step in the background while the page is open; see `app.api.compare.planes`.
+The strategies are measured step by step in the background while the page is open; see
+`app.api.compare.planes`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEFT_SECONDS = 4.0
-"""Measuring pauses after this many seconds without a request, until the next one."""
+"""Measuring pauses after this many seconds without a request from the browser."""
 
 ALIKE = 1.1
-"""Times that differ by a smaller factor are called equal."""
+"""Factor below which the headline calls two times equal."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The newest value, `now`, and the 10th, 25th, 50th, 75th and 90th percentiles, in this order."""
+    """The newest of several values, `now`, and their 10th, 25th, 50th, 75th and 90th percentiles."""
 
     now: float
     low: float
@@ -46,7 +47,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the percentiles of values, the newest of which comes first."""
+        """Return the spread of `values`, of which the first is the newest."""
         return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
 
 
@@ -57,23 +58,24 @@ class Row:
     Parameters
     ----------
     strategy, label : str
-        Its name, and its display name.
+        Name and display name of the strategy.
     in_use : bool
-        Whether it selects on the labeling page.
+        Whether the session labels with this strategy.
     state : str
         "shown", "coming" or "failed"; in the last two cases `message` gives the reason.
     item, src, alt
-        Its pick for the newest hyperplane, with picture and name.
+        The item picked for the newest hyperplane, its picture and its name.
     ms : Spread
-        Times per selection in milliseconds; see `Answers.seconds`.
+        Times per selection in milliseconds; see `app.api.compare.planes.Answers`.
     ratio : float
-        Median time of the full scan over its median time.
+        Median time of the full scan, divided by the median time of this strategy.
     margin : Spread
-        |wᵀx + b| of the picks.
+        |wᵀx + b| of the picked items.
     rank, typical_rank : int, float
-        Number of items nearer to the newest hyperplane than its pick, and the median over all hyperplanes.
+        Number of items nearer to the newest hyperplane than the picked one, and the median of this number
+        over all hyperplanes.
     nearest : int
-        Number of hyperplanes for which no item was nearer than its pick.
+        Number of hyperplanes for which no item is nearer than the picked one.
     scored, share : int, float
         Number of items scored for the newest hyperplane, and their share of the pool, 0 … 1.
     """
@@ -118,7 +120,7 @@ class HyperplaneComparison:
         self._trouble: str | None = None
 
     def renew(self, *, again: bool = False) -> None:
-        """Measure again if the labels have changed, or always with `again`."""
+        """Request a new measurement if the labels have changed or `again` is true."""
         with self._lock:
             self._is_due = self._is_due or again or self._session.concept.catch_up().seq != self._labels_seq
 
@@ -160,7 +162,7 @@ class HyperplaneComparison:
         """Return whether there is something to measure now.
 
         The first measurement starts as soon as the full scan is ready. Another one follows once the pool is
-        complete and no index is being built, if the pool or the strategies that are ready have changed.
+        complete and no index is being built, if the pool has grown or more strategies are ready.
         """
         ready = self._compared.ready()
         if REFERENCE not in ready:
@@ -172,7 +174,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """Do one step in the background. The next step is another task, so that other work gets a turn."""
+        """Do one step in the background. The next step is a separate task, so that other work gets a turn."""
         goes_on = False
         try:
             measurement = self._measurement(pool)
@@ -281,10 +283,10 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
 
 
 def _hero(rows: Sequence[Row]) -> Row | None:
-    """Return the row of the headline, or None.
+    """Return the row that the headline is about, or None.
 
-    It is the strategy in use or, if that is the full scan or not measured, the one with the lowest typical
-    rank.
+    The row is that of the strategy in use. If this is the full scan or not measured yet, it is the row with
+    the lowest typical rank.
     """
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]

@@ -24,26 +24,29 @@ COMPARED = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Strategies in the order of the rows. Users' own strategies follow, and the one in use if it is not here."""
+"""Built-in strategies in the order of the rows.
+
+Users' own strategies follow, and then the strategy in use if it is not yet listed.
+"""
 
 DENSE = "eh-hash"
-"""A strategy whose index takes minutes on a large pool; compared if it is in use or the pool is small."""
+"""A strategy whose index takes minutes on a large pool: it is compared if in use or if the pool is small."""
 
 MOST_PRODUCTS = 10**10
-"""A pool is small if items × features² is at most this; building the index then takes about 20 s."""
+"""Largest product items × features² of a small pool; building the index of `DENSE` then takes about 20 s."""
 
 REFERENCE = "exhaustive"
-"""The full scan."""
+"""The full scan, with which the other strategies are compared."""
 
 BY_CHANCE = ("random", "subsample")
 """Strategies whose pick is random: the headline ignores them unless they are in use."""
 
 
 class Compared:
-    """The strategies compared with a session's own, in the order of the rows.
+    """The strategies compared for a session, in the order of the rows.
 
-    They are named as on the command line; the strategy in use keeps its parameters. The first request starts
-    to build their indexes in the background.
+    Strategies are named as on the command line. The strategy that the session uses keeps its parameters. The
+    first request starts to build the indexes in the background.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ class Compared:
 
     @property
     def words(self) -> list[str]:
-        """The strategies, with parameters if they have any."""
+        """The strategies as on the command line, with parameters if they have any."""
         own = [name for name in self._session.project.strategies() if name not in LABELS]
         words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
         return words if self.used in words else [*words, self.used]
@@ -80,7 +83,7 @@ class Compared:
         return {word: strategy for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
-        """Request all indexes; return by strategy why it can't select, in one sentence."""
+        """Request all indexes; return, for each strategy that can't select, one sentence that says why."""
         failed = {}
         for word in self.words:
             try:
@@ -93,7 +96,7 @@ class Compared:
         return failed
 
     def awaited(self) -> list[str]:
-        """Return the strategies whose indexes are not ready yet, without those that failed."""
+        """Return the strategies whose indexes are not ready yet and have not failed."""
         failed, ready = self.failures(), self.ready()
         return [word for word in self.words if word not in failed and word not in ready]
 

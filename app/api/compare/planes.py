@@ -1,9 +1,9 @@
 """The last hyperplanes of a question, and each query strategy's choice for them.
 
-The hyperplanes are trained again from the log. One thread asks every strategy about each of them in turn, so
-that all are timed under the same conditions. A scan of the pool ranks their picks. Times are processor times
-if that clock is fine enough, because labeling continues and would delay long scans more often than short
-look-ups.
+The hyperplanes are trained again from the log. For each hyperplane, one thread runs every strategy in turn,
+so that all are timed under the same conditions. A scan of the pool then ranks the picked items. Times are
+processor times if the processor-time clock is fine enough. Wall-clock times would be unfair: labeling goes on
+meanwhile, and would delay long scans more often than short look-ups.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST = 50
-"""Maximum number of hyperplanes."""
+"""Maximum number of hyperplanes to compare on."""
 
 LOOKED = 2 * LAST
-"""Number of last answers searched for hyperplanes, since some answers change none."""
+"""Number of last answers after each of which a hyperplane is trained; some answers do not change it."""
 
 LEAST_TIMES = 9
-"""Minimum number of timed selections per strategy; fewer hyperplanes are asked about several times."""
+"""Minimum number of timed selections per strategy; with fewer hyperplanes, each is used several times."""
 
 _FINE = 1e-5  # resolution in seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
@@ -44,7 +44,7 @@ _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _F
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A hyperplane of the log.
+    """A hyperplane trained at one position of the log.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class Plane:
     answered : array of int64, ascending
         Items with an answer, which can't be picked.
     n_labels : int
-        Number of labels it was trained on, examples included.
+        Number of labels that the hyperplane was trained on, examples included.
     through : int
-        Its log position, which is the seed of random strategies.
+        The log position, which is also the seed of random strategies.
     """
 
     hyperplane: Hyperplane
@@ -94,11 +94,12 @@ class Answers:
     strategy : QueryStrategy
         Fitted to the pool.
     items, margins, ranks, scored : list
-        Per hyperplane: the pick, its |wᵀx + b|, the number of nearer items, and the number of items scored.
+        For each hyperplane: the picked item, its |wᵀx + b|, the number of nearer items, and the number of
+        items scored.
     seconds : list of float
-        Time of each selection, in seconds; with few hyperplanes, of several selections per hyperplane.
+        Time of each selection, in seconds. If there are few hyperplanes, each has several selections.
     failure : str or None
-        Why it can't select, in one sentence.
+        Why the strategy can't select, in one sentence.
     """
 
     strategy: QueryStrategy
@@ -111,7 +112,7 @@ class Answers:
 
 
 class Measurement:
-    """Strategies asked about hyperplanes, one hyperplane per step.
+    """A measurement of strategies on hyperplanes, one hyperplane per step.
 
     Parameters
     ----------
@@ -132,16 +133,16 @@ class Measurement:
 
     @property
     def is_done(self) -> bool:
-        """Return whether there is nothing left to ask."""
+        """Return whether there is nothing left to measure."""
         return self._steps >= self._most
 
     @property
     def n_done(self) -> int:
-        """Return the number of hyperplanes that the strategies were asked about."""
+        """Return the number of hyperplanes on which the strategies have been measured."""
         return min(self._steps, len(self.planes))
 
     def step(self) -> None:
-        """Ask every strategy about the next hyperplane, in an order that changes from step to step."""
+        """Let every strategy select for the next hyperplane, in an order that changes from step to step."""
         is_new, plane = self._steps < len(self.planes), self.planes[self._steps % len(self.planes)]
         going = [answers for answers in self.answers.values() if answers.failure is None]
         first = self._steps % max(1, len(going))
@@ -155,7 +156,7 @@ class Measurement:
         self._steps += 1
 
     def _ask(self, answers: Answers, plane: Plane) -> int | None:
-        """Return the strategy's pick, or None if it fails."""
+        """Return the item that the strategy picks for the hyperplane, or None if the strategy fails."""
         started = _clock()
         try:
             selection = answers.strategy.select(plane.hyperplane, exclude=plane.answered, seed=plane.through)

@@ -1,8 +1,8 @@
 """A race on the page: strategies learn a question side by side, at a chosen speed.
 
-`core.simulation.race` runs the rounds. A server thread draws the pictures between them, so that nothing else
-of the race runs while a selection is timed. The browser asks for the rounds since its last request. Without
-requests the race waits. The numbers of rounds and of first picks are those of Jain, Vijayanarasimhan and
+`core.simulation.race` runs the rounds. One server thread runs rounds and draws pictures in turn, so that
+no picture is drawn while a selection is timed. The browser requests the rounds since its last request. The
+race waits while there are no requests. `ROUNDS` and `FIRST_PICKS` are taken from Jain, Vijayanarasimhan and
 Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale Active Learning" (NIPS
 2010).
 """
@@ -28,12 +28,12 @@ ROUNDS = 300
 """Number of rounds, as in section 4 of the paper."""
 
 SPEEDS = (1, 3, 10, 30)
-"""Selectable speeds, in rounds per second; a slow machine may not reach them."""
+"""Speeds that the page offers, in rounds per second; a slow machine may not reach them."""
 
 USUAL_SPEED = 10
 
 FIRST_PICKS = 7
-"""Number of first picks shown per strategy, as in figure 3a of the paper."""
+"""Number of items picked first that are shown per strategy, as in figure 3a of the paper."""
 
 LEFT_SECONDS = 4.0
 """The race waits after this many seconds without a request."""
@@ -42,7 +42,7 @@ AT_ONCE = 300
 """Maximum number of rounds in one reply."""
 
 Told = list[float | None] | None
-"""A turn as the browser gets it; see `LiveRace.since`."""
+"""One selection of one strategy, as the browser gets it; see `LiveRace.since`."""
 
 _races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
 
@@ -60,11 +60,11 @@ class LiveRace:
     session : LabelingSession
         The session whose question is learned, with the question's SVM parameters.
     strategies : mapping of str to QueryStrategy
-        The competing strategies by name, fitted to the pool; each has a lane of the race.
+        The competing strategies by name, fitted to the pool. Each has a lane: its own labels and SVM.
     n_first : int
         Labels per class to start with.
     run : int
-        Number of the repetition; each draws its own first labels.
+        Index of the repetition; each repetition draws its own first labels.
     speed : int
         Initial speed, one of `SPEEDS`.
 
@@ -125,7 +125,7 @@ class LiveRace:
 
     @property
     def words(self) -> list[str]:
-        """Names of the lanes."""
+        """Names of the strategies, in the order of their lanes."""
         return self._words
 
     @property
@@ -139,7 +139,7 @@ class LiveRace:
         return len(self._told) >= ROUNDS or self._race.is_over
 
     def start(self) -> None:
-        """Run until the end or until paused."""
+        """Run rounds until the race is over or paused."""
         self._go(ROUNDS)
 
     def step(self) -> None:
@@ -153,7 +153,7 @@ class LiveRace:
             self._changed.notify()
 
     def set_speed(self, speed: int) -> None:
-        """Set the number of rounds per second, as far as the machine reaches it.
+        """Set the number of rounds per second; a slow machine may not reach it.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class LiveRace:
             self._changed.notify()
 
     def about(self) -> dict[str, Any]:
-        """Return what does not change during the race, as JSON."""
+        """Return the facts that do not change during the race, as JSON."""
         held_out, first = self._pool.held_out, self._race.first
         return {
             "race": self.key,
@@ -184,10 +184,10 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return the rounds after the first `n_known`, as JSON, with pictures of the last picks if requested.
+        """Return the rounds after the first `n_known` as JSON, with pictures of the last items if requested.
 
-        A turn is a list of the AUROC, |wᵀx + b|, the selection time in milliseconds, and the number of items
-        scored. It is null for a lane that has failed.
+        Each round has one turn per lane: a list of the AUROC, |wᵀx + b| of the picked item, the selection
+        time in milliseconds, and the number of items scored. The turn of a failed lane is null.
         """
         until = n_known + AT_ONCE
         with self._lock:
@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the pictures of a round if it is one of the first, requested, or the last before a pause."""
+        """Draw the pictures of a round if it is among the first, the last before a pause, or requested."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False
@@ -262,9 +262,9 @@ class LiveRace:
 
 
 def _told(turn: Turn | None) -> Told:
-    """Return a turn for the browser.
+    """Return a turn for the browser; see `LiveRace.since`.
 
-    Its time is the shorter of the selection's wall-clock and processor times, because other work may delay a
+    The selection time is the shorter of the wall-clock and the processor time, because other work may delay a
     selection.
     """
     if turn is None:
