@@ -114,11 +114,13 @@ def about(seconds: float) -> str:
 
 def bytes_in_words(n: float) -> str:
     """Return a number of bytes with a decimal unit: "1.5 GB"."""
-    for unit in ("bytes", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
+    if round(n) < 1000:
+        return f"{n:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
         n /= 1000
-    return f"{n:,.3g} GB"
+        if n < 999.5 or unit == "GB":
+            break
+    return f"{n:,.0f} {unit}" if n >= 100 else f"{n:.3g} {unit}"
 
 
 def some(names: Sequence[str]) -> str:

@@ -197,7 +197,7 @@ def test_only_the_same_model_used_alike_shares_a_hyperplane(model, tmp_path):
 
 
 def test_halves_are_stored_on_request(model, tmp_path):
-    """By the command's option; what can't be stored so is refused."""
+    """By an option of the command."""
     word = f"onnx:{model}:digits:50"
     assert (
         CliRunner()
