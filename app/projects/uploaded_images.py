@@ -17,11 +17,14 @@ LARGEST_UPLOAD = 20_000_000
 """Maximum size of an uploaded image in bytes."""
 
 KEPT_SIZE = 256
-"""Maximum length in pixels of the longer side of an uploaded image as it is kept and shown."""
+"""Maximum length in pixels of the longer side of an uploaded image; larger images are scaled down."""
 
 
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
-    """Return in one sentence why images, called `what`, can't be compared with the pool's items, or None."""
+    """Return a sentence that says why images can't be compared with the pool's items; None if they can.
+
+    The sentence calls the images `what`.
+    """
     if pool is None:
         return None
     if pool.holds_texts:
@@ -41,8 +44,8 @@ def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float
     Raises
     ------
     InputError
-        If it is empty, too large or not a readable image, or if the pool contains texts or the user's own
-        embeddings.
+        If the file is empty, too large or not a readable image, or if the pool's features can't be computed
+        from images.
     """
     if problem := why_none(pool):
         raise InputError(problem)
@@ -53,12 +56,12 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
     """Return an uploaded image as a PNG of limited size, and its features, of shape (n_features,).
 
     The PNG has at most `KEPT_SIZE` pixels on its longer side. The features are comparable with the pool's
-    only if `why_none` returns None; without a pool they are GIST.
+    only if `why_none` returns None. If there is no pool yet, GIST features are computed.
 
     Raises
     ------
     InputError
-        If it is empty, too large, or can't be read as an image. The message calls it `what`.
+        If the file is empty, too large or not a readable image. The message calls the image `what`.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.images import read_image
