@@ -46,13 +46,14 @@ MOST_LANDMARKS = 1_000
 """Maximum number of landmarks in a trial; each trial decomposes the kernel matrix of the landmarks."""
 
 RETRIEVED = 10
-"""Number of rows with the nearest codes among which a query's nearest neighbour should be."""
+"""Number of rows that a trial retrieves by their codes, in search of each query's nearest neighbour."""
 
 
 def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
-    """Return the recipe with the rank that finds most neighbours, and with such a scale if the form has one.
+    """Return the recipe with the best rank and, if the form has a scale, the best scale.
 
-    The pool and the other settings of the codes determine the result.
+    The best values are those that find most neighbours in a sample. The pool and the other settings of the
+    codes determine the result.
 
     Raises
     ------

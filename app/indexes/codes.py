@@ -210,9 +210,10 @@ def coded(
 def extended(
     hasher: SimilarityHasher, codes: Codes, pool: Pool, advanced: Callable[[int, int], None]
 ) -> Codes | None:
-    """Hash the rows that `codes` lacks; return all codes, or None if the pool has outgrown the fitted family.
+    """Hash the rows that `codes` lacks, and return all codes.
 
-    The result is the same as from `coded` with the same metric or labels.
+    The result is the same as from `coded` with the same metric or labels. It is None if the pool has grown so
+    much that `coded` would fit the family to other rows.
     """
     if not np.array_equal(fit_rows(len(codes)), fit_rows(len(pool))):
         return None

@@ -66,9 +66,9 @@ class Estimates:
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
         """Return a family whose functions agree within a radius about as often as those of the fitted family.
 
-        Only shift-invariant kernels need it, because their width depends on the rows. The width is estimated
-        from a few rows. For other recipes, for recipes without a radius, and before the pool's first items,
-        the result is None.
+        Only recipes for shift-invariant codes with a radius need such a family, because the width of its
+        kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
+        pool's first items, the result is None.
 
         Raises
         ------

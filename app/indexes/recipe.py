@@ -1,4 +1,4 @@
-"""The settings of a search by hashing: the codes, the structure that searches them, and the sizes of both.
+"""The settings of a search by hashing: the codes, the structure over them, and how many codes it compares.
 
 A `Recipe` is an immutable value. Each session has a recipe. Recipes are the keys of indexes in memory, and
 name the folders of saved indexes. The log records the settings that differ from their defaults. A setting of
@@ -161,8 +161,8 @@ class Recipe:
         such guarantee: their bits depend on the angle between projections on the landmarks instead of the
         kernel.
     epsilon : float or None
-        The ε of bucket tables with a radius, or of permuted orders: rows up to (1 + ε) times farther away
-        are accepted.
+        ε of bucket tables with a radius, or of permuted orders: how much farther away than necessary found
+        rows may be, as a share. A smaller ε needs more memory.
     memory : int or None
         Memory of tables and orders in bytes per row, codes not included.
     """
@@ -446,7 +446,11 @@ class Recipe:
 
     @property
     def word(self) -> str:
-        """Folder name of the codes: the family; with other settings than the defaults, also a digest."""
+        """Folder name of the codes.
+
+        It is the family's name. Unless all settings are defaults, the form, the number of functions and a
+        digest of the settings follow.
+        """
         codes = self.codes
         if codes == Recipe(codes.structure, codes.family):
             return codes.family

@@ -3,16 +3,16 @@
     indexes/similar/lsh/codes        a fitted family and the codes of the pool's rows
     indexes/similar/lsh/tables       a structure over exactly these codes
     indexes/similar/ksh-2/codes      a family that learned from answers about concept 2, with these answers
-    indexes/similar/metric-2/codes   codes under the metric learned from these answers
-    indexes/similar/klsh-low-rank-256-1f0c…/codes    codes by other settings than the default (`Recipe.word`)
+    indexes/similar/metric-2/codes   codes under the metric learned from answers about concept 2
+    indexes/similar/klsh-low-rank-256-1f0c…/codes    codes with settings other than defaults (`Recipe.word`)
     indexes/similar/lsh/tables-9b21…                 a structure built with other settings
 
 Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
 and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
 or belong to another pool or version, are rebuilt with a warning. Codes that are outgrown (`is_outgrown`), or
-belong to an earlier metric, are rebuilt without a warning. Of the folders for metrics and of the other
-folders, the `KEPT_CODES` used last are kept.
+belong to an earlier metric, are rebuilt without a warning. The folders used last are kept: `KEPT_CODES` for
+metrics, and as many others.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class Kept:
         return loaded or made
 
     def _keep_the_newest(self) -> None:
-        """Remove all folders except the `KEPT_CODES` used last, counted separately for metrics."""
+        """Remove all folders except those used last: `KEPT_CODES` for metrics, and as many others."""
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
@@ -333,7 +333,7 @@ def _seconds(saved: SavedCodes) -> float:
 
 
 def _digest(metric: LearnedMetric | None) -> str | None:
-    """Return a digest that identifies the metric to the last digit."""
+    """Return a digest of all the metric's values, or None without a metric."""
     return None if metric is None else digest_of(metric.metric.arrays())
 
 

@@ -103,7 +103,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 
 @st.fragment
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
-    """Show the card, with the number of answers above it."""
+    """Show the card, and above it the number of answers that are still needed."""
     key = f"blind-{found.id}"
     sent: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(sent), person_at(project)))

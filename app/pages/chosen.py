@@ -26,7 +26,10 @@ WAITING = "waiting"
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:
-    """Return the project and session of the address; if they can't be used, show the problem, return None."""
+    """Return the project and session of the address.
+
+    If they can't be used, show the problem and return None.
+    """
     try:
         project = chosen_project()
         _leave_others(project)
@@ -79,8 +82,9 @@ def chosen_session(project: OpenProject) -> LabelingSession:
 
     Without a session in the address, the result is the tab's last session with the question, an older session
     of the person, or a new one. Nobody gets another person's session. Since the address names the session, a
-    reload of the page or a restarted server can resume it. If the address is invalid, the browser repeats it
-    in its requests until it knows the new session.
+    reload of the page or a restarted server can resume it. If the address names a session that can't be used,
+    the browser repeats this name in its requests until it knows the new session. These requests get the new
+    session, too.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})

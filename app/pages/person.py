@@ -55,7 +55,10 @@ def must_sign_in() -> bool:
 
 
 def comes_back() -> bool:
-    """Return whether the person wanted a page before signing in, to which the provider does not lead back."""
+    """Return whether the person wanted a page before signing in.
+
+    The sign-in provider does not lead back to this page, but to ``/``.
+    """
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 

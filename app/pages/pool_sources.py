@@ -162,7 +162,7 @@ def _with_article(label: str) -> str:
 
 
 def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
-    """Return the SOURCE word for the paths that were entered, by field name.
+    """Return the SOURCE word of a choice. `paths` has the entered paths by field name.
 
     Raises
     ------

@@ -45,7 +45,10 @@ def main() -> None:
 
 
 def begin(similar: SimilarSession) -> None:
-    """Read the query from the address, only once because later requests may have an outdated address."""
+    """Read the query from the address.
+
+    This is done only once, because later requests may have an outdated address.
+    """
     if st.session_state.get(TAKEN_UP) == similar.id:
         return
     st.session_state[TAKEN_UP] = similar.id

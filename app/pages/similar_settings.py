@@ -245,7 +245,10 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
 
 
 def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows: int) -> str:
-    """Return sentences about the recipe's cost and guarantee; if a metric was learned, also under it."""
+    """Return sentences about the cost and the guarantee of a recipe.
+
+    If a metric was learned, further sentences describe the recipe under this metric.
+    """
     concept = similar.session.concept
     seconds = project.similar.seconds(recipe, concept)
     family = project.similar.agreeing(recipe)

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Return the person at the page with their rights in all projects; None if they have no such rights."""
+    """Return the person at the page, or None if the server's roles don't admit the person to all projects."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:

@@ -39,7 +39,7 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Return whether an error left it unknown if some answers are in the log."""
+        """Return whether, after an error, some answers may or may not be in the log."""
         return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:

@@ -1,8 +1,9 @@
 """Adjudication: an owner decides, one by one, about the contested items, on which annotators disagree.
 
-A decision is an answer with the purpose "decision", which replaces the votes of all annotators. The SVM is
-trained on it, unless the item belongs to the audit. It can be undone, and ``verify`` replays it like any
-answer. The item that an owner sees, and the next one, are leased to this owner, so no other owner gets them.
+A decision is an answer with the purpose "decision", which counts instead of the votes of all annotators. The
+SVM is trained on it, unless the item belongs to the audit. A decision can be undone, and ``verify`` replays
+it like any answer. The item that an owner sees, and the next one, are leased to this owner, so that no other
+owner gets them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The concepts take turns in a fixed order. In its turn, a concept selects an item by its own hyperplane. Which
 concept comes next does not depend on the answer. The look-ahead (`app.engine.lookahead`) therefore prepares
 only the next selections of this concept, for its four possible answers: its class, another class, unsure and
-skip. Each press gives every concept one answer, so all concepts get equally many labels.
+skip. Each press gives every concept one answer, so no concept gets fewer labels than another.
 
 A concept may select an item that the annotator has already answered for another concept alone. The new answer
 then counts for all concepts, and replaces the earlier one. There are no audit rounds in this view, and

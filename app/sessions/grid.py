@@ -32,10 +32,10 @@ LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 DIVERSITY = 0.7
 """Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane show the same image as
-another of the 28. With a share of 0.5, three items do; with 0.7, one or two. In simulations of twelve grids,
-shares of up to 0.7 give as accurate classifiers as the nearest items, and a share of 0.9 gives less accurate
-ones (digits and CIFAR-10, 20,000 items each).
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane are further variants of
+an image among them. With a share of 0.5, three items are; with 0.7, one or two. In simulations of twelve
+grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With 0.9, it learns less
+(digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]

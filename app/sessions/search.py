@@ -29,7 +29,7 @@ class SearchPage(NamedTuple):
     Parameters
     ----------
     how : dict
-        The parameters that the log records for each item, by item, in the order of the page.
+        Parameters for the log that say how each item was found, by item, in the order of the page.
     facts : dict
         Keyword arguments for `app.engine.selection.take_found`.
     """

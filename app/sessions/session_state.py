@@ -235,7 +235,7 @@ class SessionState:
         self.history.append(replace(record, leased=()))
 
     def begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
-        """Begin a round, whose selection, or the first of its batch, is `record`."""
+        """Begin a round. `record` is its selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
         self.exhausted, self.trouble = False, None
