@@ -1,4 +1,4 @@
-"""How long codes and structures will take to build, estimated before they are built.
+"""Estimate how long codes and structures will take to build.
 
 The work of each family is counted in operations of a few kinds, such as products of matrices or values of the
 χ² kernel. The machine's speed at each kind is measured once per process, on a small sample (`Speeds`); the
@@ -211,7 +211,7 @@ class BuildTime:
 
 
 def crowding() -> float:
-    """Return the factor by which other work slows down this machine: 1 + last minute's load per core."""
+    """Return the factor by which other work slows this machine down: 1 plus last minute's load per core."""
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
     return 1 + float(os.getloadavg()[0]) / (os.cpu_count() or 1)

@@ -77,7 +77,7 @@ def parameters() -> dict[str, Any]:
 
 
 def what_is_missing(labels: Labels) -> str | None:
-    """Return in one sentence how many labels a metric still needs, or None if there are enough."""
+    """Return a sentence that says how many labels a metric still needs, or None if there are enough."""
     yes = int(np.count_nonzero(labels.yes))
     have = {"yes": yes, "no": len(labels) - yes}
     missing = [f"{LEAST - n} {word}" for word, n in have.items() if n < LEAST]

@@ -223,7 +223,7 @@ class Similar:
 
     @property
     def problem(self) -> str | None:
-        """Return in one sentence a current problem of the background work, or None."""
+        """Return a sentence about a current problem of the background work, or None."""
         return self._troubles.first
 
     def close(self) -> None:

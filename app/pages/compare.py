@@ -27,7 +27,10 @@ VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
 FIRST = {1: "1 label per class first", 5: "5 labels per class first", 20: "20 labels per class first"}
 
 SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
-"""Labels of the choices, by seconds per label. Jain et al. 2010, figure 3b: 1 s per text, 5 s per image."""
+"""Texts of the choices for the time to label an item, by seconds.
+
+Figure 3b of Jain et al. 2010 assumes 1 s per document and 5 s per image.
+"""
 
 
 def main() -> None:

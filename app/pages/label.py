@@ -192,7 +192,7 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of compiling kernels, or building pool or index; rerun the page at the end."""
+    """Show the progress of compiling kernels, or of building pool or index; at the end, rerun the page."""
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
     if index is not None and compiled is not None:

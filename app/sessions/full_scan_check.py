@@ -121,7 +121,7 @@ class Check:
         executor.submit(self._compute)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the result, at most this long; return whether it is ready."""
+        """Wait at most `seconds` for the result; return whether it is ready."""
         return self._done.wait(seconds)
 
     def state(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class BlindComparison:
         log = self.project.log
         changed = answer.get("undoes") or answer.get("corrects")
         if changed is None:
-            # A selection that was sent ahead to the browser is logged as shown only after it was shown.
+            # The log keeps selections that were sent to the browser in advance apart until they are shown.
             record, following = (
                 log.selection(name) or log.foreseen(name)
                 for name in (str(answer.get("selection")), str(answer.get("next")))
