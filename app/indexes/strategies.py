@@ -31,7 +31,7 @@ POLL_SECONDS = 0.5
 """Seconds between checks whether the pool has grown."""
 
 GROWTH = 1.25
-"""Factor by which the pool must grow before an index is extended, unless the pool is complete."""
+"""Factor by which the pool must grow before an index is extended; `is_due` has the exceptions."""
 
 CHEAP_SECONDS = 0.1
 """Longest time in seconds of a cheap fit; a cheap index is extended whenever the pool grows."""

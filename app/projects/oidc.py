@@ -31,7 +31,7 @@ KWARGS = "client_kwargs"
 """The only section within [auth] that does not configure a provider."""
 
 LEAST_SECRET = 32
-"""Minimum length of the secret that signs cookies. Whoever guesses the secret can sign in as anybody."""
+"""Minimum length of the secret that signs cookies. A person who guesses it can sign in as anybody."""
 
 
 @dataclass(frozen=True)

@@ -287,7 +287,7 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
 def own_id(answer: Mapping[str, Any]) -> str:
     """Return the answer's id; raise ValueError unless it is a UUID in the form that `uuid.UUID` prints.
 
-    The log returns ids in this form. If the browser sent another form, it would not recognize the
+    Acknowledgements have ids in this form. A browser that sends another form would not recognize the
     acknowledgement of its answer.
     """
     name = str(uuid.UUID(answer["id"]))

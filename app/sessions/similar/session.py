@@ -311,7 +311,7 @@ class SimilarSession(SearchSession):
     def _searched(self, pool: Pool, labels: Labels) -> Result | None:
         """Search with the current labels; reuse previous lists whose query and search have not changed.
 
-        Return None if there is no query, or if the query can't be searched for; then also set `problem`.
+        Return None if there is no query. If the query can't be searched for, set `problem` and return None.
         """
         if self.like is None:
             self.result, self._metrics = None, ()
