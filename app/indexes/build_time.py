@@ -1,11 +1,11 @@
-"""How long codes and structures will take to build, estimated before they are built.
+"""Estimate how long codes and structures will take to build.
 
 The work of each family is counted in operations of a few kinds, such as products of matrices or values of the
 χ² kernel. The machine's speed at each kind is measured once per process, on a small sample (`Speeds`); the
-measurements take about 0.1 s together. Other programs that are running now take a share of the processor
-(`crowding`). Estimates are therefore cheap, and apply to this machine. They are rough: rows may be read from
-a slow disk, and training may converge early. Once codes that took `MEASURABLE` seconds or more are built,
-later estimates for their family are corrected by what these took (`Paces`).
+measurements take about 0.1 s together. Estimates are therefore cheap, and apply to this machine. They allow
+for the load of other programs (`crowding`). They are rough, because rows may be read from a slow disk, and
+training may converge early. If building codes took `MEASURABLE` seconds or more, the measured time corrects
+later estimates for the same family (`Paces`).
 
 For the families in the table of `docs/benchmarks.md` (a million rows of GIST, 128 bits, one thread),
 uncorrected estimates were 0.8 to 2.6 times the measured building time.
@@ -46,33 +46,37 @@ from closecall.core.pool.pool import Pool
 from closecall.core.search import BucketTables, HammingBall, HashTable, PermutedOrders
 
 MEASURABLE = 1.0
-"""Least time in seconds that tells how fast a family is: a shorter one is mostly overhead."""
+"""Shortest building time in seconds that corrects later estimates: a shorter time is mostly overhead."""
 
 _CODING = 2.0
-"""Time of coding a row without a kernel, as a multiple of its operations: rows are also read and packed."""
+"""Time to code a row without a kernel, divided by the time of its counted operations.
+
+The rest of the time is spent on reading the row and packing its bits.
+"""
 
 _EIGEN = 25
-"""Operations of an eigendecomposition, per n³ and in terms of float32 products."""
+"""Operations to decompose an n × n matrix into eigenvectors, divided by n³, in units of float32 products."""
 
 _PASSES = 30
-"""Passes over the pairs in which a kernel is usually learned; at most 200 are made."""
+"""Usual number of passes over the pairs when a kernel is learned; the maximum is 200."""
 
 _SINGULAR = 160
-"""Operations of a truncated singular value decomposition of sparse rows, per row and squared number of
-directions. On sets of local edges (2,048 rows), 64 directions took 1.4 s and 256 took 22 s.
+"""Operations of a truncated singular value decomposition of n sparse rows in k directions, divided by n k².
+
+On sets of local edges (2,048 rows), 64 directions took 1.4 s and 256 directions took 22 s.
 """
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the time depends on, apart from the settings.
+    """The size of a pool and of its training set, on which the building time depends.
 
     Parameters
     ----------
     n_rows, n_features : int
-        Of the pool.
+        Numbers of rows and features of the pool.
     n_nonzero : float or None
-        Mean number of non-zero features of a row, if rows are sparse.
+        Mean number of non-zero features per row; None if rows are dense.
     n_labels : int
         Number of answers that a family may learn from.
     """
@@ -84,7 +88,7 @@ class Shape:
 
     @classmethod
     def of(cls, pool: Pool, n_labels: int = 0) -> Shape:
-        """Return the shape of a pool; non-zeros are counted in a sample of its rows."""
+        """Return the shape of a pool; non-zero features are counted in a sample of its rows."""
         nonzero = None
         if pool.is_sparse:
             sample = np.linspace(0, len(pool) - 1, min(len(pool), 256)).astype(np.int64)
@@ -93,19 +97,24 @@ class Shape:
 
 
 class Speeds:
-    """Operations per second on one thread, by kind; each is measured when it is first asked for."""
+    """Operations per second on one thread, by kind; each speed is measured when it is first needed."""
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
 
     def of(self, kind: str) -> float:
-        """Return the speed at one kind of operation.
+        """Return the speed at one kind of operation, in operations per second.
 
-        Kinds are "products" (additions and multiplications of dense matrices), "sparse" (the same of sparse
-        rows), "waves" (cosines and exponentials), "chi2" and "intersection" (terms of a kernel), "minima" and
-        "weighted minima" (a feature of a row under a function; "new" ones for the first row of a block that
-        has the feature), "sorting" (entries times log₂ of their number) and "counting" (entries counted in
-        bins).
+        The kinds, with the operation that is counted for each:
+
+        - "products": an addition or a multiplication in a product of dense matrices;
+        - "sparse": an addition or a multiplication in a product of sparse rows with a dense matrix;
+        - "waves": a cosine or an exponential;
+        - "chi2" and "intersection": a feature's term in a value of this kernel;
+        - "minima" and "weighted minima": a Min-Hash function of one feature of a row;
+        - "new minima" and "new weighted minima": the extra work for a feature's first row in a block;
+        - "sorting": an entry times log₂ of the number of entries;
+        - "counting": an entry counted in a bin.
         """
         if kind not in self._known:
             self._known[kind] = _MEASURED[kind]()
@@ -113,7 +122,7 @@ class Speeds:
 
 
 def _timed(n_operations: float, work: Callable[[], object]) -> float:
-    """Return operations per second: the better of two runs, after one that may load compiled code."""
+    """Return the operations per second in the faster of two runs; a run before them loads compiled code."""
     work()
     seconds = []
     for _ in range(2):
@@ -148,7 +157,10 @@ def _of_terms(kernel: Kernel) -> float:
 
 
 def _of_minima(*, weighted: bool, are_new: bool = False) -> float:
-    """Measure Min-Hash where each feature is in many rows, or in about one: its numbers are computed once."""
+    """Measure Min-Hash on rows with shared features, or with features that are mostly new in each row.
+
+    A feature's hash values are computed once per block of rows, so new features take longer.
+    """
     X = _some_sparse(64, 50_000, 0.001) if are_new else _some_sparse(512, 64, 0.5)
     family = MinHash(weighted=weighted, n_functions=64).fit(X)
     return _timed(64 * X.nnz, lambda: family.hash_points(X))
@@ -184,14 +196,14 @@ SPEEDS = Speeds()
 
 @dataclass(frozen=True)
 class BuildTime:
-    """Estimated seconds on this machine.
+    """An estimate of building times on this machine, in seconds.
 
     Parameters
     ----------
     codes : float
-        For fitting the family and coding all rows.
+        Time to fit the family and code all rows.
     structure : float
-        For the structure over the codes.
+        Time to build the structure over the codes.
     """
 
     codes: float
@@ -199,7 +211,7 @@ class BuildTime:
 
 
 def crowding() -> float:
-    """Return by how much the programs that ran in the last minute slow down work on all cores."""
+    """Return the factor by which other work slows this machine down: 1 plus last minute's load per core."""
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
     return 1 + float(os.getloadavg()[0]) / (os.cpu_count() or 1)
@@ -213,18 +225,20 @@ def build_time(
     crowded: float | None = None,
     speeds: Speeds = SPEEDS,
 ) -> BuildTime:
-    """Estimate the time that a recipe takes: coding on all cores, everything else on one.
+    """Estimate the time to build the codes and the structure of a recipe.
+
+    Rows are coded on all cores; everything else takes one core.
 
     Parameters
     ----------
     recipe : Recipe
         The settings.
     shape : Shape
-        The pool, and the number of labels.
+        The size of the pool, and the number of labels.
     n_tables : int
         Number of bucket tables or permuted orders.
     crowded : float or None
-        Factor of `crowding`; None for that of now.
+        Factor from an earlier call of `crowding`; None for the current factor.
     speeds : Speeds
         The speeds of the machine.
     """
@@ -238,33 +252,33 @@ def build_time(
 def trial_time(
     recipe: Recipe, shape: Shape, n_trials: int, *, crowded: float | None = None, speeds: Speeds = SPEEDS
 ) -> float:
-    """Estimate the seconds of fitting and coding all rows of a small kernelized pool, `n_trials` times.
+    """Estimate the seconds that `n_trials` trials of kernelized codes take on a small pool.
 
-    The kernel is computed once for all trials; see `core.hashing.klsh.hash_together`. Parameters are those of
-    `build_time`.
+    Each trial fits the family and codes all rows. The kernel is computed once for all trials; see
+    `core.hashing.klsh.hash_together`. The other parameters are those of `build_time`.
     """
     slower = crowding() if crowded is None else crowded
     return slower * _Work(recipe, shape, speeds).of_trials(n_trials)
 
 
 class Paces:
-    """How long earlier builds took, as a multiple of their estimate, by the family's name."""
+    """Ratios of measured to estimated building time, by the family's name."""
 
     def __init__(self) -> None:
         self._paces: dict[str, float] = {}
 
     def learn(self, recipe: Recipe, estimated: float, seconds: float) -> None:
-        """Take a build into account, if it took `MEASURABLE` seconds or more."""
+        """Store the ratio of a build that took `MEASURABLE` seconds or more."""
         if seconds >= MEASURABLE and estimated > 0:
             self._paces[recipe.family] = seconds / estimated
 
     def corrected(self, recipe: Recipe, estimate: BuildTime) -> BuildTime:
-        """Return an estimate corrected by the last build of the family."""
+        """Return the estimate, with the time for codes multiplied by the family's last ratio."""
         return BuildTime(estimate.codes * self._paces.get(recipe.family, 1.0), estimate.structure)
 
 
 class _Work:
-    """The seconds that one thread would take."""
+    """The seconds that each part of a build takes on one thread."""
 
     def __init__(self, recipe: Recipe, shape: Shape, speeds: Speeds) -> None:
         self._recipe, self._shape, self._speeds = recipe, shape, speeds
@@ -273,7 +287,7 @@ class _Work:
         self._landmarks = recipe.landmarks or min(LANDMARKS, self._sample)
 
     def of_a_row(self) -> float:
-        """Return the seconds of coding a row."""
+        """Return the seconds to code one row."""
         shape, k = self._shape, self._k
         match self._recipe.family:
             case SpectralHash.name:
@@ -294,7 +308,7 @@ class _Work:
         return self._kernel(m) + self._taking("products", 2 * m * k)
 
     def of_fitting(self) -> float:
-        """Return the seconds of fitting the family to its sample, and to the labels."""
+        """Return the seconds to fit the family to its sample of rows, and to the labels."""
         n, d, k, labels = self._sample, self._shape.n_features, self._k, self._shape.n_labels
         match self._recipe.family:
             case SpectralHash.name:
@@ -319,13 +333,13 @@ class _Work:
         return m * self._kernel(m) + self._taking("products", _EIGEN * m**3)
 
     def of_trials(self, n_trials: int) -> float:
-        """Return the seconds of fitting and coding all rows several times, with the same kernel values."""
+        """Return the seconds to fit and code all rows `n_trials` times, with the same kernel values."""
         n, m, k = self._shape.n_rows, self._landmarks, self._k
         a_trial = self._taking("products", _EIGEN * m**3 + 2 * n * m * k) + m * self._kernel(m)
         return n * self._kernel(m) + n_trials * a_trial
 
     def of_structure(self, n_tables: int) -> float:
-        """Return the seconds of building the structure, which takes one thread."""
+        """Return the seconds to build the structure."""
         n, structure = self._shape.n_rows, self._recipe.structure
         n_sorts = {BucketTables.name: n_tables, PermutedOrders.name: n_tables}.get(structure, 0)
         if structure in (HashTable.name, HammingBall.name):
@@ -336,13 +350,13 @@ class _Work:
         return n_operations / self._speeds.of(kind)
 
     def _projected(self, k: float) -> float:
-        """Return the seconds of k inner products with a row."""
+        """Return the seconds to compute `k` inner products with a row."""
         if self._shape.n_nonzero is None:
             return self._taking("products", 2 * self._shape.n_features * k)
         return self._taking("sparse", 2 * self._shape.n_nonzero * k)
 
     def _kernel(self, m: float) -> float:
-        """Return the seconds of m kernel values of a row."""
+        """Return the seconds to compute `m` kernel values of a row."""
         word = self._recipe.value("kernel") or "rbf"
         flat = next((kind for kind in ("chi2", "intersection") if word.startswith(kind)), None)
         terms = m * self._shape.n_features
@@ -355,7 +369,7 @@ class _Work:
         family = FAMILIES[self._recipe.family]()
         assert isinstance(family, SupervisedKernelHash)
         seconds = n * self._kernel(m) + self._taking("products", 4 * labels * m * m + _EIGEN * m**3)
-        # Products of a matrix with a vector read each entry once, so they run at the speed of the memory.
+        # A product of a matrix with a vector reads each entry once, so memory bandwidth limits its speed.
         seconds += self._taking("counting", k * family.n_steps * labels * (m + k) / 2)
         if isinstance(family, LearnedKernelHash):
             c = min(family.n_constrained, labels)
@@ -378,7 +392,7 @@ class _Work:
 
     @property
     def _n_points(self) -> int:
-        """Number of points to which a row is compared by the kernel."""
+        """Number of points with which the kernel compares a row."""
         learned = LearnedKernelHash().n_constrained if self._recipe.family == LearnedKernelHash.name else 0
         return int(self._landmarks) + min(learned, max(self._shape.n_labels, 1) if learned else 0)
 

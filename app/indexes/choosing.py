@@ -1,14 +1,15 @@
-"""Rank and scale of kernelized codes, chosen by the data: those that find most neighbours in a sample.
+"""Choose the rank and scale of kernelized codes that find most neighbours in a sample of the pool.
 
-The choice is made on rows of the pool that are drawn as queries, and among other rows, as in comparisons
-(`core.experiment.kernelized`): the rank first; if the form has a scale, then the scale, and the rank again.
-The result is a recipe with these numbers. The log, saved indexes and ``verify`` therefore treat a chosen rank
-like one that somebody entered.
+Some rows of the pool are drawn as queries, and their neighbours are looked for among other rows, as in
+`core.experiment.kernelized`. The rank is chosen first. If the form has a scale, the scale is chosen next, and
+then the rank once more. The result is a recipe with these numbers. The log, saved indexes and ``verify``
+therefore treat a chosen rank like one that a person entered.
 
-**Whether it is worth it** depends on the form. The table gives recall@16 of the nearest item, for the
-defaults of the page (rank 64, scale 5) and for the choice: on GIST of CIFAR-10's test images, of which 8,000
-were searched by 1,000 others, with 300 landmarks and 256 bits (2026-11-25; differences with 95 % intervals).
-Measured from the mean, the defaults are as good, so they are not chosen for each pool.
+**The benefit** depends on the form. The table compares the defaults of the page (rank 64, scale 5) with the
+chosen values. It gives recall@16 of the nearest item, and the difference with its 95 % interval. 1,000
+queries searched 8,000 items, all drawn from the GIST features of CIFAR-10's test images, with 300 landmarks
+and 256 bits (2026-11-25). "Mean" and "origin" are the points from which a form measures angles. For forms
+with the mean, the defaults are as good as the choice, so rank and scale are not chosen for every pool.
 
 ======================  ======================  ========  ======  ===============
 family, kernel          form                    defaults  chosen  difference
@@ -39,19 +40,20 @@ from closecall.core.hashing.klsh import KernelHasher
 from closecall.core.pool.pool import Pool
 
 ROWS, QUERIES = 4_000, 500
-"""Maximum number of rows to find neighbours among, and of queries."""
+"""Maximum number of rows that are searched, and maximum number of queries."""
 
 MOST_LANDMARKS = 1_000
-"""Maximum number of landmarks that are tried: each trial decomposes their kernel matrix."""
+"""Maximum number of landmarks in a trial; each trial decomposes the kernel matrix of the landmarks."""
 
 RETRIEVED = 10
-"""Number of rows with the nearest codes among which a query's nearest neighbour should be."""
+"""Number of rows that a trial retrieves by their codes, in search of each query's nearest neighbour."""
 
 
 def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
-    """Return the recipe with the rank, and the scale if it has one, that find most neighbours.
+    """Return the recipe with the best rank and, if the form has a scale, the best scale.
 
-    The pool and the other settings of the codes determine the result.
+    The best values are those that find most neighbours in a sample. The pool and the other settings of the
+    codes determine the result.
 
     Raises
     ------
@@ -83,13 +85,13 @@ def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
 
 
 def n_trials(recipe: Recipe) -> int:
-    """Return the number of forms that the choice tries."""
+    """Return the number of forms that `chosen_by_data` tries."""
     ranks = sum(rank < min(recipe.landmarks or LANDMARKS, MOST_LANDMARKS) for rank in RANKS)
     return 2 * ranks + len(SCALES) - 1 if recipe.applies("scale") else ranks
 
 
 def _drawn(n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows to find neighbours among, and other rows as queries, both ascending."""
+    """Draw rows to search and other rows as queries; return the row numbers of both, ascending."""
     order = np.random.default_rng([SEED, 8]).permutation(n_rows)
     n_queries = min(QUERIES, n_rows // 5)
     queries, rows = order[:n_queries], order[n_queries : n_queries + ROWS]

@@ -1,16 +1,18 @@
-"""Retrieval by hashing: one family's codes, and the structures that find likely neighbours with them.
+"""Search by hashing: one family's codes, and a structure that finds likely neighbours among them.
 
-A `Recipe` (`app.indexes.recipe`) names both. Each row has one code (`core.hashing`), and one structure
-(`core.search`) searches the codes. The Hamming scan compares all codes; the other structures compare only the
-likeliest ones. The best candidates are then ranked exactly.
+A `Recipe` (`app.indexes.recipe`) names the family and the structure. Each row has one code (`core.hashing`),
+and the structure (`core.search`) searches the codes. The Hamming scan compares the query's code with all
+codes; the other structures compare it only with the likeliest ones. The rows with the nearest codes are the
+candidates, which are then ranked exactly.
 
 Candidates are ranked by the quantity that the family estimates: the angle, a kernel, or the overlap of sets
 (`core.similar.nearness_of`). Under a learned metric, the codes come from random hyperplanes in the metric's
 space; other families don't support metrics (`Recipe.under_metric`).
 
-**Searches of earlier versions** (`Former`) are repeated as they were: every family's candidates were ranked
-by the angle, buckets of a table were read in the order of the bits, and families learned from at most 1,000
-answers. The log records what a search used. A parameter that is missing there had its earlier value.
+**Searches of earlier versions** (`Former`) are repeated as they were made. In these versions, every family's
+candidates were ranked by the angle, buckets of a table were read in the order of the bits, and families
+learned from at most 1,000 answers. The log records the parameters of a search. If a parameter is missing in
+the log, the search used its value in earlier versions.
 """
 
 from __future__ import annotations
@@ -49,10 +51,13 @@ if TYPE_CHECKING:
     from closecall.storage import Labels
 
 MOST_TAUGHT = 20_000
-"""Maximum number of answers that a family learns from, drawn at random; these take a minute and 120 MB."""
+"""Maximum number of answers that a family learns from, drawn at random.
+
+Learning from this many answers takes a minute and 120 MB.
+"""
 
 FORMERLY_TAUGHT = 1_000
-"""The same in earlier versions."""
+"""Maximum number of answers that a family learned from in earlier versions."""
 
 SEED = 0
 
@@ -62,13 +67,13 @@ DEFAULT = Recipe("scan")
 
 @dataclass(frozen=True)
 class Former:
-    """The differences between searches of earlier versions and those of today.
+    """The differences between searches of earlier versions and searches of this version.
 
     Parameters
     ----------
     by_angle : bool
-        Whether candidates of a family that estimates something else were ranked by the angle, and buckets of
-        a table were read in the order of the bits.
+        Whether candidates were ranked by the angle although their family estimates another quantity. In the
+        same versions, buckets of a table were read in the order of the bits.
     most_taught : int
         Maximum number of answers that families learned from.
     """
@@ -78,7 +83,7 @@ class Former:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], family: str) -> Former:
-        """Return the differences of a search in the log, from its parameters."""
+        """Return how a search in the log differs from a search of this version, by the logged parameters."""
         return cls(
             by_angle=not ranks_by_angle(family) and "ranked" not in params,
             most_taught=MOST_TAUGHT if "most_taught" in params else FORMERLY_TAUGHT,
@@ -103,11 +108,11 @@ def parameters(
     recipe : Recipe
         Settings with default values that earlier logs did not have are left out.
     measure : "weights" or "disagreements"
-        The distance between codes. Logs of earlier versions don't have it: it was always "weights".
+        The distance between codes. Logs of earlier versions lack it, because it was always "weights".
     labels : Labels or None
         The labels that the family learned from, if it learns.
     former : Former
-        How the search differs from those of today.
+        How the search differs from a search of this version.
     """
     family = recipe.family
     ranked = former.by_angle or ranks_by_angle(family)
@@ -129,9 +134,9 @@ def parameters(
 
 
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the numbers of answers that codes learned from, by the `parameters` of a search, or None.
+    """Return how many answers the codes of a search learned from; None if they learned from none.
 
-    See `app.indexes.similar.Method.taught`.
+    `params` is a result of `parameters`. `app.indexes.similar.Method.taught` describes the numbers.
     """
     if "labels" not in params:
         return None
@@ -187,7 +192,7 @@ def coded(
     labels : Labels or None
         Training labels for codes that learn from them.
     most_taught : int
-        Maximum number of them that a supervised family learns from, drawn at random.
+        Maximum number of labels that a supervised family learns from, drawn at random.
 
     Raises
     ------
@@ -205,9 +210,10 @@ def coded(
 def extended(
     hasher: SimilarityHasher, codes: Codes, pool: Pool, advanced: Callable[[int, int], None]
 ) -> Codes | None:
-    """Hash the rows that `codes` lacks; return all codes, or None if the pool has outgrown the fitted family.
+    """Hash the rows that `codes` lacks, and return all codes.
 
-    The result is the same as from `coded` with the same metric or labels.
+    The result is the same as from `coded` with the same metric or labels. It is None if the pool has grown so
+    much that `coded` would fit the family to other rows.
     """
     if not np.array_equal(fit_rows(len(codes)), fit_rows(len(pool))):
         return None
@@ -215,7 +221,7 @@ def extended(
 
 
 def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
-    """Return the rows of labeled items followed by `rows`, and their classes: 1 yes, 0 no, −1 unlabeled.
+    """Return the labeled items' rows followed by `rows`, and all classes: 1 yes, 0 no, −1 unlabeled.
 
     Raises
     ------
@@ -233,8 +239,8 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
 
 
 def building(recipe: Recipe, n_rows: int, hasher: SimilarityHasher) -> dict[str, float]:
-    """Return the parameters to build the structure over the codes of `n_rows` rows by a fitted family."""
-    # Of the structures, only one large table depends on the number of codes compared.
+    """Return the parameters for building the structure over a fitted family's codes of `n_rows` rows."""
+    # Only one large table is built differently for different numbers of compared codes.
     share = recipe.value("share") if recipe.structure == HashTable.name else recipe.default("share")
     how = {"n_compared": n_compared(n_rows, share), "n_bytes": recipe.value("memory") * n_rows, "seed": SEED}
     if recipe.reaches is None:
@@ -253,12 +259,12 @@ def structured(recipe: Recipe, hasher: SimilarityHasher, codes: Codes) -> Search
 
 
 def built(recipe: Recipe, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
-    """Build the structure over these codes, and return the search; `how` as in `searching`."""
+    """Build the structure over these codes, and return the search; `how` is passed to `searching`."""
     return searching(recipe, pool, hasher, structured(recipe, hasher, codes), **how)
 
 
 class _FormerTable(HashTable):
-    """A table whose buckets are read in the order of their bits, also for values with several bits."""
+    """A table whose buckets are read in the order of their bits, even if functions have several bits."""
 
     def probed(
         self,
@@ -285,7 +291,7 @@ def searching(
     Parameters
     ----------
     recipe : Recipe
-        Gives the number of codes to compare, and of candidates to rank.
+        The settings, with the number of codes to compare and the number of candidates to rank.
     pool : Pool
         The snapshot with the coded rows.
     hasher : SimilarityHasher
@@ -293,11 +299,11 @@ def searching(
     structure : SearchStructure
         The structure over the codes.
     metric : LearnedMetric or None
-        The metric of the angles.
+        The metric under which angles are measured, if one was learned.
     measure : "weights", "disagreements" or None
         See `HashedSimilarity`.
     former : Former
-        How the search differs from those of today.
+        How the search differs from a search of this version.
     """
     if former.by_angle and isinstance(structure, HashTable):
         structure = _FormerTable.from_arrays(structure.arrays())
@@ -316,7 +322,7 @@ def searching(
 
 
 def _nearness(pool: Pool, hasher: SimilarityHasher, former: Former) -> Nearness:
-    """Return the nearness that candidates are ranked by; angles are those of the exact scan."""
+    """Return the nearness by which candidates are ranked; angles are measured as in the exact scan."""
     if former.by_angle or ranks_by_angle(hasher.name):
         return ByAngle(pool)
     return nearness_of(pool, hasher)

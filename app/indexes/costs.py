@@ -1,7 +1,7 @@
-"""The cost of a recipe before anything is built: memory, what must be computed, and what tables guarantee.
+"""The cost of a recipe before anything is built: its memory and its work, and the guarantee of its tables.
 
-Memory follows from the numbers of rows, functions, tables and orders. `app.indexes.build_time` estimates the
-time.
+The memory is computed from the numbers of rows, functions, tables and orders. `app.indexes.build_time`
+estimates the time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from closecall.core.search.orders import PREFIX_BITS, order_rule
 from closecall.core.search.tables import MOST_TABLES, Guarantee
 
 LONG_SECONDS = 5.0
-"""Estimated time in seconds from which a list of families gives it."""
+"""Estimated building time in seconds from which a list of families shows it."""
 
 _BYTES_A_TABLE = 12
 _BYTES_AN_ORDER = 8
@@ -44,7 +44,7 @@ class Cost:
     Parameters
     ----------
     codes, structure : int
-        Memory of the codes, and of the structure beside them, in bytes.
+        Memory of the codes and of the structure, in bytes.
     name : str
         Name of the structure.
     work : str
@@ -67,11 +67,11 @@ class Cost:
         Parameters
         ----------
         is_built : bool
-            Whether the codes are built or being built; then their work is left out.
+            Whether the codes are built or being built. If so, the sentence leaves out the work for them.
         seconds : float or None
-            The time that built codes took, if known.
+            Measured time to build the codes, if known.
         time : BuildTime or None
-            The estimated time, if known.
+            Estimated time, if known.
         """
         beside = f", {self.name} {bytes_in_words(self.structure)}" if self.structure else ""
         if not is_built:
@@ -94,13 +94,13 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
     n_rows : int
         Number of rows in the pool.
     family : SimilarityHasher or None
-        A family whose `agreement_within` is that of the recipe's family. It is only needed for the radius of
-        shift-invariant codes, whose γ depends on the rows.
+        A family with the same `agreement_within` as the recipe's family. It is only needed if shift-invariant
+        codes have a radius, because their γ depends on the rows.
 
     Raises
     ------
     InputError
-        As `guarantee_of`.
+        In the cases in which `guarantee_of` raises it.
     """
     codes = bytes_a_row(recipe.value("functions"), recipe.value("bits")) * n_rows
     beside, n_tables = 0, 1
@@ -117,7 +117,7 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
-    """Return in words what must be computed for the codes."""
+    """Return a phrase that says what must be computed for the codes."""
     n, sample = recipe.value("functions"), min(FIT_ROWS, len(fit_rows(n_rows)))
     taught = " and your answers" if recipe.learns else ""
     if recipe.applies("landmarks"):
@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return a short form of `work_of`, for a list of families, with the time if it is long."""
+    """Return a short form of `work_of` for a list of families, with the time from `LONG_SECONDS` on."""
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work
@@ -159,7 +159,7 @@ def _brief(recipe: Recipe, n_rows: int) -> str:
 def guarantee_of(
     recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None, *, under_metric: bool = False
 ) -> str | None:
-    """Return in a sentence what bucket tables for a radius guarantee; None without a radius.
+    """Return a sentence about the guarantee of bucket tables for a radius; None without a radius.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def guarantee_of(
     Raises
     ------
     InputError
-        If functions agree as often beyond (1 + ε) times the radius as within it.
+        If functions agree at least as often beyond (1 + ε) times the radius as they do within the radius.
     """
     if (rule := _rule(recipe, n_rows, family)) is None:
         return None
@@ -199,7 +199,7 @@ def guarantee_of(
 
 
 def _within(recipe: Recipe, under_metric: bool) -> str:
-    """Return which items are within the radius, in words."""
+    """Return a phrase for the items within the radius."""
     assert recipe.radius is not None
     if recipe.radius_of == "overlap":
         return f"with an overlap of at least {100 - recipe.radius:g} %"

@@ -1,6 +1,6 @@
-"""What a pool tells about indexes before they are built: their time, a kernel's width, a good rank and scale.
+"""Estimate properties of indexes before they are built: their time, a kernel's width, a good rank and scale.
 
-Everything is computed from small samples, and kept until the pool has grown.
+Estimates are computed from small samples of the pool, and kept until the pool has grown.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
 
 GAMMA_QUERIES = 100
-"""Number of rows by which the width of shift-invariant kernels is estimated; fitting takes 1,000."""
+"""Number of rows from which the width of shift-invariant kernels is estimated; fitting uses 1,000 rows."""
 
 SIGN_ROWS = 1_000
-"""Number of rows in which negative features are looked for."""
+"""Number of rows that are searched for negative features."""
 
 
 class Estimates:
-    """Estimates for a pool, and choices made by it. Thread-safe: at worst, two threads compute the same.
+    """Estimates for a pool, and settings chosen by its data.
+
+    Thread-safe: at worst, two threads compute the same estimate.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ class Estimates:
 
     @property
     def has_negatives(self) -> bool:
-        """Return whether a sample of the pool's features has negative ones, as embeddings have."""
+        """Return whether a sample of the pool has negative features, as embeddings usually do."""
         pool = self._pool()
         if pool is None:
             return False
@@ -62,9 +64,11 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return a family that agrees within a radius about as often as the fitted one; None if not needed.
+        """Return a family whose functions agree within a radius about as often as those of the fitted family.
 
-        Only the width of shift-invariant kernels depends on the rows. It is estimated from few of them.
+        Only recipes for shift-invariant codes with a radius need such a family, because the width of its
+        kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
+        pool's first items, the result is None.
 
         Raises
         ------
@@ -81,9 +85,10 @@ class Estimates:
         return ShiftInvariantHash(gamma=known[1])
 
     def build_time(self, recipe: Recipe, n_labels: int, family: SimilarityHasher | None) -> BuildTime | None:
-        """Estimate the time that a recipe takes.
+        """Estimate the time to build a recipe's index.
 
-        None if there is no pool yet, kernels are still being compiled, or the recipe can't be built.
+        The result is None if there is no pool yet, compiled kernels aren't ready, or the recipe can't be
+        built.
 
         Parameters
         ----------
@@ -107,13 +112,20 @@ class Estimates:
         return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
 
     def learn(self, recipe: Recipe, coded: Coded, crowded: float) -> None:
-        """Correct later estimates by the time that codes took, begun when `crowding` was `crowded`."""
+        """Correct later estimates by the time that `coded` took.
+
+        `crowded` is the result of `app.indexes.build_time.crowding` at the start of the build.
+        """
         n_labels = 0 if coded.labels is None else min(len(coded.labels), MOST_TAUGHT)
         estimated = build_time(recipe.codes, Shape.of(coded.pool, n_labels), crowded=crowded)
         self._paces.learn(recipe, estimated.codes, coded.seconds)
 
     def choice_time(self, recipe: Recipe) -> float | None:
-        """Estimate the seconds that `chosen` takes; None if it was chosen already, or as in `build_time`."""
+        """Estimate the seconds that `chosen` takes.
+
+        The result is None if the choice was already made, there is no pool yet, or compiled kernels aren't
+        ready.
+        """
         pool = self._pool()
         if pool is None or self._key(recipe, pool) in self._chosen or not kernels.is_ready("everything"):
             return None
@@ -127,7 +139,7 @@ class Estimates:
         Raises
         ------
         InputError
-            If there is no pool yet, or as `chosen_by_data`.
+            If there is no pool yet, or in the cases in which `chosen_by_data` raises it.
         """
         pool = self._pool()
         if pool is None:
@@ -140,5 +152,5 @@ class Estimates:
         return recipe.having(rank=found.rank, scale=found.scale)
 
     def _key(self, recipe: Recipe, pool: Pool) -> tuple[Recipe, int]:
-        """Return what the choice depends on."""
+        """Return all that the choice depends on: the settings of the codes, and the size of the sample."""
         return recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))

@@ -36,6 +36,7 @@ class LearnedMetric(AnswersMetric):
     Parameters
     ----------
     learned : AnswersMetric
+        The metric and the norms.
     through : int
         Log position of the last answer used.
     n_labels : int
@@ -43,7 +44,7 @@ class LearnedMetric(AnswersMetric):
     seconds : float
         Wall-clock time that learning took.
     how : dict
-        The `parameters` it was learned with.
+        The parameters of learning, as from `parameters`.
     """
 
     def __init__(
@@ -62,21 +63,21 @@ class LearnedMetric(AnswersMetric):
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
     def params(self) -> dict[str, Any]:
-        """Return all that is needed to learn the metric again, for the log."""
+        """Return the values that the log needs so that the metric can be learned again."""
         return {"through": self.through, "labels": self.n_labels, **self._how}
 
 
 def parameters() -> dict[str, Any]:
     """Return the parameters of learning.
 
-    γ is None, so that cross-validation chooses it. The log has the chosen value; in earlier versions it was
-    always 1.
+    γ is None, which means that cross-validation chooses its value. The log records the chosen value. In
+    earlier versions, γ was always 1.
     """
     return {"name": "itml", "pairs": PAIRS, "gamma": None, "max_passes": MAX_PASSES, "seed": SEED}
 
 
 def what_is_missing(labels: Labels) -> str | None:
-    """Return in one sentence how many labels a metric still needs, or None if there are enough."""
+    """Return a sentence that says how many labels a metric still needs, or None if there are enough."""
     yes = int(np.count_nonzero(labels.yes))
     have = {"yes": yes, "no": len(labels) - yes}
     missing = [f"{LEAST - n} {word}" for word, n in have.items() if n < LEAST]
@@ -148,13 +149,13 @@ class Learning(Fitting):
                 self.request(self._workers, what, key, self._learn, pool, labels)
 
     def newest(self, pool: Pool) -> LearnedMetric | None:
-        """Return the newest metric; None if there is none yet for this pool, or now too few labels."""
+        """Return the newest metric; None if this pool has none yet, or there are too few labels now."""
         with self._changed:
             newest = self._newest if self._missing is None else None
         return newest if newest is not None and newest.n_items <= len(pool) else None
 
     def state(self) -> dict[str, Any]:
-        """Return the newest metric's state, what is missing, and the last problem, for the page."""
+        """Return the newest metric's state, a sentence about missing labels, and the last problem."""
         with self._changed:
             newest = self._newest if self._missing is None else None
             said = (
@@ -168,5 +169,5 @@ class Learning(Fitting):
         try:
             self._newest, self._problem = learn(pool, labels, parameters(), self._workers.go_on), None
         except InputError as error:
-            # If labels contradict each other, only the annotator can correct that: it is no failure to log.
+            # Contradictory labels are no failure to log: only the annotator can correct them.
             self._problem = str(error)

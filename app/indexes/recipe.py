@@ -1,9 +1,9 @@
-"""The settings of a search by hashing: the family and form of the codes, the structure, and what it compares.
+"""The settings of a search by hashing: the codes, the structure over them, and how many codes it compares.
 
-A `Recipe` is a value. Sessions have one, indexes are kept by it, folders of saved indexes are named after it,
-and the log has the settings that differ from the defaults. A setting that is None has its default, which
-depends on the family and the structure. A setting that is given its default value becomes None, so that equal
-searches have equal recipes.
+A `Recipe` is an immutable value. Each session has a recipe. Recipes are the keys of indexes in memory, and
+name the folders of saved indexes. The log records the settings that differ from their defaults. A setting of
+None stands for its default, which depends on the family and the structure. A setting that equals its default
+is replaced by None, so that equal searches have equal recipes.
 """
 
 from __future__ import annotations
@@ -43,48 +43,62 @@ USUAL = RandomHyperplaneLSH.name
 """The default family, and the only one that supports metrics."""
 
 OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
-"""The families to choose from, including those that learn from the concept's answers."""
+"""The families that users can choose, including families that learn from the concept's answers."""
 
 N_FUNCTIONS = 256
 
 N_TAUGHT = 64
-"""Functions of a family that learns from answers: each takes time, and few suffice for two classes."""
+"""Default number of functions of a family that learns from answers.
+
+It is small because learning a function takes time, and few functions suffice for two classes.
+"""
 
 SHARE = LEAST_SHARE
-"""Share of the codes that a query compares, if the structure can compare only some."""
+"""Default share of the codes that a query compares, if the structure can compare only some."""
 
 SHARE_OF_TABLE = 0.1
-"""The same for one large table, where compared codes are adjacent in memory."""
+"""Default share of the codes that a query compares in one large table.
+
+It is larger than `SHARE`, because the compared codes of a table are adjacent in memory.
+"""
 
 CANDIDATES = 4_000
 """Default number of candidates, which are ranked exactly.
 
-Among a million photographs' GIST, the scan of 256 bits has recall@10 of 0.90 with 1,000 candidates, 0.97 with
-4,000 and 0.98 with 8,000, in 5, 8 and 11 ms.
+On the GIST features of a million photographs, the scan of 256-bit codes has a recall@10 of 0.90 with 1,000
+candidates, 0.97 with 4,000 and 0.98 with 8,000. A query takes 5, 8 and 11 ms.
 """
 
 LANDMARKS = 300
-"""Default number of landmarks of kernelized families; the kernel compares every row of the pool to each."""
+"""Default number of landmarks of kernelized families; every row is compared with every landmark."""
 
 RANK, SCALE = 64, 5.0
-"""Default rank and scale of low-rank and transformed forms: those of χ², centred, in `core.hashing.klsh`."""
+"""Default rank and scale of low-rank and transformed forms.
+
+They are the best rank and scale for the centred χ² kernel, as measured in `core.hashing.klsh`.
+"""
 
 EPSILON = {"angle": 1.0, "overlap": 0.2}
-"""Default ε of bucket tables, by the quantity of the radius. Neighbours among texts overlap little, so that
-only a small ε leaves (1 + ε) times the radius below 100 %.
+"""Default ε of bucket tables, by the quantity of the radius.
+
+The ε for overlaps is small, because neighbouring texts overlap little: their radius is large, and (1 + ε)
+times the radius must stay below 100 %.
 """
 
 BYTES_A_ROW = 128
 """Default memory of bucket tables and permuted orders, in bytes per row, codes not included."""
 
 LEAST_CANDIDATES = 2_400
-"""Ten times the number of items on all pages: `core.similar.HashedSimilarity` never ranks fewer."""
+"""Minimum number of candidates: ten times the number of items on all pages of results.
+
+`core.similar.HashedSimilarity` never ranks fewer.
+"""
 
 LEAST_LANDMARKS = 51
-"""One more than the number of landmarks that each function of kernelized LSH sums (50)."""
+"""Minimum number of landmarks: one more than each function of kernelized LSH sums (50)."""
 
 FARTHEST = {"angle": 180.0, "overlap": 100.0}
-"""Greatest distance by the quantity of the radius, in its unit: degrees, or percent that rows don't share."""
+"""Greatest possible radius, by its quantity: an angle in degrees, or 100 % minus the overlap."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "rank": (1, 4_999),
@@ -97,7 +111,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "epsilon": (0.01, 100),
     "memory": (12, 16_384),
 }
-"""The least and the greatest value of each numeric setting."""
+"""The minimum and the maximum of each numeric setting."""
 
 BITS_A_FUNCTION = BITS
 """The values of `bits`."""
@@ -129,7 +143,7 @@ class Recipe:
         Scale of transformed kernels.
     kernel : str or None
         Kernel of kernelized families, such as "chi2" or "rbf:gamma=2". By default, supervised families use an
-        RBF kernel with a width computed from the rows.
+        RBF kernel, whose width is computed from the rows.
     landmarks : int or None
         Number of landmarks, or anchors, of families with a kernel.
     functions : int or None
@@ -141,12 +155,14 @@ class Recipe:
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
-        r: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). It is an angle in
-        degrees, or for Min-Hash 100 % minus the overlap. Only for families that guarantee how often functions
-        agree within a radius (`SimilarityHasher.radius_of`). Kernelized codes don't: their bits follow the
-        angle between projections on the landmarks, not the kernel.
+        The radius r within which bucket tables are built to find rows (`core.search.tables.Guarantee`): an
+        angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often
+        functions agree within a radius have one (`SimilarityHasher.radius_of`). Kernelized codes give no
+        such guarantee: their bits depend on the angle between projections on the landmarks instead of the
+        kernel.
     epsilon : float or None
-        ε of bucket tables with a radius, or of permuted orders.
+        ε of bucket tables with a radius, or of permuted orders: how much farther away than necessary found
+        rows may be, as a share. A smaller ε needs more memory.
     memory : int or None
         Memory of tables and orders in bytes per row, codes not included.
     """
@@ -194,7 +210,7 @@ class Recipe:
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """Return the settings that the log has only if they differ from their defaults."""
+        """Return the settings that the log records only if they differ from their defaults."""
         return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
 
     def value(self, name: str) -> Any:
@@ -270,20 +286,23 @@ class Recipe:
 
     @property
     def codes(self) -> Recipe:
-        """The recipe of the codes alone, the same for all structures; the key of indexes."""
+        """The recipe of the codes alone, which is the key of an index; it is the same for all structures."""
         sizes = {"functions": self.value("functions"), "bits": self.value("bits")}
         settings = {name: getattr(self, name) for name in OF_CODES} | sizes
         return Recipe(HammingScan.name, self.family, **settings)
 
     def by(self, structure: str) -> Recipe:
-        """Return the recipe with another structure, in its defaults; a ball also gets codes short enough."""
+        """Return the recipe with another structure and the structure's default settings.
+
+        If codes are too long for a Hamming ball, their settings return to the defaults for a ball.
+        """
         changed = self._with(dict.fromkeys(OF_STRUCTURE), structure=structure)
         if structure == HammingBall.name and changed.n_bits > PREFIX_BITS:
             return replace(changed, functions=None, bits=None)
         return changed
 
     def of(self, family: str) -> Recipe:
-        """Return the recipe with codes of another family, in its defaults."""
+        """Return the recipe with codes of another family and the family's default settings."""
         return self._with(dict.fromkeys((*OF_CODES, "radius", "epsilon")), family=family)
 
     @property
@@ -317,14 +336,14 @@ class Recipe:
 
     @property
     def reaches(self) -> tuple[float, float] | None:
-        """The radius r and (1 + ε)r as `SimilarityHasher.agreement_within` takes them; None if not set."""
+        """The radius r and (1 + ε)r, in the unit of `SimilarityHasher.agreement_within`; None if not set."""
         if self.radius is None:
             return None
         radius = radians(self.radius) if self.radius_of == "angle" else self.radius / 100
         return radius, (1 + self.value("epsilon")) * radius
 
     def limits(self, name: str) -> tuple[float, float]:
-        """Return the least and the greatest value of a numeric setting."""
+        """Return the minimum and the maximum of a numeric setting."""
         least, most = RANGES[name]
         if name == "radius" and self.radius_of is not None:
             most = FARTHEST[self.radius_of] - least
@@ -350,7 +369,7 @@ class Recipe:
         return how
 
     def check(self, n_rows: int | None = None) -> None:
-        """Check that the settings are in range, apply, and suit each other and the pool.
+        """Check that each setting is in range and has an effect, and that all suit each other and the pool.
 
         Parameters
         ----------
@@ -360,7 +379,7 @@ class Recipe:
         Raises
         ------
         InputError
-            About the first setting that is wrong.
+            If a setting is wrong; the message describes the first one.
         """
         form_named(self.family, self.form)
         for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):
@@ -427,7 +446,11 @@ class Recipe:
 
     @property
     def word(self) -> str:
-        """Folder name of the codes: the family, with settings and a digest if any is not the default."""
+        """Folder name of the codes.
+
+        It is the family's name. Unless all settings are defaults, the form, the number of functions and a
+        digest of the settings follow.
+        """
         codes = self.codes
         if codes == Recipe(codes.structure, codes.family):
             return codes.family
@@ -437,7 +460,7 @@ class Recipe:
 
     @property
     def structure_word(self) -> str:
-        """Folder name of the structure, with a digest if it is not built with the defaults."""
+        """Folder name of the structure, with a digest of its settings if one is not the default."""
         settings = {name: getattr(self, name) for name in _BUILT_IN}
         if self.structure == HashTable.name:
             settings["share"] = self.share

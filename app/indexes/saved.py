@@ -3,15 +3,16 @@
     indexes/similar/lsh/codes        a fitted family and the codes of the pool's rows
     indexes/similar/lsh/tables       a structure over exactly these codes
     indexes/similar/ksh-2/codes      a family that learned from answers about concept 2, with these answers
-    indexes/similar/metric-2/codes   codes under the metric learned from these answers
-    indexes/similar/klsh-low-rank-256-1f0c…/codes    codes by other settings than the default (`Recipe.word`)
+    indexes/similar/metric-2/codes   codes under the metric learned from answers about concept 2
+    indexes/similar/klsh-low-rank-256-1f0c…/codes    codes with settings other than defaults (`Recipe.word`)
     indexes/similar/lsh/tables-9b21…                 a structure built with other settings
 
 Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
-and they took long enough. They are loaded if the parameters are the same, the pool is the same or has grown,
-and the log still has the training labels; new rows are then coded. Damaged codes, and those of another pool
-or version, are rebuilt with a warning. Outgrown codes (`is_outgrown`), and those of an earlier metric, are
-rebuilt without a warning. The `KEPT_CODES` folders used last are kept, and as many of metrics.
+and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
+same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
+or belong to another pool or version, are rebuilt with a warning. Codes that are outgrown (`is_outgrown`), or
+belong to an earlier metric, are rebuilt without a warning. The folders used last are kept: `KEPT_CODES` for
+metrics, and as many others.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEPT_CODES = 3
-"""Number of families whose indexes are kept in memory and on disk: those used last."""
+"""Number of indexes that are kept in memory and on disk: those whose codes were used last."""
 
 KEPT_STRUCTURES = 6
 """Number of structures over the same codes that are kept on disk."""
@@ -81,11 +82,12 @@ class Wanted:
     Parameters
     ----------
     recipe : Recipe
-        The codes and, for a search, the structure. With a metric, it is a `Recipe.under_metric`.
+        The settings of the codes and, for a search, of the structure. With a metric, it is a
+        `Recipe.under_metric`.
     pool : Pool
         The snapshot to search.
     concept : int
-        The concept from whose answers the family or the metric learned, if one did.
+        The concept whose answers the family or the metric learns from, if one does.
     metric : LearnedMetric or None
         The metric in whose space rows are coded.
     labels : Labels or None
@@ -100,7 +102,7 @@ class Wanted:
 
     @property
     def word(self) -> str:
-        """The name of the folder."""
+        """The name of the folder for these codes."""
         word = self.recipe.word
         if self.metric is not None:
             own = f"{METRIC}{self.concept}"
@@ -119,16 +121,19 @@ class Coded:
     Parameters
     ----------
     pool : Pool
+        The snapshot with the coded rows.
     hasher : SimilarityHasher
+        The fitted family.
     codes : Codes
+        The codes of all rows.
     labels : Labels or None
         The labels that the family learned from.
     seconds : float
-        Wall-clock time that fitting and coding took, extensions included.
+        Wall-clock time of fitting and coding, extensions included.
     is_kept : bool
         Whether these codes are on disk.
     is_new : bool
-        Whether all codes were computed when this object was made, instead of loaded or extended.
+        Whether all codes were computed now; False if they were loaded, or if existing codes were extended.
     """
 
     pool: Pool
@@ -141,7 +146,7 @@ class Coded:
 
 
 class Kept:
-    """A store of codes, which are loaded from a folder or made. Not thread-safe.
+    """A store of codes that loads them from a folder, or builds and saves them. Not thread-safe.
 
     Parameters
     ----------
@@ -165,8 +170,8 @@ class Kept:
         wanted : Wanted
             The request.
         before : Coded or None
-            Codes of the pool's first rows by the same family or metric. If None or outgrown, saved codes are
-            used.
+            Codes of the pool's first rows by the same family or metric. If they are None or outgrown, the
+            store looks for saved codes.
         advanced : callable
             Called with the number of rows coded so far and the number of all rows; if it raises, the work
             ends.
@@ -174,7 +179,7 @@ class Kept:
         Raises
         ------
         InputError
-            As `app.indexes.codes.coded`.
+            In the cases in which `app.indexes.codes.coded` raises it.
         """
         started = time.perf_counter()
         if before is None or is_outgrown(before.labels, wanted.labels):
@@ -237,7 +242,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """Return the saved codes, or None if they are outgrown or of an earlier metric."""
+        """Return the saved codes, or None if they are outgrown or belong to an earlier metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
@@ -254,12 +259,12 @@ class Kept:
         return Coded(pool, saved.hasher, saved.codes, labels, _seconds(saved), is_kept=True)
 
     def _taught_by(self, saved: SavedCodes, concept: int, now: Labels) -> Labels | None:
-        """Return the labels that a saved family learned from, or None if there are many more now.
+        """Return the labels that a saved family learned from, or None if `now` has many more (`is_outgrown`).
 
         Raises
         ------
         InputError
-            If the log has other labels, for example because a backup was restored.
+            If the log does not have these labels, for example because a backup was restored.
         """
         try:
             labels = Labels(saved.arrays["items"], saved.arrays["yes"], int(saved.also["through"]))
@@ -281,7 +286,7 @@ class Kept:
             also["through"] = labels.through
             arrays = {"items": labels.items, "yes": labels.yes}
         try:
-            # Structures belong to the earlier codes.
+            # Saved structures belong to the codes that are about to be replaced.
             _remove_the_oldest(_structures_in(folder), 0)
             folder.mkdir(parents=True, exist_ok=True)
             save_codes(folder / CODES, made.pool, made.hasher, made.codes, also, arrays)
@@ -293,7 +298,7 @@ class Kept:
         return loaded or made
 
     def _keep_the_newest(self) -> None:
-        """Remove the folders that have not been used for longest."""
+        """Remove all folders except those used last: `KEPT_CODES` for metrics, and as many others."""
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
@@ -328,7 +333,7 @@ def _seconds(saved: SavedCodes) -> float:
 
 
 def _digest(metric: LearnedMetric | None) -> str | None:
-    """Return a digest that identifies the metric to the last digit."""
+    """Return a digest of all the metric's values, or None without a metric."""
     return None if metric is None else digest_of(metric.metric.arrays())
 
 

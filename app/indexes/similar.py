@@ -1,13 +1,13 @@
 """The search methods of Find similar, their indexes built in the background, and the recall check.
 
 An index is immutable, and belongs to one snapshot of the pool and one metric. Until it is ready, the exact
-scan stands in. When the pool has grown, the index stays in use until it is extended, by the rule of the query
-strategies (`app.indexes.strategies.is_due`). Indexes survive restarts (`app.indexes.saved`). Once a metric is
-replaced by a newer one, its indexes are dropped from memory.
+scan is used instead. When the pool has grown, the index stays in use until an extended index replaces it;
+`app.indexes.strategies.is_due` says when to extend it. Indexes are saved on disk (`app.indexes.saved`). Once
+a newer metric replaces a metric, the indexes of the old one are dropped from memory.
 
-**Abandoned builds.** Each request names who waits for it (`Waiter`). A build ends as soon as nobody who asked
-for it waits any more, because all have changed their settings or have left the project. Codes that are
-complete by then are kept; of others, nothing is left.
+**Abandoned builds.** Each request names a `Waiter`, such as a session's view. A build ends early once no
+waiter needs its result, because all of them have changed their settings or have left the project. If the
+codes are complete by then, they are kept; incomplete codes are dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ KERNELS: Mapping[str, str] = MappingProxyType(
 
 
 def label_of(recipe: Recipe) -> str:
-    """Return a method's display name, with form and number of bits if they are not the defaults."""
+    """Return the display name of a recipe's method, with form and number of bits unless they are defaults."""
     parts = [recipe.form] if recipe.form else []
     if recipe.functions is not None or recipe.bits is not None:
         parts.append(f"{recipe.n_bits} bits")
@@ -86,23 +86,25 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Waiter(Protocol):
-    """Somebody who waits for searches, such as a session's view."""
+    """An object that waits for searches to be ready, such as a session's view."""
 
     def awaited(self) -> Collection[tuple[Recipe, LearnedMetric | None]]:
-        """Return the searches that are waited for or in use, each with its metric; called by any thread."""
+        """Return the recipes and metrics of the searches that it waits for or uses. Must be thread-safe."""
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """The search method that is ready now.
+    """A search method that is ready.
 
     Parameters
     ----------
     search : SimilaritySearch
+        The search.
     params : mapping
-        Parameters, besides the query, that are needed to repeat the search.
+        Parameters that are needed to repeat the search, besides the query.
     awaited : dict or None
-        The method in preparation, if any: its `label`, the finished `share`, 0 … 1, and a `problem` or None.
+        The requested method, if it is still in preparation: its `label`, the finished `share`, 0 … 1, and a
+        `problem` or None.
     recipe : Recipe
         Settings of the search.
     """
@@ -114,7 +116,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """The method's name; "exact" if the scan stands in for another method."""
+        """The method's name; "exact" if the exact scan is used until another method is ready."""
         return self.search.name
 
     @property
@@ -124,16 +126,16 @@ class Method:
 
     @property
     def taught(self) -> dict[str, Any] | None:
-        """The numbers of answers that the codes learned from, or None if they learned from none.
+        """How many answers the codes learned from, or None if they learned from none.
 
-        `used` answers were drawn from the `of` answers at that time. If a kernel was learned too, it was from
-        `pairs` pairs of `paired` answers; both are None otherwise.
+        The codes learned from `used` answers, drawn from all `of` answers at that time. If a kernel was
+        learned too, it was learned from `pairs` pairs of `paired` answers; otherwise both are None.
         """
         return taught_by(self.params)
 
 
 class Checked:
-    """The exact scan's result for the same query, computed in the background and compared with `found`."""
+    """A comparison of `found` with the result of an exact scan for the same query, run in the background."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
@@ -142,11 +144,11 @@ class Checked:
 
     @property
     def is_done(self) -> bool:
-        """Return whether the result is ready."""
+        """Return whether the exact scan has ended."""
         return self._job is None or self._job.done()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the result at most `seconds`; return whether it is ready."""
+        """Wait at most `seconds` for the exact scan; return whether it has ended."""
         event = threading.Event()
         if self._job is not None:
             self._job.add_done_callback(lambda _: event.set())
@@ -154,7 +156,7 @@ class Checked:
         return self.is_done
 
     def state(self) -> dict[str, Any]:
-        """Return the recall of the `n` nearest items, 0 … 1, and the scan's milliseconds; None if unknown."""
+        """Return the recall of the `n` nearest items, 0 … 1, and the scan's time in ms; None if unknown."""
         if self._job is None:
             return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}
         if not self._job.done() or self._job.cancelled() or self._job.exception() is not None:
@@ -169,7 +171,12 @@ class Checked:
 class _Index(Fitting):
     """An index of the pool under one metric: its codes, and the searches over them that were used last.
 
-    `waiters` asked for it. If somebody asked who is none, it `is_unconditional`: no build is abandoned.
+    Attributes
+    ----------
+    waiters : WeakSet of Waiter
+        The waiters that requested a search over these codes.
+    is_unconditional : bool
+        Whether a search was requested without a waiter. If so, no build of this index is abandoned.
     """
 
     coded: Coded | None = None
@@ -196,7 +203,7 @@ class Similar:
         self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
     ) -> None:
         self.estimates = Estimates(pool)
-        """Times and good settings of indexes that are not built yet."""
+        """Estimates of the building time of indexes, and of settings that suit the pool."""
         self._saves = Kept(folder, labels)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
@@ -216,7 +223,7 @@ class Similar:
 
     @property
     def problem(self) -> str | None:
-        """Return in one sentence a current problem of the background work, or None."""
+        """Return a sentence about a current problem of the background work, or None."""
         return self._troubles.first
 
     def close(self) -> None:
@@ -261,11 +268,12 @@ class Similar:
         concept: LiveConcept,
         waiter: Waiter | None = None,
     ) -> Method:
-        """Return the method that can answer a search now, and build or extend the requested one if due.
+        """Return a method that can search now; start to build or extend the requested method if necessary.
 
-        Codes that learn from answers belong to the concept. They learn again once there are
-        `app.indexes.strategies.GROWTH` times as many answers. A build ends early once no `waiter` who asked
-        for it waits any more; without a waiter, it never does.
+        Until the requested method is ready, the result is the exact scan. Codes that learn from answers
+        belong to the concept. They are learned again once there are `app.indexes.strategies.GROWTH` times as
+        many answers. A build ends early once none of the waiters that requested it needs it. If a request
+        has no `waiter`, the build never ends early.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -293,13 +301,13 @@ class Similar:
             return Method(exact, awaited={"label": label, "share": index.share, "problem": problem})
 
     def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
-        """Return the seconds that a recipe's codes took without a metric; None if not in memory."""
+        """Return the seconds that a recipe's codes without a metric took; None if they aren't in memory."""
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return the fitted family of a recipe if it is in memory, else `Estimates.family`."""
+        """Return the fitted family of a recipe if it is in memory, otherwise `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:
@@ -333,7 +341,7 @@ class Similar:
             return self._exact
 
     def _kept(self, wanted: Wanted) -> _Index:
-        """Return the index of these codes, created if there is none. Call it with the lock held."""
+        """Return the index of these codes; create it if there is none. The caller holds the lock."""
         codes = wanted.recipe.codes
         if wanted.metric is not None:
             return _newest(self._learned.setdefault(wanted.metric, {}), codes)
@@ -370,7 +378,7 @@ class Similar:
             is_abandoned = True
             raise
         finally:
-            # Other structures can use the codes even if this one can't be built, or is no longer wanted.
+            # Keep the codes even if this structure can't be built or was abandoned: others can use them.
             if not is_abandoned or coded is not index.coded:
                 with self._lock:
                     others = dict(index.methods) if coded is index.coded else {}
@@ -380,9 +388,9 @@ class Similar:
                     index.seconds = time.perf_counter() - started
 
     def _require_waiter(self, index: _Index, recipe: Recipe, metric: LearnedMetric | None) -> None:
-        """Raise AbandonedError if nobody who asked for the index waits for this search any more.
+        """Raise AbandonedError if no waiter that requested the index still needs this search.
 
-        If `recipe` has codes only, a search with any structure over them counts.
+        If `recipe` is a `Recipe.codes`, it suffices that a waiter needs any structure over these codes.
         """
         with self._lock:
             if index.is_unconditional:
@@ -396,7 +404,7 @@ class Similar:
 
 
 def _newest(indexes: dict[K, _Index], key: K) -> _Index:
-    """Return an index, created if there is none, and keep only those used last."""
+    """Return the index of `key`, creating it if necessary; keep only the `KEPT_CODES` indexes used last."""
     index = indexes[key] = indexes.pop(key) if key in indexes else _Index()
     for oldest in list(indexes)[:-KEPT_CODES]:
         del indexes[oldest]
@@ -404,6 +412,6 @@ def _newest(indexes: dict[K, _Index], key: K) -> _Index:
 
 
 def _is_behind(method: Method, index: _Index, pool: Pool, labels: Labels | None) -> bool:
-    """Return whether the pool, or the number of training labels, has outgrown the index."""
+    """Return whether the index must be extended or learned again: the pool or the labels have grown."""
     learned_from = index.coded.labels if index.coded is not None else None
     return is_due(len(method.search.pool), index.seconds, pool) or is_outgrown(learned_from, labels)

@@ -31,31 +31,31 @@ POLL_SECONDS = 0.5
 """Seconds between checks whether the pool has grown."""
 
 GROWTH = 1.25
-"""An index is extended when the pool has grown by this factor or is complete."""
+"""Factor by which the pool must grow before an index is extended; `is_due` has the exceptions."""
 
 CHEAP_SECONDS = 0.1
-"""An index whose last fit took at most this many seconds is extended whenever the pool grows."""
+"""Longest time in seconds of a cheap fit; a cheap index is extended whenever the pool grows."""
 
 
 LONG_SECONDS = 10.0
-"""Estimated time in seconds from which the page gives the cost of an index before it is built."""
+"""Estimated building time in seconds from which the page shows the cost of an index."""
 
 TIMED_SECONDS, MOST_TIMED = 0.05, 100
-"""Full scans are repeated until they take this long, but at most this often."""
+"""Total time in seconds for which full scans are repeated and timed, and the maximum number of scans."""
 
 
 @dataclass(eq=False)
 class IndexState(Fitting):
-    """State of an index that is kept fitted.
+    """State of an index that is kept fitted while the pool grows.
 
     Parameters
     ----------
     fitted : QueryStrategy or None
-        None until it is first ready.
+        The fitted index; None until it is ready for the first time.
     seconds : float
         Wall-clock time that the last fit, extension or loading took.
     notice : str or None
-        Why a saved index is rebuilt, in one sentence.
+        A sentence that says why a saved index is being rebuilt.
     """
 
     fitted: QueryStrategy | None = None
@@ -66,9 +66,10 @@ class IndexState(Fitting):
 class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
-    A thread watches the pool and extends the indexes in use; readers get those that are ready. Indexes are
-    immutable, so a reader can keep one. Strategies are named as on the command line (`core.selection.words`).
-    Strategies that query the same index share it: all mixtures query the margin index.
+    A thread watches the pool and extends the indexes in use. Callers get the newest index that is ready.
+    Indexes are immutable, so a caller can keep one. Strategies are named as on the command line
+    (`core.selection.words`). Strategies that query the same index share it; for example, all mixtures share
+    the margin index.
 
     Parameters
     ----------
@@ -112,14 +113,14 @@ class Indexes:
 
     @property
     def problem(self) -> str | None:
-        """Return in one sentence why the pool can't be read, or an index fails or is rebuilt, or None."""
+        """Return a sentence about a current problem with the pool or an index, or None."""
         known = list(self._indexes.values())
         problems = [self._pool_problem, *(one.failure for one in known), *(one.notice for one in known)]
         return next(filter(None, problems), None) or self._troubles.first
 
     @property
     def full_scan_ms(self) -> float | None:
-        """Return the milliseconds of a full scan of the pool, or None until they are measured."""
+        """Return the time of a full scan of the pool in ms, or None until it is measured."""
         return self._full_scan_ms[1] if self._full_scan_ms else None
 
     def want(self, word: str) -> None:
@@ -143,7 +144,7 @@ class Indexes:
     def get(self, word: str) -> QueryStrategy | None:
         """Return the fitted strategy, or None while its index is being built.
 
-        It is the same object until the index is replaced.
+        Calls return the same object until the index is replaced.
         """
         index = self.state(word).fitted
         if index is None:
@@ -158,9 +159,10 @@ class Indexes:
             return strategy
 
     def costs(self, words: Iterable[str]) -> dict[str, str]:
-        """Return in words what preparing each strategy costs, if that takes `LONG_SECONDS` or more.
+        """Return the costs of preparing strategies, in words, by the strategy's name.
 
-        Strategies that don't suit the pool, and those whose index is ready or saved, are left out.
+        The result has only strategies whose preparation takes `LONG_SECONDS` or more. It leaves out
+        strategies that don't suit the pool, and strategies whose index is ready or saved.
         """
         pool, found = self._pool, {}
         if pool is not None:
@@ -225,7 +227,7 @@ class Indexes:
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
-        """Return the saved strategy, or None; if it can't be used, `index` gets a notice."""
+        """Return the saved strategy, or None. If there is one that can't be used, set the index's notice."""
         if not (self._folder / name).is_dir():
             return None
         try:
@@ -236,7 +238,7 @@ class Indexes:
             return None
 
     def _load(self, name: str, pool: Pool) -> QueryStrategy:
-        """Load the saved index, set up for queries as today's defaults make them."""
+        """Return the saved index as a strategy whose queries have this version's default parameters."""
         strategy = make_strategy(name, random_state=self._seed)
         return strategy.sharing(type(strategy).load(self._folder / name, pool))
 
@@ -251,9 +253,10 @@ class Indexes:
             return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:
-        """Measure a full scan when the pool has grown by a quarter or is complete.
+        """Measure the time of a full scan if the pool has grown by a quarter or is complete.
 
-        The median of three, or of as many as take `TIMED_SECONDS`: other work disturbs a short scan more.
+        The result is the median of at least three scans. Short scans are repeated for `TIMED_SECONDS`,
+        because other work on the machine disturbs them more.
         """
         measured_at = self._full_scan_ms[0] if self._full_scan_ms else 0
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
@@ -267,7 +270,7 @@ class Indexes:
 
 
 def _needed(name: str, pool: Pool) -> Step:
-    """Return the kernels that fitting the index `name` to this pool needs; see `app.runtime.kernels`."""
+    """Return which kernels must be compiled before the index `name` is fitted; see `app.runtime.kernels`."""
     is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
     return "selection" if is_plain and not pool.is_sparse else "everything"
 

@@ -17,11 +17,11 @@ IN_ADDRESS = "like"
 """Address parameter of the query."""
 
 TAKEN_UP = "similar"
-"""Session-state key: the session whose query was already read from the address."""
+"""Key in Streamlit's session state: id of the session whose query was already read from the address."""
 
 
 def offer_similar(project: OpenProject, view: View) -> None:
-    """Show a button that leads from the item in view to Find similar, unless several items are in view."""
+    """Show a button that searches for items similar to the item in view, if the view shows only one."""
     if not isinstance(view, LabelingSession):
         return
     with st.container(key="to-similar", width="content"):

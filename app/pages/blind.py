@@ -1,4 +1,4 @@
-"""The blind view of the Compare page: two strategies take turns, and are revealed only at the end."""
+"""The blind view of the Compare page: two strategies take turns, and their names are hidden until the end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 RIVAL = "random"
-"""Default rival of the strategy in use; if that is random itself, the full scan."""
+"""Default opponent of the strategy in use; if the strategy in use is random, the full scan."""
 
 
 def blind(project: OpenProject, session: LabelingSession) -> None:
-    """Show the comparison in progress, its result, or the form that starts one."""
+    """Show the comparison in progress, the result of the last comparison, or the form that starts one."""
     try:
         found = current(session)
         if found is None or state.get(("another", session.concept.record.id)):
@@ -43,7 +43,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_one(project: OpenProject, session: LabelingSession, before: BlindComparison | None) -> None:
-    """Show the form for a new comparison, with a button back to `before`, if there is one."""
+    """Show the form for a new comparison, with a button back to the comparison `before`, if there is one."""
     offered, labels = offer(session), project.strategies()
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
@@ -81,7 +81,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 
         def start() -> None:
             state.pop(("another", question.id), None)
-            names = [state[key] for key in keys]  # as they are now: the page may still be drawing others
+            names = [state[key] for key in keys]  # current choices; `one` and `other` may be outdated
             words = [session.strategy if name == used else name for name in names]
             try:
                 begin(session, words)
@@ -103,7 +103,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 
 @st.fragment
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
-    """Show the card, with the number of answers above it."""
+    """Show the card, and above it the number of answers that are still needed."""
     key = f"blind-{found.id}"
     sent: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(sent), person_at(project)))
@@ -144,5 +144,5 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
 
 
 def offer_another(session: LabelingSession) -> None:
-    """Show the form from the next run on; the previous comparison is kept."""
+    """Show the form for a new comparison from the next run on; the previous comparison is kept."""
     state["another", session.concept.record.id] = True

@@ -1,4 +1,4 @@
-"""The project, question and session that the address names."""
+"""The project, question and session in the page's address."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 
 WAITING = "waiting"
-"""Session-state key: this tab's last view Find similar."""
+"""Key in Streamlit's session state: the `SimilarSession` that this browser tab used last."""
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:
-    """Return the project and session of the address, or None after showing what is wrong."""
+    """Return the project and session of the address.
+
+    If they can't be used, show the problem and return None.
+    """
     try:
         project = chosen_project()
         _leave_others(project)
@@ -38,7 +41,7 @@ def opened() -> tuple[OpenProject, LabelingSession] | None:
 
 
 def _leave_others(project: OpenProject) -> None:
-    """Leave this tab's view Find similar of another project, whose index nobody may wait for any more."""
+    """Leave the tab's `SimilarSession` of another project, so that builds for it can be abandoned."""
     before = state.get(WAITING)
     if before is not None and before.session.project is not project:
         before.leave()
@@ -46,7 +49,7 @@ def _leave_others(project: OpenProject) -> None:
 
 
 def chosen_project() -> OpenProject:
-    """Return the project of the address, else the previous one, else the server's default.
+    """Return the project of the address; without one, the tab's previous project or the server's default.
 
     Raises
     ------
@@ -75,10 +78,13 @@ def person_at(project: Project) -> Person:
 
 
 def chosen_session(project: OpenProject) -> LabelingSession:
-    """Return the session of the address, else this tab's last one for the question, else an older or new one.
+    """Return the session of the address, or another session of the same person.
 
-    The address lets a reload or another server resume the session. Nobody gets another person's session.
-    After an invalid address, requests still name that one until the browser knows the new session.
+    Without a session in the address, the result is the tab's last session with the question, an older session
+    of the person, or a new one. Nobody gets another person's session. Since the address names the session, a
+    reload of the page or a restarted server can resume it. If the address names a session that can't be used,
+    the browser repeats this name in its requests until it knows the new session. These requests get the new
+    session, too.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})
@@ -100,9 +106,9 @@ def chosen_session(project: OpenProject) -> LabelingSession:
 
 
 def open_session(project: OpenProject, session: LabelingSession) -> None:
-    """Switch to this session, from a callback.
+    """Switch to this session. Call it from a widget's callback.
 
-    Requests that the browser sends before it knows the new session name the old one, and get the new one.
+    Until the browser knows the new session, its requests name the old one. They get the new session, too.
     """
     state["opened", project.key] = (st.query_params.get("session"), session.id)
     state["concept", project.key] = session.concept.record.id
@@ -110,18 +116,18 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
 
 def put_into_address(name: str, value: str) -> None:
-    """Set a parameter of the address, if it changes: each write is a message to the browser."""
+    """Set a parameter of the address, if its value changes: each write sends a message to the browser."""
     if st.query_params.get(name) != value:
         st.query_params[name] = value
 
 
 def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bool = False) -> None:
-    """Show the picker of questions, on request with archived ones; each question has its own session."""
+    """Show the picker of questions, with archived ones if `archived`. Each question has its own session."""
     offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 
     def named(concept: int) -> str:
-        """Return the option's text: the question, with the name if another has the same question."""
+        """Return the option's text: the question, and the concept's name if several have this question."""
         question, name = concepts[concept].question, concepts[concept].name
         alike = sum(other.question == question for other in concepts.values())
         if alike == 1:

@@ -1,4 +1,4 @@
-"""The Compare page: the query strategies on the same hyperplanes, in a race, or two of them blind."""
+"""The Compare page: all query strategies on one hyperplane, all in a race, or two of them blind."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
-"""Views by their name in the address, with their titles."""
+"""Titles of the views, by their name in the address."""
 
 FIRST = {1: "1 label per class first", 5: "5 labels per class first", 20: "20 labels per class first"}
 
 SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
-"""Seconds to label one item. Figure 3b of Jain et al. 2010 assumes 1 s per document and 5 s per image."""
+"""Texts of the choices for the time to label an item, by seconds.
+
+Figure 3b of Jain et al. 2010 assumes 1 s per document and 5 s per image.
+"""
 
 
 def main() -> None:
@@ -53,7 +56,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Show the picker of views and return the chosen one, which the address keeps."""
+    """Show the picker of views and return the chosen view. The address keeps the choice."""
 
     def picked() -> None:
         # A press on the selected view would deselect it.
@@ -77,7 +80,7 @@ def pick_view() -> str:
 
 
 def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: int) -> None:
-    """Show a picker of one of a few numbers; the choice is kept while the tab is open."""
+    """Show a picker of a number; the choice is kept while the tab is open."""
     kept = f"kept {key}"
 
     def picked() -> None:
@@ -96,7 +99,7 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:
-    """Return the browser tab's own comparison, which outlives the page."""
+    """Return the browser tab's comparison, which is kept while other pages are shown."""
     if ("comparison", session.id) not in state:
         state["comparison", session.id] = HyperplaneComparison(session)
     found: HyperplaneComparison = state["comparison", session.id]
@@ -105,7 +108,7 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 
 @st.fragment
 def show_hyperplane(session: LabelingSession) -> None:
-    """Show the measurements so far; the browser asks again while more are coming."""
+    """Show the measurements so far; the browser polls while more are coming."""
     key = f"compare-{session.id}"
     sent = state.get(key, {})
     comparison = comparison_of(session)
@@ -116,7 +119,8 @@ def show_hyperplane(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # A component whose payload does not change is not run, and would not ask again.
+        # The beat changes the payload: Streamlit doesn't run a component with an unchanged payload, so
+        # it would stop polling.
         COMPARE.show({**page, "beat": sent.get("beat")}, key=key)
 
 
@@ -144,7 +148,7 @@ def show_race(session: LabelingSession) -> None:
 
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
-    """Return the browser tab's race, a new one for new settings; None while indexes are being built."""
+    """Return the tab's race, or a new race for new settings; None while indexes are being built."""
     settings = (session.id, state["kept race-first"])
     before: tuple[str, int] | None
     race: LiveRace | None
@@ -181,7 +185,7 @@ def _does(sent: dict[str, Any]) -> str | None:
 
 
 def preparation(session: LabelingSession) -> str:
-    """Return in words what a race is waiting for."""
+    """Return a phrase that says what the race is waiting for."""
     compared = Compared(session)
     if session.project.pool is None:
         progress = session.project.build_progress()

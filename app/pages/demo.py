@@ -1,4 +1,4 @@
-"""For an audience: the autopilot, the check against a full scan, and the reset."""
+"""Controls for demonstrations: the autopilot, the check against a full scan, and the reset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
-    """Show the autopilot and the reset to owners, if the truth is known."""
+    """Show the controls of the autopilot and the reset to owners, if the autopilot can answer."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
@@ -39,14 +39,14 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Show the autopilot's button, and the choice whether its labels join people's."""
+    """Show the button that starts the autopilot, and a switch that adds its answers to people's labels."""
     st.caption("The autopilot knows the truth and answers for you.")
     st.toggle("Add its answers to the labels here", key="together")
 
     def watch() -> None:
         person_at(project).require_owner("let the autopilot label")
         concept = session.concept.record
-        if not state["together"]:  # as it is now: the page may still be drawing what it was before
+        if not state["together"]:  # read here, because the toggle may have changed since the page was drawn
             concept = autopilot.own_concept(project, concept)
         state["by hand", project.key, session.concept.record.id] = session.id
         before = state.get((AUTOPILOT, project.key, concept.id))
@@ -59,7 +59,7 @@ def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
 
 
 def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Show the way back to one's own labels."""
+    """Show the button that returns to the person's own session."""
     st.caption("The autopilot answers here, under its own name.")
 
     def leave() -> None:
@@ -96,7 +96,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
 
 
 def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:
-    """Show a button whose action runs before the page is drawn; the next run shows its error."""
+    """Show a button whose action runs before the page is drawn. If it fails, the next run shows the error."""
 
     def attempt() -> None:
         try:
@@ -110,12 +110,12 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 def on_show(
     project: OpenProject, session: SessionState, card: dict[str, Any], sent: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the card with the autopilot's answers, if the session is its own, and the requested check."""
+    """Return the card with the requested check and, in the autopilot's session, the autopilot's answers."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
 
 
 def _check(project: OpenProject, session: SessionState, sent: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the check of the item that the browser asked about last."""
+    """Return the state of the check that the browser requested last; start a new check if necessary."""
     asked, key = sent.get("check"), ("check", session.id)
     check: Check | None = state.get(key)
     if isinstance(asked, str) and (check is None or check.selection_id != asked):

@@ -1,4 +1,4 @@
-"""Find items by name: the button, and the search in the address."""
+"""Find items by name: the button that starts a search, and the search text in the address."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ IN_ADDRESS = "find"
 """Address parameter of the search text; empty before a text is entered."""
 
 TAKEN_UP = "found"
-"""Session-state key: the session whose search was already read from the address."""
+"""Key in Streamlit's session state: id of the session whose search was already read from the address."""
 
 
 def is_finding() -> bool:
-    """Return whether items found by name are shown.
+    """Return whether the page shows items found by name.
 
-    The address is read once, because later requests may have an outdated one.
+    The address is read only once, because later requests may have an outdated address.
     """
     return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
 
@@ -50,7 +50,7 @@ def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSessio
 
 
 def keep_search(text: str) -> None:
-    """Keep the search for a reload and for the way back from another page."""
+    """Keep the search text, so that it is still there after a reload or a visit to another page."""
     st.session_state[IN_ADDRESS] = text
     put_into_address(IN_ADDRESS, text)
 

@@ -1,4 +1,4 @@
-"""The labeling page: a row of pickers, and the card. An answer reruns only the card."""
+"""The labeling page: a toolbar, and the card with the item. An answer reruns only the card."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ OVERLAP_PERCENT = (5, 10, 20, 50, 100)
 """Selectable shares of overlap rounds, in percent."""
 
 CLASSES = "classes"
-"""Address parameter of the class view."""
+"""Address parameter that requests the class view."""
 
 
 def main() -> None:
-    """Open the project and session of the address, and show them."""
+    """Open the project and session of the address, and show the session's view."""
     try:
         project = chosen_project()
         session = chosen_session(project)
@@ -71,7 +71,7 @@ def main() -> None:
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
             demo(project, session)
-        # A page that reruns by itself may swallow the press of a plain button.
+        # With plain buttons, avoid reruns by timer: the press of a button can be lost in one.
         is_still = plain_is_wanted() and project.pool is not None
         if not is_still and (project.build_progress() or awaited_index(project, session)):
             with st.container(key="growth"):
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
-    """Return the view of the address: one item, a grid, the classes, or items found by name.
+    """Return the view that the address requests: one item, a grid, the classes, or items found by name.
 
     Raises
     ------
@@ -112,12 +112,12 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
 
 
 def is_one_at_a_time(session: LabelingSession) -> bool:
-    """Return whether only one item can be shown: with plain buttons, and in the autopilot's session."""
+    """Return whether only one item can be shown, as with plain buttons or in the autopilot's session."""
     return plain_is_wanted() or is_autopilot(session)
 
 
 def show_in_grid(size: str | None) -> None:
-    """Show a grid of this size from the next run on, or with None one item."""
+    """Show a grid of this size from the next run on; if `size` is None, show one item."""
     state["grid"] = size
     if size:
         put_into_address("grid", size)
@@ -126,12 +126,12 @@ def show_in_grid(size: str | None) -> None:
 
 
 def classes_are_wanted() -> bool:
-    """Return whether the address asks for the classes, or asked for them before another page was opened."""
+    """Return whether the address requests the class view, or did before another page was opened."""
     return CLASSES in st.query_params or bool(state.get(CLASSES))
 
 
 def show_classes(wanted: bool) -> None:
-    """Show the classes, or one item, from the next run on."""
+    """Show the class view from the next run on; if not `wanted`, show one item."""
     state[CLASSES] = wanted
     if wanted:
         put_into_address(CLASSES, "1")
@@ -140,7 +140,7 @@ def show_classes(wanted: bool) -> None:
 
 
 def pick_view(session: LabelingSession, view: View) -> None:
-    """Show the picker of views, with none selected while items are found by name."""
+    """Show the picker of views; none is selected while items found by name are shown."""
 
     def picked() -> None:
         size = state.get("size", USUAL)
@@ -185,14 +185,14 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
-    """Return the state of the strategy's index until it is ready or has failed, then None."""
+    """Return the state of the strategy's index, or None once the index is ready or has failed."""
     index = project.indexes.state(session.strategy)
     return index if index.fitted is None and index.failure is None else None
 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of kernels, pool or index; rerun the page once they are done."""
+    """Show the progress of compiling kernels, or of building pool or index; at the end, rerun the page."""
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
     if index is not None and compiled is not None:
@@ -231,7 +231,7 @@ def show_card(project: OpenProject, view: View) -> None:
 
 
 def key_of(view: View) -> str:
-    """Return the key of the view's component; each view has its own."""
+    """Return the name of the view's component, which differs between kinds of views."""
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name

@@ -1,4 +1,4 @@
-"""The main script, which names the pages. Streamlit runs it in every run of a page."""
+"""The main script, which lists the pages. Streamlit runs it in every run of a page."""
 
 from pathlib import Path
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 VIEWS = {"people": "People", "decide": "Decide"}
-"""Views by their name in the address, with their titles."""
+"""Titles of the views, by their name in the address."""
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the people of its question."""
+    """Open the project and session of the address, and show the people who label the question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Show the picker of views and return the chosen one, which the address keeps."""
+    """Show the picker of views and return the chosen view. The address keeps the choice."""
 
     def picked() -> None:
         put_into_address("view", st.session_state["people-view"] or view)
@@ -61,7 +61,7 @@ def pick_view() -> str:
 
 @st.fragment
 def show_people(session: LabelingSession) -> None:
-    """Show the current figures."""
+    """Show each annotator's figures and the agreement between annotators."""
     try:
         page = team(session, person_at(session.project), zone_named(st.context.timezone))
     except (InputError, StorageError) as error:

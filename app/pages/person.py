@@ -1,4 +1,4 @@
-"""The person at the page: the name in the browser's cookie, or the one that the provider verified."""
+"""The person at the page, whose name is in the browser's cookie or was verified by a sign-in provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COOKIE = "closecall_name"
 """Cookie with the annotator's name, which is not secret."""
 
 FORMER_COOKIE = "marginalia_name"
-"""The same cookie under the program's former name."""
+"""Cookie with the annotator's name under the program's former name."""
 
 KEPT_DAYS = 365
 
@@ -31,7 +31,7 @@ WANTED = "closecall_wanted"
 """Cookie with the page that a person wanted before signing in."""
 
 FORMER_WANTED = "marginalia_wanted"
-"""The same cookie under the program's former name."""
+"""Cookie with the wanted page under the program's former name."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -55,13 +55,16 @@ def must_sign_in() -> bool:
 
 
 def comes_back() -> bool:
-    """Return whether the person wanted a page before signing in; the provider itself leads to ``/``."""
+    """Return whether the person wanted a page before signing in.
+
+    The sign-in provider does not lead back to this page, but to ``/``.
+    """
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 
 
 def to_wanted() -> None:
-    """Redirect to the wanted page, instead of showing a page."""
+    """Redirect to the page that the person wanted before signing in."""
     st.html(GO_TO_WANTED, unsafe_allow_javascript=True)
 
 
@@ -88,7 +91,7 @@ def _vouched_for() -> str:
 
 
 def remember() -> None:
-    """Store the name in the browser's cookie, if it is new there."""
+    """Store the name in the browser's cookie, if the cookie has another name."""
     known = _remembered()
     is_former = FORMER_COOKIE in st.context.cookies and COOKIE not in st.context.cookies
     name = st.session_state.get("name", known)
@@ -132,7 +135,7 @@ def door() -> None:
 
 
 def sign_in() -> None:
-    """Show who is signed in or labels, and let another person take over."""
+    """Show the person's name, with buttons to sign out or to label under another name."""
     with st.container(key="door", width=480):
         try:
             name = name_at_page()
@@ -179,7 +182,7 @@ def take_name() -> None:
 
 
 def become(name: str) -> None:
-    """Store answers under this name from now on, and forget what the previous person had in view."""
+    """Store answers under this name from now on, and leave the previous person's session."""
     st.session_state["name"] = name
     st.session_state["is new"] = True
     st.query_params.pop("session", None)

@@ -1,4 +1,7 @@
-"""A card of Streamlit's own widgets, for browsers that can't run the labeling card: slower, but as safe."""
+"""A card made of Streamlit's own widgets, for browsers that can't run the labeling card.
+
+It is slower than the labeling card, but loses no answers either.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "plain"
-"""Address parameter of the plain card."""
+"""Address parameter that requests the plain card."""
 
 ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "Y")}
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
@@ -36,16 +39,16 @@ NO_REPEATS = """
   }, true) ?? true;
 </script>
 """
-"""Script that stops repeats of a held key. If scripts can't run, `PlainCard.press` ignores most of them."""
+"""Script that suppresses repeats of a held key. Without scripts, `PlainCard.press` ignores most repeats."""
 
 
 def is_wanted() -> bool:
-    """Return whether the address asks for plain widgets."""
+    """Return whether the address requests the plain card."""
     return IN_ADDRESS in st.query_params
 
 
 def offer_plain() -> None:
-    """Show the button for plain widgets; the style sheet hides it if the labeling card runs."""
+    """Show a button that opens the plain card; the style sheet hides it if the labeling card runs."""
     with st.container(key="offer-plain"):
         st.write("The labeling card does not start in this browser.")
         st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))
@@ -110,7 +113,7 @@ def _picture(card: dict[str, Any]) -> str:
 
 
 def _absence(waiting: dict[str, Any], question: str) -> str:
-    """Return why there is no item."""
+    """Return a sentence that says why there is no item."""
     if not waiting["exhausted"]:
         return BEFORE_FIRST
     if waiting["done"] < waiting["total"]:

@@ -1,4 +1,4 @@
-"""Kinds of images and texts that the start page offers, and their SOURCE words."""
+"""The kinds of items that the start page offers, with their SOURCE words (`core.sources.words`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closecall.core.pool.manifest import MANIFEST
 
 @dataclass(frozen=True)
 class Field:
-    """A field for a path on the machine that runs the server."""
+    """A form field for a path on the machine that runs the server."""
 
     name: str
     label: str
@@ -26,17 +26,17 @@ class ImageChoice:
     Parameters
     ----------
     label : str
-        Its display name.
+        Display name.
     word : str
         The SOURCE word, with the names of the fields in braces.
     fields : tuple of Field
         Fields to fill in.
     question : str
-        Example of a question, for the empty field.
+        Example of a question, shown in the empty field.
     can_be_enlarged : bool
-        Whether shifted and flipped copies can enlarge the pool.
+        Whether shifted and flipped copies of the images can enlarge the pool.
     takes_examples : bool
-        Whether images can be examples: not if their features can't be computed here.
+        Whether users can upload example images, which requires that features can be computed from images.
     takes_models : bool
         Whether an image model can describe the items.
     """
@@ -171,7 +171,9 @@ def _with_article(label: str) -> str:
 def source_word(
     choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: Path | None = None
 ) -> str:
-    """Return the SOURCE word for the fields' content, `paths` by field name; `model` describes the items.
+    """Return the SOURCE word of a choice. `paths` has the entered paths by field name.
+
+    If `model` is given, this image model describes the items.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Show what went wrong, and retry if that may help."""
+"""Show errors on a page, and rerun the page if the error may be temporary."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 3
 
 WAITS = "waits"
-"""Session-state key: whether the fragment that retries was drawn; its next run is then the retry."""
+"""Key in Streamlit's session state, set when `_try_again` was drawn, so that its next run reruns the page."""
 
 
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
-    """Show the error as plain text. If the page `waits` and the error may pass, rerun the page soon."""
+    """Show the error as plain text. If `waits` is true and the error may be temporary, rerun the page."""
     _tell_of(error)
     st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:
@@ -47,8 +47,8 @@ def _try_again() -> None:
 def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
     """Return the result of `make` or, after a StorageError, the previous result with the error as message.
 
-    The component with the unsaved answers thus stays on the page and sends them again. After an InputError,
-    or if there is no previous result, show the problem and return None.
+    The previous result keeps the component on the page, so that it can send its unsaved answers again. After
+    an InputError, or if there is no previous result, show the problem and return None.
     """
     kept = ("shown", key)
     try:
@@ -68,13 +68,16 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def show_or_keep(component: Component, key: str, make: Callable[[], dict[str, Any]]) -> None:
-    """Show the result of `shown_or_kept` in the component."""
+    """Show the result of `shown_or_kept`, if there is one, in the component."""
     if (shown := shown_or_kept(key, make)) is not None:
         component.show(shown, key=key)
 
 
 def on_script_error(error: Exception) -> bool:
-    """Show an InputError or StorageError that a page did not catch; return whether it was one."""
+    """Show the error if it is an InputError or a StorageError; return whether it is.
+
+    Streamlit calls this with errors that no page caught.
+    """
     is_ours = isinstance(error, (InputError, StorageError))
     if is_ours:
         show_problem(error)

@@ -1,4 +1,4 @@
-"""The Progress page: whether to stop, the learning curve, and the audit."""
+"""The Progress page: advice on when to stop, the learning curve, and the audit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def show_progress(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # A component whose payload does not change is not run, and would not ask again.
+        # The beat changes the payload: Streamlit doesn't run a component with an unchanged payload, so
+        # it would stop polling.
         PROGRESS.show({**page, "beat": sent.get("beat")}, key=key)
 
 

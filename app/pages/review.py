@@ -1,4 +1,4 @@
-"""The Review page: every answer to a question, likely mistakes first, to be corrected in place."""
+"""The Review page, which lists the answers to a question, likely mistakes first, and corrects them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slider for the shares of a mixture's parts."""
+"""The slider for the shares of a mixture: items near the hyperplane, likely positives and random items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Find similar: items like an item, an upload or all yes answers, labeled together."""
+"""The page Find similar, which shows items similar to an item, an upload or all yes answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def main() -> None:
 
 
 def begin(similar: SimilarSession) -> None:
-    """Read the query from the address once: later requests may have an outdated one."""
+    """Read the query from the address.
+
+    This is done only once, because later requests may have an outdated address.
+    """
     if st.session_state.get(TAKEN_UP) == similar.id:
         return
     st.session_state[TAKEN_UP] = similar.id
@@ -83,7 +86,7 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family, with the work that each needs."""
+    """Show the picker of the hash family, with the work that the codes of each family need."""
     n_rows = 0 if project.pool is None else len(project.pool)
 
     def cost(name: str) -> str:
@@ -101,7 +104,7 @@ def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
 def _pick(
     label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
 ) -> None:
-    """Show a picker; `options` has the display names by name."""
+    """Show a picker of an option; `options` maps names to display names."""
     st.session_state[key] = chosen
     st.selectbox(
         label,

@@ -1,6 +1,7 @@
-"""The settings of Find similar behind *More*: those that apply to the chosen codes and structure.
+"""The settings of Find similar under the button *More*.
 
-They change a draft, whose cost is shown. Nothing is computed before the draft is applied.
+Only settings that apply to the chosen codes and structure are shown. Changes are kept in a draft, and the
+page shows its estimated cost. The codes are built only after the draft is applied.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ WIDTH = 440
 """Width of the settings in pixels."""
 
 GAMMA = "gamma"
-"""Name of the field for γ of an RBF kernel, which in a recipe is part of the kernel's word."""
+"""Name of the field for γ of an RBF kernel. A recipe has no such setting: γ is part of its `kernel`."""
 
 FROM_ITEMS = "RBF, width from the items"
 
 TROUBLE = "more-trouble"
-"""Session-state key: why rank and scale could not be chosen."""
+"""Key in Streamlit's session state: why rank and scale could not be chosen."""
 
 OPTIONAL = ("radius", "epsilon")
-"""Numbers that may be left empty."""
+"""Numeric settings whose field may be empty."""
 
 FIRST_GAMMA = 2.0
-"""γ of an RBF kernel when it is chosen."""
+"""γ of an RBF kernel just after a user has chosen the kernel."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric setting: label, step, explanation. The page shows `offset` + `factor` · value."""
+    """The field of a numeric setting. If the setting is v, the page shows `offset` + `factor` · v."""
 
     label: str
     step: float
@@ -77,11 +78,11 @@ LEAST_OVERLAP = Number(
     factor=-1,
     offset=100,
 )
-"""The radius of codes that estimate the overlap."""
+"""The field of the radius for codes that estimate the overlap."""
 
 
 class Draft:
-    """The settings entered but not applied yet, kept between runs of the page."""
+    """Settings that were entered but not applied yet. They are kept between runs of the page."""
 
     def __init__(self, similar: SimilarSession) -> None:
         self.in_force = similar.recipe
@@ -89,7 +90,7 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The draft, or the settings in force if nothing was entered since they were applied."""
+        """The entered settings, or the settings in use if none were entered since these were applied."""
         before, entered = state.get(self.key, (None, self.in_force))
         return entered if before == self.in_force else self.in_force
 
@@ -98,7 +99,7 @@ class Draft:
         state[self.key] = self.in_force, recipe
 
     def change(self, **settings: Any) -> None:
-        """Change settings of the draft; those that no longer apply return to their defaults."""
+        """Change settings of the draft; settings that then no longer apply return to their defaults."""
         self.put(self.recipe.having(**settings))
 
 
@@ -115,12 +116,12 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
-    """Return the settings that apply; under a learned metric, only those that apply to its codes too."""
+    """Return the settings to show: those that apply and, under a learned metric, also apply to its codes."""
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]
     names = [name for name in names if all(one.applies(name) for one in shown)]
     if len({one.radius_of for one in shown}) > 1 and "radius" in names:
-        names.remove("radius")  # an overlap is no angle under the metric
+        names.remove("radius")  # the recipe's radius is an overlap, but the metric's codes need an angle
     if "kernel" in names and (recipe.kernel or "").startswith("rbf"):
         names.insert(names.index("kernel") + 1, GAMMA)
     return names
@@ -219,7 +220,7 @@ def _number(draft: Draft, name: str) -> None:
 
 
 def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_rows: int) -> None:
-    """Show the draft's cost, or what is wrong with it, and the buttons."""
+    """Show the draft's cost or a problem with its settings, and the buttons."""
     recipe = draft.recipe
     problem = None
     try:
@@ -244,7 +245,10 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
 
 
 def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows: int) -> str:
-    """Return what the recipe costs and guarantees, with the original features and under a learned metric."""
+    """Return sentences about the cost and the guarantee of a recipe.
+
+    If a metric was learned, further sentences describe the recipe under this metric.
+    """
     concept = similar.session.concept
     seconds = project.similar.seconds(recipe, concept)
     family = project.similar.agreeing(recipe)
@@ -265,7 +269,7 @@ def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows:
 
 
 def _offer_choice(project: OpenProject, draft: Draft) -> None:
-    """Show the button that chooses rank and scale by the data, and what it costs."""
+    """Show the button that chooses rank and scale by the data, with the time it takes."""
     what = "rank and scale" if draft.recipe.applies("scale") else "rank"
 
     def choose() -> None:

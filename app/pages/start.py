@@ -26,11 +26,11 @@ DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
 GIST = "GIST (layout and texture)"
 
 MAY_HAVE_FOLDERS = ("folder", "arrays", "texts")
-"""Choices whose folder names may be classes."""
+"""Kinds of items whose folder names may be classes."""
 
 
 def main() -> None:
-    """List the projects, beside the form for a new one if this server may create one."""
+    """List the projects. Beside them, show owners the form for a new project, if the server allows one."""
     try:
         workspace = current()
         name_at_page()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Return the person at the page, or None if the server's roles don't admit them to all projects."""
+    """Return the person at the page, or None if the server's roles don't admit the person to all projects."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:
@@ -60,7 +60,7 @@ def workspace_person(workspace: Workspace) -> Person | None:
 
 
 def list_projects(workspace: Workspace) -> None:
-    """Show the projects; while a pool grows, read them again every few seconds."""
+    """Show the projects; while a pool grows, update the list every `WATCH_SECONDS`."""
     summaries = workspace.projects(name_at_page())
     growing = any(summary.build for summary in summaries)
     st.fragment(show_projects, run_every=WATCH_SECONDS if growing else None)(workspace)
@@ -76,7 +76,7 @@ def show_projects(workspace: Workspace) -> None:
 
 
 def why_none(workspace: Workspace) -> str:
-    """Return the message for a list without projects."""
+    """Return the message for an empty list of projects."""
     if workspace.projects():
         return f"{name_at_page()} has no access to any project here. Ask an owner."
     person = workspace_person(workspace)
@@ -105,13 +105,13 @@ def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
 
 
 def thumbnails(summary: ProjectSummary) -> str:
-    """Return the first images as markup, or placeholders if there are none."""
+    """Return the project's first images as HTML, or placeholders if there are none."""
     images = [f'<img src="{html.escape(url)}" alt="">' for url in summary.thumbnails]
     return f'<div class="m-thumbs">{"".join(images or ["<i></i>"] * THUMBNAILS)}</div>'
 
 
 def description(summary: ProjectSummary) -> str:
-    """Return title, images and status as markup, with all texts escaped."""
+    """Return the project's title, subtitle, status and problem as HTML, with all texts escaped."""
     problem = f'<p class="m-problem">{html.escape(summary.problem)}</p>' if summary.problem else ""
     return (
         f'<div class="m-project"><h3>{html.escape(summary.title)}</h3>'
@@ -180,7 +180,7 @@ def choose_model(workspace: Workspace) -> Path | None:
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:
-    """Offer the folder names as classes; return the choice, or None if there are no folder names."""
+    """Show a checkbox for using folder names as classes; return its value, or None without such folders."""
     try:
         found = (
             folder_classes(source_word(choice, paths)) if choice in MAY_HAVE_FOLDERS else FolderClasses(())
@@ -208,7 +208,7 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
 
 
 def folder_classes(word: str) -> FolderClasses:
-    """Return the possible classes of a SOURCE word; a folder is listed once, not in every run."""
+    """Return the possible classes of a SOURCE word. The last result is cached: listing files is slow."""
     known = st.session_state.get("folder classes")
     if known is None or known[0] != word:
         with st.spinner("Reading the folders…"):

@@ -1,4 +1,4 @@
-"""State of a browser's session between runs of its pages."""
+"""State of a browser tab, which is kept between runs of its pages."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from typing import Any, cast
 import streamlit as st
 
 state = cast(MutableMapping[Any, Any], st.session_state)
-"""Streamlit's session state, with a type that allows tuples as keys: they can't clash with widgets' keys."""
+"""Streamlit's session state, typed to allow tuples as keys, which can't clash with the keys of widgets."""

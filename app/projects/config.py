@@ -1,4 +1,4 @@
-"""The project file, and the lock of the process that serves a project."""
+"""The project file, and the lock of a project, which only one process holds at a time."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class ProjectFile:
     relative_to : str
         The folder that relative paths in `source` refer to.
     use_classes : bool
-        Whether class subfolders are the truth. If they are, a part of the items is held out.
+        Whether subfolders are the true classes of their items. If they are, some items are held out.
     owners : sequence of str
         Names of the project's owners; see `app.projects.roles`.
     annotators : sequence of str
-        Names of others who may enter; if empty, everybody may.
+        Names of other people who may enter the project; if empty, everybody may.
     overlap : int
         Number of people per item in overlap rounds.
     overlap_share : float
-        Share of overlap rounds, which ask for a further person's answer, 0 … 1.
+        Share of overlap rounds, in which an item gets an answer from a further person, 0 … 1.
     lease_seconds : float
-        Leases expire after this many seconds of inactivity.
+        Seconds of inactivity after which leases expire.
     database : str
         PostgreSQL address of the labels, without a password; empty if they are in the folder.
     format : int
@@ -77,7 +77,8 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If there is none, or it is damaged, has values that are not allowed, or has a newer format.
+            If there is no project file, or it is damaged, has values that are not allowed, or has a newer
+            format.
         StorageError
             If the database's address can't be parsed.
         """
@@ -110,14 +111,14 @@ class ProjectFile:
 
     @classmethod
     def change(cls, folder: Path, **fields: object) -> None:
-        """Change these fields of the file in `folder`; the others keep what is in the file now.
+        """Change these fields of the file in `folder`, and keep the values of all other fields.
 
-        An operator may have edited the file since it was read, so it is read again first.
+        The file is read again first, because an operator may have edited it.
 
         Raises
         ------
         InputError
-            As for `read`; then nothing is written.
+            In the cases in which `read` raises it; nothing is written.
         """
         cls.read(folder)
         stored = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
@@ -128,7 +129,7 @@ class ProjectFile:
         return folder / self.pool
 
     def labels(self, folder: Path) -> Path | str:
-        """Return the place of the labels of the project in `folder`, for `storage.Database.open`."""
+        """Return the path or address of the labels of the project in `folder`, for `Database.open`."""
         return self.database or folder / LABELS_FILE
 
 
@@ -138,12 +139,12 @@ def _write(folder: Path, stored: Mapping[str, object]) -> None:
 
 
 def checked_database(given: str | None) -> str | None:
-    """Return the PostgreSQL address in a command or a project file, if it is allowed there; None for None.
+    """Check a PostgreSQL address from a command or a project file, and return it. Return None for None.
 
     Raises
     ------
     InputError
-        If it is not an address, or contains a password, which the message does not repeat.
+        If it is not an address or contains a password. The message does not repeat the password.
     StorageError
         If the address can't be parsed.
     """
@@ -163,12 +164,12 @@ def checked_database(given: str | None) -> str | None:
 
 
 def require_database(folder: Path, asked: str | None) -> None:
-    """Check that the labels of the project in `folder` are at the requested address, if there is one.
+    """Check that the labels of the project in `folder` are at the address `asked`, unless it is None.
 
     Raises
     ------
     InputError
-        If they are elsewhere: at the requested address, the project would seem to have no labels.
+        If the labels are elsewhere. Served from this address, the project would seem to have no labels.
     """
     file = ProjectFile.read(folder)
     known = file.database and with_schema(file.database, folder.name)
@@ -186,7 +187,7 @@ DEFAULTS = {
     "overlap_share": 0.1,
     "lease_seconds": LEASE_SECONDS,
 }
-"""Fields that a project file omits if they have these values."""
+"""Default values of the fields that a project file may omit."""
 
 
 def check_overlap(persons: int, share: float) -> None:
@@ -195,7 +196,7 @@ def check_overlap(persons: int, share: float) -> None:
     Raises
     ------
     InputError
-        If `persons` is not from 1 to `MOST_PERSONS`, or `share` not from 0 to 1.
+        If `persons` is not from 1 to `MOST_PERSONS`, or `share` is not from 0 to 1.
     """
     if type(persons) is not int or not 1 <= persons <= MOST_PERSONS:
         raise InputError(f"overlap must be from 1 to {MOST_PERSONS} people, got {persons}")
@@ -209,7 +210,7 @@ def _check_lease(seconds: float) -> None:
 
 
 def _check_kinds(read: ProjectFile) -> None:
-    """Check the types of fields that nothing else checks.
+    """Check the types of the fields that no other function checks.
 
     Raises
     ------
@@ -243,13 +244,14 @@ def is_project(folder: Path) -> bool:
 
 
 LOCK_SECONDS = 0.2
-"""Seconds to wait for a lock, because checking whether a project is served takes the lock for a moment."""
+"""Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
 
 
 def lock_project(folder: Path) -> FileLock:
-    """Lock the project for this process, and return the lock, which the caller releases.
+    """Lock the project for this process, and return the lock, which the caller must release.
 
-    Only one process at a time may serve a project, or restore or import its labels. Waits for `LOCK_SECONDS`.
+    Only one process at a time may serve a project, or restore or import its labels. If another process has
+    the lock, this call waits for `LOCK_SECONDS`.
 
     Raises
     ------

@@ -10,13 +10,16 @@ NAME, FORMER_NAME = "closecall", "marginalia"
 
 
 def data_folder() -> Path:
-    """Return the user's data folder, or that of the program's former name if only that one exists."""
+    """Return the user's data folder. If only the folder under the program's former name exists, return it."""
     own, former = _folder(NAME), _folder(FORMER_NAME)
     return former if former.is_dir() and not own.is_dir() else own
 
 
 def former_folder_beside(folder: Path) -> Path | None:
-    """Return the folder of the former name if `folder` is the newer one and both exist."""
+    """Return the data folder under the program's former name, or None.
+
+    The result is None if `folder` is not the data folder, or if there is no former folder.
+    """
     former = _folder(FORMER_NAME)
     return former if folder.resolve() == _folder(NAME).resolve() and former.is_dir() else None
 

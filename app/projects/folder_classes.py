@@ -1,8 +1,8 @@
 """Folder names that may be classes, and whether a question names one of them.
 
-Folders by date, camera or person look like folders by class. If they are taken for classes, a part of the
-items is held out and never labeled. The user is therefore asked. Without an answer, folders count as classes
-only if the question names one of them.
+Folders may also sort items by date, camera or person. If folders are used as classes, some items are held out
+and never labeled. The user therefore decides. Without a decision, folders are used as classes only if the
+question names one of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
 OWN = ("digits", "cifar10", "tiny", "newsgroups", "vectors", "points")
-"""Kinds of source with classes of their own, which are not a guess."""
+"""Kinds of source whose items have known classes, which needn't be guessed from folders."""
 
 
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
-    """Return the longest class that a question ends in: "airplane" in "Is it an airplane?"."""
+    """Return the longest class name at the end of a question, such as "airplane" in "Is it an airplane?"."""
     asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
     named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
     return max(named, key=len, default=None)
@@ -33,7 +33,7 @@ class FolderClasses:
     Parameters
     ----------
     names : tuple of str
-        Empty if there are none, or if the source has classes of its own.
+        The folder names; empty if there are none, or if the source has known classes.
     """
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class FolderClasses:
         Raises
         ------
         InputError
-            If it is not a source, or the source can't be used.
+            If `word` is not a source, or the source can't be used.
         """
         if word.partition(":")[0] in OWN or (Path(word).expanduser() / MANIFEST).is_file():
             return cls(())
@@ -53,7 +53,7 @@ class FolderClasses:
         return cls(names if names and not source_from(word, use_classes=False).classes else ())
 
     def positive(self, question: str, given: str | None) -> str | None:
-        """Return the class that means yes: the given one, or the one that the question names."""
+        """Return the class that means yes: the `given` class or, without one, the class in the question."""
         return given or guess_class(question, self.names)
 
 
@@ -67,11 +67,12 @@ def chosen_source(
     word : str
         See `core.sources.words`.
     question : str
-        The question, as people type it.
+        The question, as a person typed it.
     positive : str or None
         The class that means yes, if given.
     use_classes : bool or None
-        Whether folders are classes. None means: if the question names one of them, or `positive` is given.
+        Whether folders are classes. If None, they are if the question names one of them, or if `positive` is
+        given.
 
     Raises
     ------

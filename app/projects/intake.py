@@ -1,7 +1,7 @@
-"""The way into the log: every view stores its answers here.
+"""Check answers against the pool, and store them in the log. Every view stores its answers here.
 
-Answers are checked against the pool before they are stored. The log only grows, so a label that can't be
-trained on would stay there forever.
+Nothing is ever removed from the log. A label of an item without features can't train the SVM, so it must not
+get into the log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from closecall.storage import AnswerRecord, AppendResult, LabelLog, Refusal, Sto
 
 
 class Intake:
-    """The intake of answers about a project's items. Thread-safe.
+    """Checks and stores the answers about a project's items. Thread-safe.
 
     Parameters
     ----------
     log : LabelLog
+        The log that gets the answers.
     pool : callable
         Returns the newest snapshot of the pool, or None before its first items.
     problem : callable
-        Returns in one sentence why there is no pool, or None if unknown.
+        Returns a sentence that says why there is no pool, or None if the reason is unknown.
     """
 
     def __init__(
@@ -38,21 +39,21 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Return whether some answers may or may not be in the log."""
+        """Return whether, after an error, some answers may or may not be in the log."""
         return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
-        """Store answers as `LabelLog.append_answers` does; answers about items without a row are refused.
+        """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
-        After an error, answers may be in the log that no selection has followed yet. If they are sent again,
-        they are `accepted` as if they were new.
+        After a StorageError, answers may be in the log although the caller could not react to them. If such
+        answers are sent again, they are reported as `accepted`, like new ones.
 
         Raises
         ------
         InputError
-            If there is no pool to check them against. Nothing is stored; all may be sent again.
+            If there is no pool to check the answers against. Nothing is stored, and all may be sent again.
         StorageError
-            As for `LabelLog.append_answers`.
+            In the cases in which `LabelLog.append_answers` raises it.
         """
         fit, refused = self._checked(answers)
         ids = {answer.id for answer in fit}
@@ -92,7 +93,7 @@ class Intake:
 
 
 def why_no_row(pool: Pool, item: int) -> str:
-    """Return in one sentence why an item without a row can't be answered."""
+    """Return a sentence that says why an item that has no row in the pool can't be answered."""
     if item in pool.held_out.ids:
         return f"Item {item} is held out and is never asked about"
     return f"There is no item {item} in the pool"

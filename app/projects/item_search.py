@@ -14,8 +14,8 @@ from closecall.core.pool.pool import Pool
 class NameSearch:
     """A search for items by name. Thread-safe.
 
-    The first search collects all names, later ones only those of new items. This takes about a second per
-    million items.
+    The first search collects the names of all items, which takes about a second per million items. Later
+    searches collect only the names of new items.
     """
 
     def __init__(self) -> None:

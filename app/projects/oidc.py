@@ -1,7 +1,7 @@
-"""Sign-in with OpenID Connect: the [auth] section of Streamlit's secrets.
+"""Check the settings of sign-in with OpenID Connect, in the [auth] section of Streamlit's secrets.
 
-Streamlit itself signs people in. Its settings are checked here before the server starts, so that the operator
-sees mistakes on the command line. Otherwise annotators would see a page that fails.
+Streamlit itself signs people in. The settings are checked before the server starts, so that the operator sees
+mistakes on the command line. Without this check, annotators would see a page that fails.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ UNNAMED = "default"
 OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
 
 KWARGS = "client_kwargs"
-"""Section within [auth] that is not a provider."""
+"""The only section within [auth] that does not configure a provider."""
 
 LEAST_SECRET = 32
-"""Minimum length of the secret that signs cookies: anyone who guesses it can sign in as anybody."""
+"""Minimum length of the secret that signs cookies. A person who guesses it can sign in as anybody."""
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """How people sign in.
+    """The checked settings of sign-in.
 
     Parameters
     ----------
     origin : str
-        The only origin of the pages at which sign-in works, such as "https://label.example.org".
+        The only origin at which sign-in works, such as "https://label.example.org".
     providers : tuple of str
-        Names of the providers, as ``st.login`` takes them.
+        Names of the providers, in the form for ``st.login``.
     """
 
     origin: str
@@ -51,7 +51,7 @@ class SignIn:
 
     @property
     def name(self) -> str:
-        """Host name in the origin."""
+        """The host name in the origin."""
         return urlsplit(self.origin).hostname or ""
 
 
@@ -61,7 +61,7 @@ def secret_files() -> list[Path]:
 
 
 def sign_in(port: int) -> SignIn | None:
-    """Return how people sign in at the pages on `port`, or None if nobody has to.
+    """Return the settings of sign-in for a server on `port`, or None if nobody has to sign in.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def sign_in(port: int) -> SignIn | None:
             raise InputError(f"{path} can't be read: {error}") from None
     if "auth" not in settings:
         return None
-    # Streamlit needs it for sign-in, and would notice only then.
+    # Streamlit needs Authlib for sign-in. Without this line, it would miss it only when somebody signs in.
     load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
     return _checked(settings["auth"], port)
 
@@ -111,7 +111,7 @@ def _checked(auth: object, port: int) -> SignIn:
 
 
 def _origin(url: SplitResult) -> str | None:
-    """Return the origin that a browser sends for the URL, or None if it is no web address."""
+    """Return the origin that a browser sends for the URL, or None if the URL is not a web address."""
     try:
         name, port = url.hostname, url.port
     except ValueError:

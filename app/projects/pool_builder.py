@@ -12,15 +12,15 @@ from closecall.core.pool.build import Progress, read_progress
 LOG_FILE = "build.log"
 
 NICE = 10
-"""Niceness of builders, so that pages come first."""
+"""Niceness of the processes that build pools, so that the pages have priority."""
 
 
 class Builder:
     """The build of one pool.
 
-    The build can be resumed. Its process may be older than this object or outlive it, so the progress is read
-    from the pool's folder. A child started while another process builds the pool waits for it, and then
-    builds what is missing.
+    A build can be resumed. The process that builds the pool may have started before this object was created,
+    and may outlive it. Progress is therefore read from the pool's folder. If another process is building the
+    pool, a new child waits for its end, and then builds the missing items.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Builder:
     relative_to : Path
         The folder that relative paths in `source` refer to.
     use_classes : bool
-        Whether class subfolders are the truth.
+        Whether subfolders are the true classes of their items.
     """
 
     def __init__(self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True) -> None:
@@ -73,7 +73,7 @@ class Builder:
         return read_progress(self._pool)
 
     def problem(self) -> str | None:
-        """Return in one sentence why the child process that this object started failed, or None."""
+        """Return a sentence that says why the child process of this object failed, or None."""
         if self._process is None or self._process.poll() in (None, 0, -15, EXIT_STOPPED):
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()

@@ -1,4 +1,4 @@
-"""A project in use: its pool, concepts, label database and indexes."""
+"""A project that this process serves: its pool, concepts, label database and indexes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Project:
             self._opened = opened.pop_all()
 
     def _load_training(self) -> None:
-        """Load the kernels of training once they are compiled, so that the first answer need not wait."""
+        """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
         kernels.wait_for("training")
         load_training()
 
@@ -121,7 +121,7 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """The renderer of items. There must be a pool."""
+        """The renderer of the pool's items. Before the pool's first items, it can't be used."""
         with self._lock:
             if self._pictures is None:
                 assert self.pool is not None
@@ -129,7 +129,7 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """Return in one sentence a current problem of the pool or of background work, or None."""
+        """Return a sentence about a current problem of the pool or of background work, or None."""
         built = self.builder.problem() if self.builder else None
         return (
             built
@@ -141,7 +141,7 @@ class Project:
         )
 
     def build_progress(self) -> Progress | None:
-        """Return the progress of the pool's build, or None if it is complete or not built here."""
+        """Return the progress of the pool's build; None if the pool is complete or has no builder."""
         if self.pool is not None and self.pool.complete:
             return None
         return self.builder.progress() if self.builder else None
@@ -149,7 +149,7 @@ class Project:
     def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
         """Return the items whose names contain every word of `text`, of shape (n_found,), ascending.
 
-        Search `pool`, by default the newest snapshot. Before there is a pool, nothing is found.
+        Search `pool`, by default the newest snapshot. The result is empty if there is no pool yet.
 
         Raises
         ------
@@ -160,15 +160,15 @@ class Project:
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
     def strategies(self) -> dict[str, str]:
-        """Return the display names of all query strategies by name, in the order of the page."""
+        """Return the display names of all query strategies by name, in the order in which pages show them."""
         return {name: label_of(name) for name in strategy_names()}
 
     def costs(self) -> dict[str, str]:
-        """Return the cost of preparing each strategy that would take long, in words by name."""
+        """Return the costs of strategies that take long to prepare, in words, by the strategy's name."""
         return self.indexes.costs(strategy_names())
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the project's active concepts, on request with archived ones; see `Archive.offered`."""
+        """Return the project's active concepts, with archived ones if `archived`; see `Archive.offered`."""
         return self.archive.offered(archived=archived)
 
     def add_concept(
@@ -199,7 +199,8 @@ class Project:
     ) -> ConceptRecord:
         """Add a concept that asks the same question, without labels or examples.
 
-        With `archived` the copy is archived; with `in_its_place` it replaces the original, which is archived.
+        If `archived`, the copy is archived. If `in_its_place`, the copy replaces the original, which is then
+        archived.
 
         Raises
         ------
@@ -237,7 +238,7 @@ class Project:
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
-        """Return the concept's state in this process, which its sessions share."""
+        """Return the concept's state in this process, which all sessions with the concept share."""
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
@@ -247,11 +248,11 @@ class Project:
             return self._live_concepts[concept_id]
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Return sessions of one concept or all, oldest first, without those that hold imported labels."""
+        """Return the sessions of one concept or of all, oldest first, without those for imported labels."""
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Restore the leases of items that browsers got before this process started, as if just renewed."""
+        """Restore the leases of items that browsers got from an earlier process, and renew them."""
         last = self.log.last_shown()
         if last is None:
             return
@@ -283,12 +284,12 @@ class Project:
 
 
 def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
-    """See `Project.sittings`."""
+    """Return the sessions in a log as `Project.sittings` does."""
     return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
 
 
 def what_is_gone(pool: Pool) -> str | None:
-    """Return in one sentence that the pool's images or texts, which labeling must show, are gone, or None."""
+    """Return a sentence if the files with the pool's images or texts no longer exist, otherwise None."""
     try:
         source = pool.source
     except InputError as error:

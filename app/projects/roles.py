@@ -1,16 +1,16 @@
-"""Roles: who may do what. The pages handle sign-in.
+"""Roles of people, and the rights of each role. The pages handle sign-in.
 
-On one's own machine any name is accepted, and none is required; without one, the name is `SOMEBODY`. On a
-server with sign-in (OpenID Connect) the name is the one that the provider verified.
+Without sign-in, people may label under any name, or without a name; their name is then `SOMEBODY`. On a
+server with sign-in (OpenID Connect), the provider verifies the name.
 
 Annotators label, and review and correct their own answers. Owners create projects and questions, change
-shared settings, archive, adjudicate, and see everybody's figures. If no owner is named and nobody has to sign
-in, everybody is an owner.
+shared settings, archive questions, adjudicate, and see everybody's figures. If no owner is named and nobody
+has to sign in, everybody is an owner.
 
-Names are compared character by character. Only the letters A to Z are equal to a to z, in e-mail addresses
-and in names that people type; a provider's own id of a person (the "subject") is compared as it is. Nothing
-else is equal: ß is not ss, and two encodings of an accent differ, because an address that merely looks the
-same may belong to someone else.
+Names are compared character by character. In e-mail addresses and in names that people type, the letters A to
+Z equal a to z. The provider's id of a person (the "subject") is compared without this exception. There are no
+other exceptions: ß differs from ss, and two encodings of the same accented letter differ, because addresses
+that look alike may belong to different people.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from closecall.core.errors import InputError
 from closecall.storage.models import MAX_NAME
 
 SOMEBODY = "annotator"
-"""The name under which answers of people without a name are stored."""
+"""The name under which answers are stored if the person has given no name."""
 
 AUTOPILOT = "autopilot"
 """The simulated annotator's name."""
@@ -42,15 +42,19 @@ class Person:
     Parameters
     ----------
     name : str
-        The name that answers are stored under.
+        The name under which answers are stored.
     is_owner : bool
+        Whether the person has the rights of an owner.
     """
 
     name: str
     is_owner: bool = False
 
     def owns(self, annotator: str) -> bool:
-        """Return whether this annotator's sessions are the person's; the autopilot's are any owner's."""
+        """Return whether the person may use this annotator's sessions.
+
+        People may use their own sessions, and owners also those of the autopilot.
+        """
         return annotator == self.name or (self.is_owner and annotator == AUTOPILOT)
 
     def require_owner(self, what: str) -> None:
@@ -76,11 +80,12 @@ class Roles:
     Parameters
     ----------
     owners : frozenset of str
-        Names in the form in which they are compared; see `Roles.of`.
+        Names of owners, in the form in which names are compared; see `Roles.of`.
     annotators : frozenset of str
-        Others who may enter; if empty, everybody may. "@example.org" means all names with this ending.
+        Names of other people who may enter; if empty, everybody may. "@example.org" stands for all names with
+        this ending.
     must_sign_in : bool
-        Whether names are verified. If they are, only named people are owners.
+        Whether a sign-in provider verifies names. If so, only people in `owners` are owners.
     """
 
     owners: frozenset[str] = frozenset()
@@ -91,7 +96,7 @@ class Roles:
     def of(
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
-        """Return roles from names as people write them."""
+        """Return the roles for names as people write them."""
 
         def keys(names: Iterable[str]) -> frozenset[str]:
             return frozenset(_key(name, must_sign_in) for name in names)
@@ -99,13 +104,13 @@ class Roles:
         return cls(keys(owners), keys(annotators), must_sign_in)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
-        """Return these roles with more owners and annotators, such as a project's added to the server's."""
+        """Return these roles with more owners and annotators."""
         more = Roles.of(owners, annotators, must_sign_in=self.must_sign_in)
         return Roles(self.owners | more.owners, self.annotators | more.annotators, self.must_sign_in)
 
     @property
     def are_named(self) -> bool:
-        """Whether any owner or annotator is named; then everyone needs a name to label."""
+        """Whether any owner or annotator is named. If so, people can't label without a name."""
         return bool(self.owners or self.annotators)
 
     def person(self, name: str) -> Person:
@@ -114,7 +119,7 @@ class Roles:
         Raises
         ------
         InputError
-            If they may not enter.
+            If the person may not enter.
         """
         key = _key(name, self.must_sign_in)
         everybody = not self.owners and not self.must_sign_in
@@ -131,24 +136,24 @@ def name_given(text: str) -> str:
     Raises
     ------
     InputError
-        If it is empty, too long, not printable, or the autopilot's.
+        If the name is empty, too long or not printable, or if it is the autopilot's.
     """
     return _checked(" ".join(text.split()), LONGEST_NAME)
 
 
 def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
-    """Return the name in an identity token: the e-mail address, unless the provider says it is unverified.
+    """Return the name in an identity token: the e-mail address or, without a verified one, the subject.
 
-    Without a verified address it is the subject, unless that looks like an address: at some providers, people
-    choose their subject.
+    An address counts as verified unless the token says otherwise. A subject that contains "@" is rejected: at
+    some providers, people choose their subject, and could choose another person's address.
 
     Parameters
     ----------
     user : mapping
         The claims of the token.
     with_issuer : bool
-        Add the provider to the subject, as in "7 at https://id.example.org". This is needed with several
-        providers, because a subject is unique only within one.
+        Whether to add the provider to a subject, as in "7 at https://id.example.org". This is necessary with
+        several providers, because a subject is unique only within one provider.
 
     Raises
     ------
@@ -170,7 +175,7 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
 
 
 def called(user: Mapping[str, Any], name: str) -> str:
-    """Return a person's display name: the one in the provider's token, else the `name` of their answers."""
+    """Return a person's display name: the name in the identity token or, if it can't be used, `name`."""
     given = user.get("name")
     try:
         return name_given(given) if isinstance(given, str) else name
@@ -179,7 +184,7 @@ def called(user: Mapping[str, Any], name: str) -> str:
 
 
 def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> list[str]:
-    """Return the names of people who labeled here, each once, sorted."""
+    """Return the names of people among the annotators, each once, sorted, without those in `but_for`."""
     left_out = {AUTOPILOT, SOMEBODY, *but_for}
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 
@@ -195,11 +200,11 @@ def _checked(name: str, longest: int) -> str:
 
 
 def _is_plain(claim: object) -> TypeGuard[str]:
-    """Return whether a claim can be part of a name: it is no address, and tidying spaces leaves it as is."""
+    """Return whether a claim can be part of a name: a text without "@" and without superfluous spaces."""
     return isinstance(claim, str) and claim != "" and "@" not in claim and claim == " ".join(claim.split())
 
 
 def _key(name: str, must_sign_in: bool) -> str:
-    """Return the form in which a name is compared; see the module's docstring."""
+    """Return the form in which a name is compared; the module's docstring has the rules."""
     tidied = " ".join(name.split())
     return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)

@@ -18,11 +18,14 @@ LARGEST_UPLOAD = 20_000_000
 """Maximum size of an uploaded image in bytes."""
 
 KEPT_SIZE = 256
-"""Maximum length in pixels of the longer side of an uploaded image as it is kept and shown."""
+"""Maximum length in pixels of the longer side of an uploaded image; larger images are scaled down."""
 
 
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
-    """Return in one sentence why images, called `what`, can't be compared with the pool's items, or None."""
+    """Return a sentence that says why images can't be compared with the pool's items; None if they can.
+
+    The sentence calls the images `what`.
+    """
     if pool is None:
         return f"{what} can't be used yet: the first items are still being prepared"
     if pool.holds_texts:

@@ -1,4 +1,4 @@
-"""Images uploaded as queries of Find similar, kept in the project by digest."""
+"""Images uploaded as queries of Find similar. Each is stored in the project's folder under its digest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from closecall.core.sources.images import read_image
 from closecall.storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
 
 FOLDER = "uploads"
-"""Folder beside the project's labels; the queries in the log refer to it."""
+"""Name of the folder for uploads, within the project's folder. Queries in the log refer to the uploads."""
 
 
 class Uploads:
-    """The uploads of a project: each is a PNG of limited size, and its features.
+    """The uploads of a project. Each consists of a PNG of limited size and its features.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Uploads:
         self._folder = folder / FOLDER
 
     def add(self, raw: bytes, name: str, pool: Pool | None) -> str:
-        """Keep an uploaded image and return its digest, which is the same for the same image.
+        """Store an uploaded image, and return its digest. Equal images have equal digests.
 
         Raises
         ------
         InputError
-            If it can't be read as an image or stored, or the pool's items can't be compared with images.
+            If `raw` can't be read as an image or stored, or images can't be compared with the pool's items.
         """
         image, feature = read_upload(raw, f"“{name}”", describing_source(pool, "Uploads"))
         digest = digest_of(image)
@@ -49,7 +49,7 @@ class Uploads:
         return digest
 
     def image(self, digest: str) -> bytes:
-        """Return the PNG.
+        """Return the PNG of an upload.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Uploads:
         return self._read(self._image(digest))
 
     def feature(self, digest: str, pool: Pool) -> NDArray[np.float32]:
-        """Return the features, of shape (n_features,).
+        """Return the features of an upload, of shape (n_features,).
 
         Raises
         ------
@@ -78,19 +78,21 @@ class Uploads:
         return np.asarray(feature, dtype=np.float32)
 
     def all(self) -> Iterator[tuple[str, Upload | None]]:
-        """Yield the digest of every upload, and the upload, or None if it is damaged."""
+        """Yield every upload's digest with the upload, or with None if the upload is damaged."""
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
                 yield path.stem, self._whole(path.stem)
 
     @contextmanager
     def taken_in(self, uploads: Iterable[Upload], whence: object) -> Iterator[int]:
-        """Add a backup's uploads, and remove them again if the block fails. Intact uploads are not replaced.
+        """Add a backup's uploads, and remove them again if the ``with`` block fails.
+
+        Uploads that are already stored and intact are not replaced.
 
         Parameters
         ----------
         uploads : iterable of Upload
-            Read one at a time.
+            The backup's uploads, which are read one at a time.
         whence : object
             Name of the backup in messages.
 
@@ -102,8 +104,8 @@ class Uploads:
         Raises
         ------
         InputError
-            If an upload is not a suitable image, its features are invalid, or it can't be stored. Errors of
-            `uploads` and of the block are raised too.
+            If an upload is not a suitable image, its features are invalid, or it can't be stored. Errors
+            raised by `uploads` and by the block are passed on.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:
@@ -137,7 +139,7 @@ class Uploads:
             raise InputError(f"{what} can't be kept in {self._folder}: {error.strerror}") from error
 
     def _whole(self, digest: str) -> Upload | None:
-        """Return the upload if it exists and matches its digest, else None."""
+        """Return the upload if it exists and matches its digest, otherwise None."""
         image, features = self._image(digest), self._features(digest)
         try:
             if max(image.stat().st_size, features.stat().st_size) > MAX_BYTES:
@@ -164,12 +166,12 @@ class Uploads:
 
 
 def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
-    """Return the features of a backup's upload, of shape (n_features,).
+    """Check a backup's upload, and return its features, of shape (n_features,).
 
     Raises
     ------
     InputError
-        If `Uploads.add` could not have made the upload.
+        If `Uploads.add` could not have stored such an upload.
     """
     what = f"The upload {upload.digest} of {whence} can't be used"
     try:

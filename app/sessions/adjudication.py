@@ -1,8 +1,9 @@
-"""Adjudication: an owner decides, one by one, the items that annotators disagree on.
+"""Adjudication: an owner decides, one by one, about the contested items, on which annotators disagree.
 
-A decision is an answer with the purpose "decision". It outranks all votes, trains (unless the item is in the
-audit), can be undone, and is replayed by ``verify`` like any answer. The items that one owner has in view or
-ahead are shown to no other owner.
+A decision is an answer with the purpose "decision", which counts instead of the votes of all annotators. The
+SVM is trained on it, unless the item belongs to the audit. A decision can be undone, and ``verify`` replays
+it like any answer. The item that an owner sees, and the next one, are leased to this owner, so that no other
+owner gets them.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
-"""Possible decisions. A skipped item moves to the end of the queue."""
+"""Possible decisions. Skip is not a decision: it moves the item to the end of the queue."""
 
 NO_SKIP = "A decision is yes, no or unsure: undo it to decide about the item later"
-"""Why a correction of a decision to "skip" is refused."""
+"""Message that refuses to correct a decision to "skip"."""
 
 MARK = "decide "
-"""Prefix of the ids of stand-in selections, since no strategy selects these items."""
+"""Prefix of the ids of stand-in selections; see `Decisions.stand_in`."""
 
 
 def is_decision(answer: Mapping[str, Any]) -> bool:
@@ -50,16 +51,17 @@ def is_decision(answer: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """The queue of contested items, on which annotators disagree, for one owner.
+    """The queue of contested items for one owner.
 
     Parameters
     ----------
     answers : Answers
         The concept's answers.
     items : list of int
-        Items that are not leased to other owners, in the order in which they are shown.
+        Contested items that are not leased to other owners, in the order in which they are shown.
     is_any_contested : bool
-        Whether the concept has contested items. If so and `items` is empty, all are leased to other owners.
+        Whether the concept has contested items. If it has and `items` is empty, all of them are leased to
+        other owners.
     """
 
     answers: Answers
@@ -68,14 +70,14 @@ class Line:
 
 
 class Decisions:
-    """The contested items of a session's concept, for the labeling card.
+    """The view in which an owner adjudicates the contested items of a concept, on the labeling card.
 
     Parameters
     ----------
     session : LabelingSession
-        Decisions are stored under its id and its annotator.
+        The owner's session, under which decisions are stored.
     leases : Leases
-        Leases of the owners who adjudicate this concept.
+        Leases of all owners who adjudicate this concept.
     """
 
     def __init__(self, session: LabelingSession, leases: Leases) -> None:
@@ -84,20 +86,20 @@ class Decisions:
         self.id = session.id
         self.project = session.project
         self._later: list[int] = []
-        self._taken: Counter[int] = (
-            Counter()
-        )  # number of answers by item: an item that returns is shown as new
-        self._begun = uuid.uuid4().hex[:8]  # makes ids unique: other processes count from 0, too
+        self._taken: Counter[int] = Counter()  # number of answers by item, part of the ids of stand-ins
+        self._begun = uuid.uuid4().hex[:8]  # makes the ids of stand-ins differ from those of other processes
 
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
-        """Store decisions, and corrections and undos of decisions; put off skipped items.
+        """Store decisions, and corrections and undos of decisions; move skipped items to the queue's end.
 
-        A decision can't be corrected to a skip, which is no decision.
+        A correction of a decision to "skip" is refused, because skip is not a decision.
 
         Raises
         ------
+        InputError
+            If the person is not an owner.
         InputError, StorageError
-            If the person is not an owner, or as `Intake.store`.
+            In the cases in which `Intake.store` raises them.
         """
         by.require_owner("decide")
         records: list[AnswerRecord] = []
@@ -119,14 +121,14 @@ class Decisions:
         return Outcome.of(self.id, [*acked, *result.acknowledged], [*refused, *result.refused])
 
     def line(self) -> Line:
-        """Return the items to decide, and lease the first two to this owner."""
+        """Return the queue, and lease its first two items to this owner."""
         others = self.leases.others(self.id)
         answers = ReviewedConcept.of(self.session).answers()
         contested = self._in_line(answers)
         return Line(answers, self._claimed(contested, others), bool(contested))
 
     def _in_line(self, answers: Answers) -> list[int]:
-        """Return the contested items, oldest disagreement first, skipped ones last."""
+        """Return the contested items, by the time of their last answer, with skipped items at the end."""
         items = answers.items
         order = np.argsort(items.last, kind="stable")
         contested = items.item[order][items.is_contested[order]].tolist()
@@ -147,10 +149,11 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """Return a stand-in for the selection of an item that no strategy selected; it is never logged.
+        """Return a stand-in for a selection, since no strategy selects contested items. It is never logged.
 
-        Its id contains the number of answers given to the item, so that the card shows an item that returns
-        after Skip as a new one. With `again`, return the stand-in for after the next answer.
+        The id of the stand-in contains the number of answers given to the item. If an item returns after
+        Skip, its id has therefore changed, and the card shows it as a new item. If `again`, return the
+        stand-in with which the item would return after one more answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -1,4 +1,4 @@
-"""Check the browser's answers before they go into the log."""
+"""Read and check the browser's answers before they are stored in the log."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MOST_AT_ONCE = 1000
 """Maximum number of answers read from one message; the browser sends the rest of its queue again."""
 
 MOST_ITEM = 2**63 - 1
-"""Largest item id: both database engines store ids as signed integers of 64 bits."""
+"""Largest item id: SQLite and PostgreSQL store ids as signed integers of 64 bits."""
 
 UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""Errors raised by reading an answer that none of our pages sends."""
+"""Errors that can be raised by reading a malformed answer."""
 
 
 class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
-    """The refusal of a readable answer."""
+    """The refusal of an answer that can be read but must not be stored."""
 
     def __init__(self, kind: RefusalKind, reason: str) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class Outcome:
     acked : sequence of str
         Ids of the answers that are on disk.
     refused : sequence of Refusal
-        Answers that will never be stored, and why.
+        Refusals of the answers that will never be stored, with the reasons.
     """
 
     acked: Sequence[str] = ()
@@ -53,30 +53,30 @@ class Outcome:
 
     @classmethod
     def of(cls, session_id: str, acked: Sequence[str], refused: Sequence[Refusal]) -> Self:
-        """Return the outcome in a session, and log refusals by kind."""
+        """Return the outcome for a session, and write the numbers of refusals by kind to the event log."""
         if refused:
             kinds = dict(Counter(refusal.kind for refusal in refused))
             emit("answers refused", logging.WARNING, session=session_id, kinds=kinds)
         return cls(tuple(acked), tuple(refused))
 
     def as_json(self) -> dict[str, list[Any]]:
-        """Return the outcome as the browser reads it."""
+        """Return the outcome in the form that the browser reads."""
         refused = [{"id": refusal.id, "reason": refusal.reason} for refusal in self.refused]
         return {"acked": list(self.acked), "refused": refused}
 
 
 @dataclass(frozen=True)
 class Press:
-    """One press of a key or button: an answer, an undo or a correction, for each concept in view.
+    """One press of a key or button, with an answer, an undo or a correction for each concept of the view.
 
     Parameters
     ----------
     id : str
-        The browser's id, which the answer for the session's own concept has.
+        The browser's id of the press, and the id of the answer for the session's own concept.
     records : tuple of AnswerRecord
-        One per concept.
+        One answer per concept.
     following : str or None
-        Id of the selection that the browser showed next, if it had one.
+        Id of the selection that the browser showed next, if it already had one.
     """
 
     id: str
@@ -85,20 +85,20 @@ class Press:
 
     @property
     def is_undo(self) -> bool:
-        """Return whether it undoes an earlier press."""
+        """Return whether the press undoes an earlier press."""
         return self.records[0].answer == "undo"
 
     @property
     def is_correction(self) -> bool:
-        """Return whether it corrects an earlier press."""
+        """Return whether the press corrects an earlier press."""
         return any(record.corrects is not None for record in self.records)
 
     def is_in(self, ids: Collection[str]) -> bool:
-        """Return whether any of its answers is among these."""
+        """Return whether any of the press's answers has one of these ids."""
         return any(record.id in ids for record in self.records)
 
     def answers(self, selection: SelectionRecord) -> bool:
-        """Return whether it answers the selection."""
+        """Return whether the press answers the selection."""
         return any(record.selection_id == selection.id for record in self.records)
 
 
@@ -111,7 +111,7 @@ def following(answer: Mapping[str, Any]) -> str | None:
 def parse_answers(
     answers: Sequence[Mapping[str, Any]], *, session: SessionState
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the browser's queue; return the presses, and the refusals of answers that can't be right."""
+    """Parse the answers in the browser's queue; return the presses, and the refusals of wrong answers."""
     presses: list[Press] = []
     records: list[AnswerRecord] = []
 
@@ -130,14 +130,15 @@ def parse_answers(
 def store_presses(
     presses: Sequence[Press], malformed: Sequence[Refusal], session: SessionState
 ) -> tuple[AppendResult, Outcome]:
-    """Store presses, each with all of its answers; return the log's result and the browser's outcome.
+    """Store the answers of presses; return the log's result, and the outcome for the browser.
 
-    If the answer for one concept was already undone, an undo still undoes the others.
+    A press is refused if the log refuses one of its answers. An undo is an exception: if one of its answers
+    was stored, it is acknowledged although the answers for other concepts may already have been undone.
 
     Raises
     ------
     InputError, StorageError
-        As `Intake.store`. Nothing was stored, or the acknowledgement was lost.
+        In the cases in which `Intake.store` raises them. After a StorageError, the answers may be in the log.
     """
     records = [record for press in presses for record in press.records]
     session.hold_undone(records)
@@ -175,32 +176,33 @@ def read_each(
 def refers_to_something(answer: Mapping[str, Any]) -> bool:
     """Return whether the answer names a selection, or an answer that it corrects or undoes.
 
-    The log checks the reference.
+    If it does, the log checks that this selection or answer exists.
     """
     return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
 
 
 def has_answered(session: SessionState, item: object) -> bool:
-    """Return whether the session's annotator has an answer in force about the item."""
+    """Return whether the session's annotator has answered the item, undone answers not included."""
     with session.concept.lock:
         state = session.concept.catch_up()
         return isinstance(item, int) and session.annotator in state.votes(item)
 
 
 def others_only(item: object) -> str:
-    """Return the message for annotators who may not add an answer to those of others about an item."""
+    """Return the message that refuses an annotator's answer about an item that only others have answered."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
 def require_answered(item: int, session: SessionState) -> None:
     """Refuse an answer about an item that nobody has ever answered.
 
-    Answers in Review and adjudications name no selection of the log, but the item has other answers.
+    This checks the answers that refer to no selection in the log. They come from Review and from
+    adjudication, which only show items with answers.
 
     Raises
     ------
     Refused
-        `not-asked`, if the item has no answer, undone ones included.
+        `not-asked`, if the item never had an answer. An undone answer suffices.
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:
@@ -218,7 +220,11 @@ def _malformed(answer: object, error: Exception) -> Refusal:
 
 
 def in_its_audit(record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]) -> AnswerRecord:
-    """Return the answer, with the purpose "audit" if its item belongs to the audit: it then doesn't train."""
+    """Return the answer, with the purpose "audit" if its item belongs to the audit.
+
+    The SVM is not trained on audit answers. `batch` has the answers that precede `record` in the browser's
+    queue and are not in the log yet.
+    """
     if record.answer == "undo":
         return record
     audited = record.selection_id is not None and session.is_audits(record.selection_id)
@@ -237,7 +243,8 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     Raises
     ------
     Refused
-        `conflict`, if the selection has another answer in force, or one in the same batch.
+        `conflict`, if the log has another answer to the selection that was not undone, or if the selection
+        has an answer in `batch`, the earlier answers in the browser's queue.
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return
@@ -256,7 +263,7 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
     Raises
     ------
     One of `UNREADABLE`
-        If it can't be read.
+        If the answer is malformed.
     """
     word = answer["answer"]
     if not isinstance(word, str) or word not in ANSWERS:
@@ -278,9 +285,10 @@ def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecor
 
 
 def own_id(answer: Mapping[str, Any]) -> str:
-    """Return the answer's id; raise ValueError unless it is a UUID as `uuid.UUID` prints it.
+    """Return the answer's id; raise ValueError unless it is a UUID in the form that `uuid.UUID` prints.
 
-    Under another form of the id, the browser would not recognize the acknowledgement.
+    Acknowledgements have ids in this form. A browser that sends another form would not recognize the
+    acknowledgement of its answer.
     """
     name = str(uuid.UUID(answer["id"]))
     if name != answer["id"]:
@@ -289,9 +297,10 @@ def own_id(answer: Mapping[str, Any]) -> str:
 
 
 def with_ids(answers: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Refusal]]:
-    """Return the answers that refer to others by possible ids, and refusals of the rest.
+    """Return the answers whose references have the form of ids, and refusals of all other answers.
 
-    A database fails on half a character, and would keep the whole queue waiting.
+    A database raises an error for a text with half of a surrogate pair. The browser would then send its whole
+    queue again and again.
     """
     readable: list[dict[str, Any]] = []
     refused: list[Refusal] = []

@@ -1,8 +1,8 @@
 """The autopilot: a simulated annotator that knows the truth and answers on the page, for demonstrations.
 
-The browser drives it. The card gives each answer as if a key had been pressed, at the pace set on the page.
-Viewers therefore see what an annotator would see, and nothing runs once the page is closed. The server only
-supplies the truth, and only to sessions of the autopilot.
+The autopilot runs in the browser. The card gives each answer as if a key had been pressed, at the pace set on
+the page. Viewers therefore see what an annotator would see, and nothing runs once the page is closed. The
+server only supplies the true classes, and only to sessions of the autopilot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN = f" ({AUTOPILOT})"
 
 
 def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
-    """Return whether the truth is known: the pool has classes, and the question asks for one of them."""
+    """Return whether the true answers are known: the question's positive class is a class of the pool."""
     return project.pool is not None and concept.positive_class in project.pool.classes
 
 
@@ -36,7 +36,7 @@ def is_autopilot(session: SessionState) -> bool:
 def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
     """Return the autopilot's copy of the question, which has its own labels.
 
-    It is created once, and archived, so that people are never offered it.
+    The copy is created once. It is archived, so that people can't choose it.
     """
     if concept.name.endswith(_OWN):
         return concept
@@ -50,9 +50,10 @@ def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptReco
 
 
 def answers(session: SessionState, card: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the autopilot's answers by item, for the item in view and those that may follow.
+    """Return the autopilot's answers by item, for the item in view and the items that may follow it.
 
-    It skips items of unknown truth. Return None in a person's session, and if the pool lacks the class.
+    Items whose true class is unknown are skipped. The result is None in a person's session, and if the
+    question's positive class is not a class of the pool.
     """
     pool, positive = session.project.pool, session.concept.record.positive_class
     if not is_autopilot(session) or pool is None or positive not in pool.classes:

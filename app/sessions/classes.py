@@ -1,13 +1,14 @@
-"""Several concepts at once: one key press is a yes to one concept and a no to the others.
+"""Label several concepts at once: one key press is a yes to one concept and a no to the others.
 
-The concepts take turns in a fixed order, and each selects an item by its own hyperplane. The next turn does
-not depend on the answer, so the look-ahead needs only the four futures of one concept: its class, another
-class, unsure or skipped. Since each press trains all concepts alike, no concept falls behind.
+The concepts take turns in a fixed order. In its turn, a concept selects an item by its own hyperplane. Which
+concept comes next does not depend on the answer. The look-ahead (`app.engine.lookahead`) therefore prepares
+only the next selections of this concept, for its four possible answers: its class, another class, unsure and
+skip. Each press gives every concept one answer, so no concept gets fewer labels than another.
 
-Another concept may select an item that was already answered for one concept alone. The new answer then counts
-for all of them and replaces the annotator's earlier one. There are no audit rounds in this mode, and answers
-about audited items still never train. An overlap round draws an item that needs a further annotator for the
-concept whose turn it is; the answer counts for all concepts.
+A concept may select an item that the annotator has already answered for another concept alone. The new answer
+then counts for all concepts, and replaces the earlier one. There are no audit rounds in this view, and
+answers about audited items are never used for training. In an overlap round, the item drawn is one that needs
+a further annotator for the concept whose turn it is; the answer counts for all concepts.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ if TYPE_CHECKING:
     from closecall.storage import ConceptRecord
 
 MOST = 9
-"""Maximum number of concepts with a key."""
+"""Maximum number of concepts that have a key."""
 
 
 class ClassSession(ItemView):
-    """The item whose class is asked for. The annotator's session leads one session of each other concept.
+    """The view of one item and the classes to choose from.
 
-    Rounds are counted over all concepts.
+    Each concept has its own session. The annotator's session is the leading one. Rounds are counted over all
+    sessions.
 
     Parameters
     ----------
     session : LabelingSession
-        The leading session. The others get its strategy, and their ids derive from its id.
+        The leading session. The other sessions get its strategy, and their ids are derived from its id.
     """
 
     def __init__(self, session: LabelingSession) -> None:
@@ -57,16 +59,16 @@ class ClassSession(ItemView):
 
     @property
     def concepts(self) -> list[ConceptRecord]:
-        """Return the concepts to choose from, in key order, the session's own among them."""
+        """Return the concepts to choose from, in key order, including the leading session's concept."""
         own, found = self.session.concept.record, offered(self.session)
         return found if any(concept.id == own.id for concept in found) else [*found, own]
 
     def members(self) -> list[SessionState]:
-        """Return the sessions of the concepts, in key order."""
+        """Return the sessions of all concepts, in key order."""
         return [self.member(concept.id) for concept in self.concepts]
 
     def member(self, concept_id: int) -> SessionState:
-        """Return the session for one of the concepts; start it if necessary."""
+        """Return the session of one of the concepts; start it if necessary."""
         if concept_id not in self._opened:
             log, main = self.project.log, self.session
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
@@ -76,16 +78,16 @@ class ClassSession(ItemView):
         return self._opened[concept_id]
 
     def session_of(self, selection_id: str) -> SessionState:
-        """Return the session that the selection belongs to, or the leading one for a foreign selection."""
+        """Return the session of the selection's concept, or the leading session for an unknown selection."""
         record = self.project.log.selection(selection_id)
         return super().member(record.concept_id) if record else self.session
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
-        """Parse the presses of the class keys; return them and the refusals of malformed ones."""
+        """Parse the presses of class keys; return the presses, and the refusals of malformed ones."""
         return read_presses(answers, view=self)
 
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
-        """Return what a concept's next selection depends on besides its labels."""
+        """Return the `Occasion` of a concept's next selection: all that it depends on besides labels."""
         return replace(
             member.occasion(pool),
             others=self.project.leases.others(self.id),
@@ -107,7 +109,7 @@ class ClassSession(ItemView):
 
 
 def offered(session: SessionState) -> list[ConceptRecord]:
-    """Return the concepts whose classes can be chosen, in key order: the first nine."""
+    """Return the concepts that have keys, in key order: the project's first `MOST` concepts."""
     return session.project.concepts()[:MOST]
 
 
@@ -118,10 +120,10 @@ def can_choose(session: SessionState) -> bool:
 
 
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
-    """Return the choices of the card in key order, with the display name of each positive class.
+    """Return the choices on the card in key order, each with the display name of its positive class.
 
-    If all classes are digits, each is its own key, so that nobody has to press another number for a 7.
-    Otherwise the keys are numbers from 1.
+    If all classes are digits, each digit is its own key, so that the key for a 7 is 7. Otherwise the keys are
+    numbers from 1.
     """
     called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
     names = [

@@ -1,4 +1,4 @@
-"""Compare a strategy's choice with a full scan of the pool for the same hyperplane."""
+"""Compare the item that a strategy selected with a full scan of the pool for the same hyperplane."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCANS = 3
-"""Number of scans. The fastest counts, so that other load on the machine does not flatter the strategy."""
+"""Number of scans. The fastest is reported, so that other load can't make the scan look too slow."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A selection compared with that of the exhaustive strategy.
+    """A comparison of a selection with a full scan.
 
     Parameters
     ----------
     rank : int
-        Number of selectable items that are nearer to the hyperplane; 0 is exact.
+        Number of selectable items that are nearer to the hyperplane than the selected item; 0 if none is.
     items : int
         Number of selectable items.
     margin, best : float
-        |wᵀx + b| of the selected item and of the nearest.
+        |wᵀx + b| of the selected item, and of the item nearest to the hyperplane.
     selection_ms : float
         Duration of the selection as recorded in the log, in milliseconds.
     full_scan_ms : float
@@ -55,12 +55,13 @@ class Comparison:
 def compare(session: SessionState, selection_id: str) -> Comparison:
     """Compare a selection with a full scan of the pool for the same hyperplane.
 
-    The hyperplane is trained again from the log, and must have the digest that the selection recorded.
+    The hyperplane is trained again from the log. Its digest must equal the digest logged with the selection.
 
     Raises
     ------
     InputError
-        If the session has no such selection, if there was no hyperplane, or if the digests differ.
+        If the session has no such selection, if the selection was made without a hyperplane, or if the
+        digests differ.
     """
     project = session.project
     record, pool = project.log.selection(selection_id), project.pool
@@ -98,11 +99,12 @@ def _hyperplane_then(session: SessionState, record: SelectionRecord, standing: S
 
 
 class Check:
-    """A comparison that is running or done. One thread computes it, and others may wait for it.
+    """A comparison that is running or done. One thread computes it, and other threads may wait for it.
 
     Parameters
     ----------
     session : SessionState
+        The session.
     selection_id : str
         Id of one of the session's selections.
     """
@@ -119,11 +121,11 @@ class Check:
         executor.submit(self._compute)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the result, at most this long; return whether it is ready."""
+        """Wait at most `seconds` for the result; return whether it is ready."""
         return self._done.wait(seconds)
 
     def state(self) -> dict[str, Any]:
-        """Return the values for the card: whether the check is done, and its comparison or problem."""
+        """Return the values for the card: whether the check is still running, its comparison and problem."""
         done = self._done.is_set()
         said = {"selection": self.selection_id, "is_coming": not done, "problem": self._problem}
         return said | (vars(self._comparison) if self._comparison else {})

@@ -1,8 +1,9 @@
-"""The grid: many items answered at once. Each submission is a round: one training, one selection.
+"""The grid: many items that are answered at once.
 
-The grid shows the items nearest to the hyperplane that are not too similar to each other. Unmarked items stay
-unanswered and may come again. The previous grid can be corrected. In an overlap round, all items are drawn
-from those that need a further annotator.
+Each submission of a grid ends a round: the SVM is trained once, and the next items are selected together. The
+grid shows items near the hyperplane that are not too similar to each other. Items that the annotator leaves
+unmarked stay unanswered and may be selected again. The previous grid can be corrected. In an overlap round,
+all items are drawn from the items that need a further annotator.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 DIVERSITY = 0.7
 """Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image. With a
-share of 0.5, three items do; with 0.7, one or two. Up to 0.7, simulated annotators learn as much from twelve
-grids as from the nearest items; with 0.9, they learn less (digits and CIFAR-10, 20,000 items each).
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane are further variants of
+an image among them. With a share of 0.5, three items are; with 0.7, one or two. In simulations of twelve
+grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With 0.9, it learns less
+(digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]
@@ -48,11 +50,18 @@ class BatchSession(ABC):
     Parameters
     ----------
     session : LabelingSession
-        The view uses its concept, strategy, log and lock.
+        The session whose concept, strategy, log and lock the view uses.
+
+    Attributes
+    ----------
+    shown : tuple of SelectionRecord
+        The batch in view; empty if there is none.
+    last : tuple of SelectionRecord
+        The previous batch, which can still be corrected.
     """
 
     MARK: ClassVar[str]
-    """Name of a parameter that all selections of this view have, and no others."""
+    """Name of a selection parameter that all selections of this view have, and no other selections."""
 
     def __init__(self, session: LabelingSession) -> None:
         self.session = session
@@ -65,8 +74,9 @@ class BatchSession(ABC):
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the browser's answers together.
 
-        If they are about this batch or the last, or undo any, the batch leaves the view, and `attend` selects
-        the next. An answer that is sent again is acknowledged again and stored once.
+        If an answer is about the batch in view or the previous batch, or if it is an undo, the batch leaves
+        the view, and `attend` selects the next one. An answer that is sent again is acknowledged again and
+        stored once.
         """
         with self.session.lock:
             presses, malformed = parse_answers(answers, session=self.session)
@@ -87,7 +97,7 @@ class BatchSession(ABC):
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """Return the status of each item; without one, "held" if another session leases it, otherwise ""."""
+        """Return each item's status: its answer, "held" if another session leases it, or otherwise ""."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:
@@ -96,7 +106,7 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """Select the items to show next, without logging them; None if nothing in view can be answered.
+        """Select the items to show next, without logging them; None if no item of the view can be answered.
 
         Raises
         ------
@@ -133,7 +143,7 @@ class BatchSession(ABC):
     def _resume(self) -> None:
         """Show the last batch again, unless it was answered or the session has shown something else since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
-        # A selection that was sent ahead keeps its round's number, which a batch may have got since.
+        # A selection that was sent ahead keeps its round's number, so a later batch may have the same number.
         batches = groupby(recent, key=lambda record: (record.round, is_of_many(record)))
         rounds: list[Batch] = [tuple(batch) for _, batch in batches]
         before, newest = [(), (), *rounds][-2:]

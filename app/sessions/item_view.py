@@ -1,7 +1,8 @@
-"""One item in view: which session selects it, what may follow it, and how answers move on.
+"""The view that shows one item: it selects items, prepares the next ones, and stores answers.
 
-Usually the session selects every item. When several concepts are labeled at once (`app.sessions.classes`), a
-session of each concept selects in turn.
+Usually one session selects all items. When several concepts are labeled at once (`app.sessions.classes`),
+each concept has its own session, and the sessions select in turn. While the annotator looks at an item, the
+look-ahead (`app.engine.lookahead`) prepares the selections that may follow it, one for each possible answer.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 AHEAD_SECONDS = 0.25
-"""Seconds that a card waits for the look-ahead; after that, the browser polls for it."""
+"""Maximum time in seconds that a card waits for the look-ahead; after that, the browser polls for it."""
 
 
 class ItemView:
-    """The item that a session has in view, and the look-ahead. Thread-safe: calls take turns.
+    """The item that an annotator sees, and the look-ahead from it. Thread-safe: calls take turns.
 
-    The session shows one item, a grid or classes, and selects again when the view changes.
+    A session has several views, such as this one and a grid, but shows only one at a time. When the view
+    changes, the new view selects again.
 
     Parameters
     ----------
     session : SessionState
-        The leading session, to which items are leased. Its `trouble` and `exhausted` tell why nothing is in
-        view.
+        The leading session, to which items are leased. If there is no item in view, its `trouble` or
+        `exhausted` gives the reason.
     """
 
     def __init__(self, session: SessionState) -> None:
@@ -46,7 +48,7 @@ class ItemView:
         self.ahead: Lookahead | None = None
         self._opened: dict[int, SessionState] = {session.concept.record.id: session}  # by concept
         self._last: SessionState | None = None  # the session that selected the item in view, or the last one
-        self._changes = 0  # number of corrections: each makes the look-ahead stale
+        self._changes = 0  # number of corrections; each of them makes the look-ahead outdated
 
     @property
     def shown(self) -> SelectionRecord | None:
@@ -58,19 +60,19 @@ class ItemView:
         return [self.session]
 
     def member(self, concept_id: int) -> SessionState:
-        """Return the session that selects for a concept, or the leading one if there is none."""
+        """Return the session that selects for a concept, or the leading session if there is none."""
         return self._opened.get(concept_id, self.session)
 
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
-        """Return what a session's next selection depends on besides its labels."""
+        """Return the `Occasion` of a session's next selection: all that it depends on besides labels."""
         return member.occasion(pool)
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
-        """Parse the browser's answers; return them and the refusals of malformed ones."""
+        """Parse the browser's answers; return the presses, and the refusals of malformed answers."""
         return parse_answers(answers, session=self.session)
 
     def in_turn(self) -> list[SessionState]:
-        """Return the sessions in turn order, beginning with the one after the selection in view."""
+        """Return the sessions in the order of their turns, beginning with the session that selects next."""
         members = list(self.members())
         first = members.index(self._last) + 1 if self._last in members else members.index(self.session)
         return members[first:] + members[:first]
@@ -91,9 +93,10 @@ class ItemView:
             yield members
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers, and show what follows: the browser's next item, or a new selection.
+        """Store the browser's answers, and show the next item.
 
-        An answer that is sent again is acknowledged again and stored once.
+        If the browser already shows a next item, which it got in advance, this is shown. Otherwise, an item
+        is selected. An answer that is sent again is acknowledged again and stored once.
         """
         with self.alone():
             presses, malformed = self.read(answers)
@@ -105,7 +108,7 @@ class ItemView:
         return outcome
 
     def attend(self) -> None:
-        """Record activity, show an item, and wait for the look-ahead, at most `AHEAD_SECONDS`."""
+        """Record activity, show an item, and wait at most `AHEAD_SECONDS` for the look-ahead."""
         with self.alone() as members:
             self._show_item(members)
             for member in members:
@@ -115,9 +118,9 @@ class ItemView:
             ahead.wait(AHEAD_SECONDS)
 
     def in_view(self) -> SelectionRecord | None:
-        """Return the selection in view; select one if there is none or another session has taken the item.
+        """Return the selection in view, or None if no item can be shown.
 
-        Return None if nothing can be shown.
+        Select an item if there is none in view, or if its lease expired and another session got it.
         """
         with self.alone() as members:
             self._show_item(members)
@@ -133,7 +136,7 @@ class ItemView:
     def resume(self) -> None:
         """Show the last selection again if it was not answered.
 
-        Items that were sent ahead stay leased: the browser may still show them.
+        Items that were sent to the browser in advance stay leased, because the browser may still show them.
         """
         members = self.members()
         shown = [record for member in members if (record := self.project.log.last_selection(member.id))]
@@ -148,10 +151,10 @@ class ItemView:
             self._put_in_view(chooser, last)
 
     def choose(self) -> None:
-        """Let the session whose turn it is select, or the next one if it has nothing left.
+        """Let the session whose turn it is select an item; if it has no items left, let the next one select.
 
-        If the selection can't be stored, nothing is shown and `trouble` says why. All earlier answers are on
-        disk by then, and the next card retries.
+        If the selection can't be stored, no item is shown, and the leading session's `trouble` gives the
+        reason. Earlier answers are already on disk, and the next card retries the selection.
         """
         main, pool = self.session, self.project.pool
         if main.trouble is not None:
@@ -181,20 +184,23 @@ class ItemView:
         self.project.leases.keep(self.id, ())
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
-        """Return whether the item is still leased, and was not answered without an acknowledgement."""
+        """Return whether the item is still leased and unanswered.
+
+        After an error, an answer may be in the log although the browser got no acknowledgement.
+        """
         if not self.project.leases.has(self.id, shown.item):
             return False
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 
     def _is_left(self, press: Press) -> bool:
-        """Return whether nothing was shown after the press: the server was lost right after storing it."""
+        """Return whether no item was shown after the press, because the server stopped after storing it."""
         if press.is_undo:
             log = self.project.log
             return any(log.selection(_again(undo)) is None for undo in press.records if self._undone(undo))
         return self.shown is not None and press.answers(self.shown)
 
     def _move_on(self, press: Press) -> None:
-        """Move on after a stored press: show what the browser already shows, or select."""
+        """Show the item after a stored press: the one that the browser already shows, or a new selection."""
         if press.is_undo:
             for undo in press.records:
                 self._show_again(self.member(undo.concept_id), undo)
@@ -206,7 +212,7 @@ class ItemView:
             self.choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show the selection that the browser has shown since; return False if it is not this view's."""
+        """Show the selection that the browser already shows; return False if it is not one of this view."""
         record = self.project.log.selection(selection_id)
         if record is None or is_of_many(record):
             return False
@@ -218,12 +224,12 @@ class ItemView:
         return True
 
     def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
-        """Return the selection of the undone answer; None if it named none."""
+        """Return the selection that the undone answer answered; None if the answer named no selection."""
         undone = self.project.log.answer(undo.undoes or "")
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
     def _show_again(self, member: SessionState, undo: AnswerRecord) -> None:
-        """Show the item of an undone answer again, with the figures of its first selection."""
+        """Show the item of an undone answer again, with the figures of its original selection."""
         before, log = self._undone(undo), self.project.log
         if before is None or not member.concept.has_row(before.item):
             return
@@ -247,7 +253,7 @@ class ItemView:
         self._put_in_view(chooser, selection)
 
     def _put_in_view(self, chooser: SessionState, selection: SelectionRecord) -> None:
-        """Show a selection of one session, and drop what the others had in view."""
+        """Show a selection of one session; the other sessions then show nothing."""
         for member in self._opened.values():
             member.shown = selection if member is chooser else None
             if member is not self.session:
@@ -277,5 +283,5 @@ class ItemView:
 
 
 def _again(undo: AnswerRecord) -> str:
-    """Return the id of the selection that shows an undone item again; it is the same at every attempt."""
+    """Return the id of the selection that shows an undone item again. Every retry gets the same id."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

@@ -1,7 +1,7 @@
-"""Labeling sessions: answers go into the log, the SVM is retrained, a query strategy selects the next item.
+"""Labeling sessions, which store answers, retrain the SVM, and let a query strategy select the next item.
 
-A session combines core and storage through `app.engine.concept`. It does not depend on Streamlit; cards are
-built in `app.api.cards`.
+Sessions don't depend on Streamlit. They use the packages `core` and `storage` through `app.engine.concept`.
+The cards that pages show are built in `app.api.cards`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sessions(Protocol):
         """Return the session with this id."""
 
     def known_session(self, session_id: str, person: Person, /) -> LabelingSession | None:
-        """Return the session with this id, or None if it is another person's or unknown."""
+        """Return the session with this id, or None if it is unknown or belongs to another person."""
 
 
 class LabelingSession(SessionState):
@@ -38,7 +38,7 @@ class LabelingSession(SessionState):
     project : Project
         The project that the session belongs to.
     record : SessionRecord
-        The session's record. A reopened session resumes where its log ends.
+        The session's record. If the log already has rounds of the session, it resumes after the last one.
     sessions : Sessions
         The project's sessions.
     """
@@ -65,13 +65,13 @@ class LabelingSession(SessionState):
         self.item_view.attend()
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
-        """Store answers about items that this view did not show, and select again."""
+        """Store answers about items that this session did not show, and select again."""
         with self.lock:
             self.project.intake.store(answers)
             self.item_view.choose()
 
     def set_strategy(self, name: str) -> None:
-        """Select with the strategy `name` from now on; replace the item in view if it is another strategy.
+        """Select with the strategy `name` from now on. If this is a change, replace the item in view.
 
         Raises
         ------
@@ -98,8 +98,8 @@ class LabelingSession(SessionState):
         Raises
         ------
         InputError
-            If a file is not an image or too large, if the pool has texts or the user's own embeddings or has
-            not been begun, or if the person is not an owner.
+            If a file is not an image or too large, if the pool's features can't be computed from images, if the
+            pool is not begun, or if the person is not an owner.
         """
         from closecall.app.projects.uploaded_images import describing_source, read_upload
 

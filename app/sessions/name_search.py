@@ -1,7 +1,7 @@
-"""Items found by name, in a grid: often the quickest way to the first positives.
+"""Items found by name, in a grid. This is often the quickest way to the first positive items.
 
-A search for parts of a name shows the matching items page by page. The log records the text, so that
-``verify`` can repeat the search.
+The search finds items whose names contain the given words, and shows them page by page. The log records the
+search text, so that ``verify`` can repeat the search.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST = 200
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The items that a search for `text` among `n_names` names found, and its duration in seconds."""
+    """The result of a search for `text` among `n_names` names: the `items` found, and the time in seconds."""
 
     text: str
     n_names: int
@@ -44,7 +44,7 @@ NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
 
 
 class FoundSession(SearchSession):
-    """The items whose names contain all words of the `text`, ordered by id."""
+    """A search for the items whose names contain all words of `text`, ordered by id."""
 
     MARK, QUERY, SIZE = SEARCH, "text", PAGE
 
@@ -52,11 +52,11 @@ class FoundSession(SearchSession):
         self.text = ""
         self._search = NOTHING
         super().__init__(session)
-        # This starts to collect the names, so that the first search need not wait for them.
+        # Collect the names in the background, so that the first search needn't wait for them.
         session.project.background.submit(session.project.search, "")
 
     def look_for(self, text: str, first: int = 0) -> None:
-        """Search for the text and show the page with the item at place `first`.
+        """Search for the text, and show the page that contains place `first` of the results, from 0.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class FoundSession(SearchSession):
                 self.text, self.first, self.shown = text, first, ()
 
     def go_to(self, text: str) -> None:
-        """Search for the text in the page's URL; stay on the page in view if it is the same search."""
+        """Search for the text in the address; if it is the current text, stay on the page in view."""
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 
@@ -99,12 +99,12 @@ class FoundSession(SearchSession):
         return self._searched(pool).items
 
     def page(self, pool: Pool) -> list[int]:
-        """Return the matching items on the page in view, including those that can't be answered here."""
+        """Return the matching items on the page in view, including items that can't be answered here."""
         page: list[int] = self.found(pool)[self.first : self.first + PAGE].tolist()
         return page
 
     def _searched(self, pool: Pool) -> _Search:
-        """Search this snapshot of the pool. An empty text finds nothing, and waits for no names."""
+        """Search this snapshot of the pool. If the text is empty, return no items without a search."""
         if not self.text:
             return NOTHING
         if (self._search.text, self._search.n_names) != (self.text, len(pool)):

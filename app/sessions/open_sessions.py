@@ -1,8 +1,8 @@
 """The labeling sessions that are open in this process, one object per session.
 
-A session that is no longer requested is dropped, with its views. When its annotator returns, it resumes where
-the log ends, as after a restart. As long as a page holds the object, requests get the same one, however late:
-two objects of one session would count its rounds independently.
+A session without requests is dropped after a while, with its views. When its annotator returns, the session
+is restored from the log, as after a restart. As long as any page refers to the session object, later requests
+get this object. Two objects for one session would count its rounds independently.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 KEPT_SECONDS = 3600.0
-"""Sessions are dropped after this many seconds without a request."""
+"""Seconds without a request after which a session is dropped."""
 
 
 class OpenSessions:
@@ -40,14 +40,14 @@ class OpenSessions:
         return session_id in self._all
 
     def get(self, session_id: str | None) -> LabelingSession | None:
-        """Return the session if it is open, and keep it for `KEPT_SECONDS`; otherwise None."""
+        """Return the session and keep it for another `KEPT_SECONDS`; return None if it is not open."""
         session = self._all.get(session_id) if session_id else None
         if session is not None:
             self.add(session)
         return session
 
     def add(self, session: LabelingSession) -> None:
-        """Keep the session for `KEPT_SECONDS`, and drop those without a request in that time."""
+        """Keep the session for `KEPT_SECONDS`; drop sessions that had no request for that long."""
         now = self._clock()
         self._all[session.id] = session
         self._asked[session.id] = now, session

@@ -1,4 +1,7 @@
-"""Presses of the class keys: each gives one answer per concept, with ids derived from the press's id."""
+"""Parse presses of class keys. Each press gives one answer per concept.
+
+The ids of the answers are derived from the id of the press.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 
 CLASSES = "classes"
-"""Key under which a press lists the concepts to choose from; other answers don't have it."""
+"""Key under which a press lists the ids of the concepts on the card. Other answers lack this key."""
 
 
 def is_press(answer: Mapping[str, Any]) -> bool:
@@ -37,14 +40,18 @@ def is_press(answer: Mapping[str, Any]) -> bool:
 
 
 def answer_id(press: str, concept_id: int, *, own: int) -> str:
-    """Return the id of a press's answer for a concept; for the session's `own`, it is the press's id."""
+    """Return the id of the answer that a press gives for a concept.
+
+    For the session's `own` concept, this is the id of the press. For other concepts, it is derived from the
+    id of the press.
+    """
     return press if concept_id == own else str(uuid.uuid5(uuid.UUID(press), f"concept {concept_id}"))
 
 
 def read_presses(
     answers: Sequence[Mapping[str, Any]], *, view: ItemView
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the queue into presses, whose answers are stored together, and refusals of the others."""
+    """Parse the answers in the browser's queue; return the presses, and the refusals of wrong answers."""
     presses: list[Press] = []
     batch: dict[str, AnswerRecord] = {}
 
@@ -58,14 +65,24 @@ def read_presses(
 
 @dataclass(frozen=True)
 class _Reading:
-    """A browser's answer, its view, and the answers before it in the same queue."""
+    """The parser of one answer from the browser.
+
+    Parameters
+    ----------
+    answer : mapping
+        The answer.
+    view : ItemView
+        The view that showed the item.
+    batch : mapping
+        The answers before this one in the same queue, by id.
+    """
 
     answer: Mapping[str, Any]
     view: ItemView
     batch: Mapping[str, AnswerRecord]
 
     def press(self) -> Press:
-        """Return the press with its answers, after checking its references for all concepts together."""
+        """Check the answer for all concepts together, and return it as a press."""
         name, item = own_id(self.answer), item_in(self.answer)
         words = self._words()
         undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
@@ -92,7 +109,11 @@ class _Reading:
         return Press(name, tuple(records), following(self.answer))
 
     def _words(self) -> dict[int, AnswerWord]:
-        """Return the answer by concept: yes for the chosen one and no for the others, or the same for all."""
+        """Return the answer for each concept.
+
+        If a class was chosen, its concept gets a yes and the others get a no. Otherwise, all concepts get the
+        same answer.
+        """
         concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
         known = {concept.id for concept in self.view.project.concepts(archived=True)}
         own = self.view.session.concept.record.id
@@ -101,12 +122,15 @@ class _Reading:
         if word == "yes" and chosen not in concepts:
             raise ValueError(f"concept must be one of {concepts}, got {chosen!r:.80}")
         words: dict[int, AnswerWord] = dict.fromkeys(concepts, "no" if word == "yes" else word)
-        if word == "yes" and chosen is not None:  # it is one of the concepts, as checked above
+        if word == "yes" and chosen is not None:  # `chosen` is in `concepts`, as checked above
             words[chosen] = "yes"
         return words
 
     def _referred(self, word: str, item: int) -> dict[int, str]:
-        """Return, by concept, the ids of the answers of the press that this one undoes or corrects."""
+        """Return the ids of the answers, by concept, that this press undoes or corrects.
+
+        `word` is "undoes" or "corrects". All of these answers belong to one earlier press.
+        """
         earlier = self.answer.get(word)
         if earlier is None:
             return {}
@@ -123,7 +147,7 @@ class _Reading:
         return {concept: record.id for concept, record in found.items()}
 
     def _chooser(self, concepts: Iterable[int], item: int) -> int | None:
-        """Return the concept whose selection the press answers, or None if it names no selection."""
+        """Return the concept whose selection the press answers, or None if the press names no selection."""
         name, log = self.answer.get("selection"), self.view.project.log
         if name is None:
             return None

@@ -1,8 +1,8 @@
-"""The start page's summary of each project, without opening projects that nobody has entered.
+"""Summarize projects for the start page, without opening projects that nobody uses.
 
-Opening a project takes its lock, starts threads and folds its labels. For a closed project, its file, the
-pool's manifest and a few queries are enough. Only a project whose pool is unfinished must be opened, to start
-its builder.
+Opening a project takes its lock, starts threads and reads all its labels. The summary of a closed project
+needs only the project file, the pool's manifest and a few queries. If the pool of a project is unfinished,
+the project must be opened, so that its builder starts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,25 @@ THUMBNAILS = 5
 
 @dataclass(frozen=True)
 class ProjectSummary:
-    """One project of the start page; `problem` is one sentence, `usable` is false if it can't be opened."""
+    """The summary of a project on the start page.
+
+    Parameters
+    ----------
+    key : str
+        Name of the project's folder.
+    title, subtitle, status : str
+        Texts that the page shows: the question, the pool, and the numbers of labels.
+    thumbnails : sequence of str
+        Data URLs of the first images.
+    build : Progress or None
+        Progress of the pool's build; None if the pool is complete.
+    has_labels : bool
+        Whether any item was answered.
+    problem : str or None
+        A sentence about a current problem, if there is one.
+    usable : bool
+        Whether the project can be opened.
+    """
 
     key: str
     title: str
@@ -40,7 +58,7 @@ class ProjectSummary:
 
 
 class Closed:
-    """A project that this process has not opened, with the values last read from it.
+    """A project that this process has not opened, with the values that were read from it last.
 
     Parameters
     ----------
@@ -55,9 +73,9 @@ class Closed:
         self._counted: tuple[tuple[int, int], Counts, float | None] | None = None
 
     def summary(self) -> ProjectSummary | None:
-        """Return the summary, or None if the project must be opened for it.
+        """Return the summary, or None if the project must be opened first.
 
-        That is the case if its pool is unfinished, empty or unreadable: opening the project continues the
+        The project must be opened if its pool is unfinished, empty or unreadable. Opening it continues the
         build, or reports the problem.
 
         Raises
@@ -124,7 +142,7 @@ def summary(
     problem: str | None,
     progress: Progress | None = None,
 ) -> ProjectSummary:
-    """Return the summary, with the texts that the start page shows."""
+    """Return the summary of a project from its values, with the texts that the start page shows."""
     return ProjectSummary(
         key=key,
         title=concept.question,
@@ -145,14 +163,17 @@ def reading(folder: Path) -> Iterator[LabelLog]:
 
 
 def accuracy_of(log: LabelLog, concept: ConceptRecord, pool: Pool | None) -> float | None:
-    """Return the newest held-out accuracy, 0 … 1, or None; without known truth, the log is not read."""
+    """Return the newest accuracy on held-out items, 0 … 1, or None.
+
+    If the pool doesn't have the concept's positive class, there is no accuracy, and the log is not read.
+    """
     if pool is None or concept.positive_class not in pool.classes:
         return None
     return log.latest_accuracy(concept.id)
 
 
 def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
-    """Return up to `THUMBNAILS` of the pool's first 1,000 items as data URLs, without unreadable ones."""
+    """Return thumbnails as data URLs: up to `THUMBNAILS` readable ones of the pool's first 1,000 items."""
     step = max(1, min(len(pool), 1000) // THUMBNAILS)
     found = []
     for item in pool.ids[: step * THUMBNAILS : step]:

@@ -1,4 +1,4 @@
-"""A project that is open for labeling: its sessions and their views."""
+"""A project that is open for labeling, with its sessions and their views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class OpenProject(Project):
-    """The resources of a project, and the sessions that are open in this process.
+    """A project with the sessions that are open in this process.
 
     Parameters
     ----------
@@ -40,7 +40,10 @@ class OpenProject(Project):
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None
     ) -> LabelingSession:
-        """Return the session with this id, or one of the person's own if it is another's; see `session`."""
+        """Return the session with this id; if it belongs to another person, return one of the person's own.
+
+        `session` says which session of the person is returned.
+        """
         with self._lock:
             annotator = self._annotator_of(session_id) if session_id else None
             is_theirs = annotator is None or person.owns(annotator)
@@ -49,10 +52,11 @@ class OpenProject(Project):
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
-        """Return the session with this id; without an id, the annotator's newest unless it is attended.
+        """Return the session with this id; without an id, return the annotator's newest session.
 
-        Start a new session if there is none, or if it has another concept. A session resumes where its log
-        ends. Ownership is not checked: see `session_of`.
+        Start a new session if there is no such session, if it has another concept, or if, without an id, the
+        newest session is attended. A session that is opened again continues after its last round in the log.
+        This does not check to whom the session belongs; `session_of` does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
@@ -73,7 +77,7 @@ class OpenProject(Project):
         return session
 
     def grid(self, session: LabelingSession) -> GridSession:
-        """Return the session's grid."""
+        """Return the session's grid view."""
         return self._view(session, GridSession)
 
     def classes(self, session: LabelingSession) -> ClassSession:
@@ -81,7 +85,7 @@ class OpenProject(Project):
         return self._view(session, ClassSession)
 
     def found(self, session: LabelingSession) -> FoundSession:
-        """Return the session's search by name."""
+        """Return the session's view of items found by name."""
         return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
@@ -89,18 +93,18 @@ class OpenProject(Project):
         return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:
-        """Return the adjudication of the session's concept."""
+        """Return the view in which the session's annotator adjudicates."""
         with self._lock:
             leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
             leases.forget(self._sessions)
             return self._view(session, Decisions, leases)
 
     def blind(self, leader_id: str) -> BlindComparison:
-        """Return the blind comparison that a session leads."""
+        """Return the blind comparison whose leader is the session with this id."""
         return BlindComparison.of(self.session(leader_id))
 
     def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
-        """Return the session's view of this kind, created once for each session object."""
+        """Return the session's view of this kind; each session object creates it only once."""
         with self._lock:
             if kind not in session.views:
                 session.views[kind] = kind(session, *others)
@@ -108,7 +112,10 @@ class OpenProject(Project):
             return view
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """Return the annotator's newest session with the concept; None if it is attended or there is none."""
+        """Return the annotator's newest session with the concept, or None if there is none.
+
+        The result is also None if somebody uses this session now (`SessionState.is_attended`).
+        """
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
@@ -116,7 +123,7 @@ class OpenProject(Project):
         return own[-1] if opened is None or not opened.is_attended() else None
 
     def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
-        """Return the session with this id, or None if it is another person's or unknown."""
+        """Return the session with this id, or None if it is unknown or belongs to another person."""
         with self._lock:
             annotator = self._annotator_of(session_id)
             is_theirs = annotator is not None and person.owns(annotator)

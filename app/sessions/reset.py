@@ -1,4 +1,4 @@
-"""Reset a question for the next audience: a copy without labels, and the old log unchanged."""
+"""Reset a question for the next audience: replace it by a copy without labels, and keep the log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
-    """Replace `concept` by one that asks the same question and has no labels, and return that one.
+    """Replace `concept` by a new concept with the same question and no labels; return the new concept.
 
-    Nothing is moved or deleted. Sessions that still show the old concept continue to store their answers, and
-    `closecall verify` replays them all. If the concept was already replaced, by a second click or in another
-    window, its newest replacement is returned.
+    Nothing is moved or deleted. Sessions that still show the old concept can still store answers, and
+    `closecall verify` replays all of them. If the concept was already replaced, for example by a second click
+    or in another window, the newest replacement is returned.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
 
 
 def _next_name(project: OpenProject, name: str) -> str:
-    """Return the name with the next free number: "Is this a 7 (2)" after "Is this a 7"."""
+    """Return the name with the lowest free number, such as "Is this a 7 (2)" for "Is this a 7"."""
     stem, number = re.sub(r" \(\d+\)$", "", name), 2
     while project.concept_store.named(f"{stem} ({number})"):
         number += 1

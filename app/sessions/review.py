@@ -1,11 +1,12 @@
-"""Review: list, search and correct the answers of a concept, with the model's doubts.
+"""Review: list, search and correct the answers about a concept, likely mistakes first.
 
-Reviewers replace their own answers by corrections. If only others answered an item, the reviewer's answer
-joins theirs, and the majority counts: one against one is a tie, which does not train until it is adjudicated.
-Nothing is overwritten. The history of an item shows every answer, correction and undo.
+Likely mistakes are answers that the model contradicts; they are called doubted. If reviewers have answered an
+item themselves, they correct their own answer. If only other people have answered it, the reviewer's answer
+is added, and the majority counts. A tie is not used for training until it is adjudicated. Nothing is
+overwritten: the history of an item shows every answer, correction and undo.
 
-Audit answers are listed but never doubted: correcting only answers that the model doubts would make it look
-better than it is.
+Audit answers are listed but never doubted. If only audit answers that the model contradicts were corrected,
+the audit would overestimate the model's accuracy.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ PAGE = 20
 """Items per page."""
 
 PACE = 50
-"""Number of last timed answers that the pace is computed from."""
+"""Number of timed answers, the newest ones, from which the pace is computed."""
 
 VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
-"""Views, in the page's order."""
+"""Names of the lists of items, in the order in which the page offers them."""
 
 ANYTHING = object()
-"""Placeholder for whichever answer is current after an undo."""
+"""Placeholder for an item's current answer after an undo, if it is unknown."""
 
 WORDS = {code: word for word, code in CODES.items()}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The browser's request.
+    """A browser's request for a page of the list.
 
     Parameters
     ----------
@@ -64,9 +65,9 @@ class Asked:
     first : int
         Place in the list at which the page begins, from 0.
     fresh : int
-        A new number requests a new list.
+        A number, which the browser changes to request a new list.
     again : int
-        A new number requests the pictures again, which are otherwise sent once.
+        A number, which the browser changes to get the pictures of the page once more.
     """
 
     view: str = VIEWS[0]
@@ -77,7 +78,7 @@ class Asked:
 
     @classmethod
     def of(cls, asked: object) -> Asked:
-        """Read a browser's request; parts that make no sense are ignored."""
+        """Read a browser's request; invalid values are replaced by defaults."""
         if not isinstance(asked, Mapping):
             return cls()
         view, line = asked.get("view"), asked.get("line")
@@ -91,12 +92,12 @@ def _natural(number: object) -> int:
 
 
 class ReviewedConcept:
-    """State shared by the reviewers of a concept: the table of answers, the judge and the item names.
+    """State that all reviewers of a concept share: the table of answers, the judge and the item names.
 
     Parameters
     ----------
     project : Project
-        The project whose log it follows.
+        The project whose log has the answers.
     concept : LiveConcept
         The concept.
     """
@@ -120,9 +121,9 @@ class ReviewedConcept:
             return reviewed
 
     def answers(self) -> Answers:
-        """Return all answers about items of the pool; the same object while nothing is new.
+        """Return all answers about items of the pool. The result is the same object until something changes.
 
-        A damaged log may have answers about other items. These can't be shown and don't train.
+        A damaged log may have answers about items that the pool lacks. These answers are left out.
         """
         pool = self.project.pool
         with self.table() as table:
@@ -135,7 +136,7 @@ class ReviewedConcept:
 
     @contextmanager
     def table(self) -> Iterator[AnswerTable]:
-        """Lock the table, folded up to the end of the log, and yield it."""
+        """Lock the table, update it to the end of the log, and yield it."""
         with self._lock:
             yield self._table.follow(self.project.database)
 
@@ -152,14 +153,16 @@ _opening = threading.Lock()
 
 
 class Review:
-    """One person's view of the answers of a concept. The list changes only when a new one is requested.
+    """One person's view of the answers about a concept.
+
+    The items in the list change only when the browser requests a new list.
 
     Parameters
     ----------
     session : LabelingSession
         The reviewer's session.
     person : Person or None
-        The reviewer. Owners see everybody's answers, others their own. None stands for an owner.
+        The reviewer. Owners see everybody's answers; other people see their own. None stands for an owner.
     """
 
     def __init__(self, session: LabelingSession, person: Person | None = None) -> None:
@@ -176,7 +179,7 @@ class Review:
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store answers of the reviewer's session.
 
-        An answer about an item that changed elsewhere since the browser showed it is refused.
+        If an item's answer was changed elsewhere after the browser showed it, a new answer is refused.
         """
         stale = self._stale(answers)
         outcome = self.session.store([answer for answer in answers if answer.get("id") not in stale])
@@ -184,12 +187,12 @@ class Review:
         return replace(outcome, refused=[*outcome.refused, *refused])
 
     def page(self, asked: Asked, zone: tzinfo) -> dict[str, Any]:
-        """Return the requested items, the counts of each view, and the notes of the margin.
+        """Return the requested items, the number of items in each view, and the notes beside the list.
 
         Raises
         ------
         InputError
-            If the labels can't be trained on.
+            If the SVM can't be trained on the labels.
         StorageError
             If the log can't be read.
         """
@@ -221,7 +224,7 @@ class Review:
         }
 
     def _visible(self) -> Answers:
-        """Return the answers that the person may see; the same object while nothing is new."""
+        """Return the answers that the person may see: the same object until something changes."""
         everything = self._shared.answers()
         if self.person.is_owner:
             return everything
@@ -230,10 +233,10 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return the reasons to refuse answers whose items have changed, by id."""
+        """Return reasons to refuse answers, by the answer's id, if their items were changed elsewhere."""
         stale: dict[str, str] = {}
-        stands: dict[object, object] = {}  # by item, changed by the answers of this batch
-        replaced: dict[object, object] = {}  # by id
+        stands: dict[object, object] = {}  # id of the reviewer's current answer, by item
+        replaced: dict[object, object] = {}  # id of the replaced answer, by the new answer's id
         with self._shared.table() as table:
             for answer in given:
                 name, item, word = answer.get("id"), answer.get("item"), answer.get("answer")
@@ -252,7 +255,11 @@ class Review:
     def _listed(
         self, asked: Asked, answers: Answers, judgement: Judgement | None, zone: tzinfo, *, keep: bool
     ) -> NDArray[np.int64]:
-        """Return the items of a view that match the search; kept, so that corrections don't move items."""
+        """Return the items of a view that match the search.
+
+        The list is kept until another one is requested, so that corrections don't move items. If `keep` is
+        false, the judgement is outdated, and the list of doubted items is not kept.
+        """
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:
             return self._listing[1]
@@ -344,13 +351,16 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 
 def _voice(answers: Answers, row: int) -> str:
-    """Return the annotator's name, marked if the answer is a decision and therefore no vote."""
+    """Return the annotator's name; if the answer is a decision instead of a vote, the name says so."""
     name = answers.annotators[answers.annotator[row]]
     return f"{name}, deciding" if answers.is_decision[row] else name
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
-    """Return the items of a view: doubted ones most contradicted first, others last answered first."""
+    """Return the items of a view, in order.
+
+    In the view "doubted", the most contradicted items come first; in other views, the last answered ones.
+    """
     if view == "doubted":
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
     items = answers.items
@@ -365,7 +375,7 @@ def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArra
 
 
 def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
-    """Return the number of items in each view; for "doubted", only clear contradictions count."""
+    """Return the number of items in each view. For "doubted", only clear contradictions are counted."""
     items = answers.items
     by_status = np.bincount(items.status, minlength=len(STATUS_CODES))
     counts = {view: int(by_status[code]) for view, code in STATUS_CODES.items() if view in VIEWS}

@@ -1,4 +1,4 @@
-"""Find answers by a line of words: item ids, parts of items' and annotators' names, dates, answers."""
+"""Find answers by words: an item's id, a part of an item's or annotator's name, a date, or the answer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Mask = NDArray[np.bool_]
 def find(
     line: str, answers: Answers, rows: NDArray[np.int64], name_of: Callable[[int], str], zone: tzinfo
 ) -> Mask:
-    """Return a mask of shape (n_rows,): the rows that match every word of the line.
+    """Return a mask of shape (n_rows,) of the rows that match every word of the line.
 
-    The words yes, no, unsure and skip match that answer. Any other word matches if it is the id of the item,
-    part of the item's or the annotator's name, or the day or month of the answer: 2026-11-21, 2026-11, today,
-    yesterday. Case is ignored.
+    The words yes, no, unsure and skip match this answer. Any other word matches if it is the id of the item,
+    part of the item's or the annotator's name, or the day or month of the answer. Examples of days and months
+    are 2026-11-21, 2026-11, today and yesterday. Case is ignored.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def find(
     name_of : callable
         Returns the name of an item.
     zone : tzinfo
-        Time zone of days and months.
+        Time zone in which days and months begin.
     """
     found = np.ones(len(rows), dtype=np.bool_)
     for word in line.casefold().split():
@@ -48,7 +48,7 @@ def find(
 
 
 def zone_named(name: str | None) -> tzinfo:
-    """Return the time zone that a browser named, such as "Europe/Vienna", or UTC if it is unknown."""
+    """Return the time zone with this name, such as "Europe/Vienna"; UTC if the name is None or unknown."""
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):

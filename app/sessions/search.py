@@ -1,7 +1,7 @@
-"""A search as a view: its results are answered page by page, as in any grid.
+"""A view of search results, which are shown and answered page by page, like a grid.
 
-Items that have an answer or are leased to another session are shown as such. They get no selection and can't
-be answered here. The log records how each item was found.
+Items that have an answer, or are leased to another session, are marked on the page. They can't be answered
+here, and no selection is logged for them. For the other items, the log records how each was found.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class SearchPage(NamedTuple):
     Parameters
     ----------
     how : dict
-        How each item was found, for the log, by item in the page's order.
+        Parameters for the log that say how each item was found, by item, in the order of the page.
     facts : dict
-        Keyword arguments of `take_found`.
+        Keyword arguments for `app.engine.selection.take_found`.
     """
 
     how: dict[int, dict[str, Any]]
@@ -39,10 +39,10 @@ class SearchPage(NamedTuple):
 
 
 class SearchSession(BatchSession):
-    """The items that a search found, page by page."""
+    """A view that shows the items found by a search page by page."""
 
     QUERY: ClassVar[str]
-    """Name of the query in the browser's request."""
+    """Key of the query in the browser's request."""
 
     SIZE: ClassVar[int]
     """Items per page."""
@@ -55,12 +55,12 @@ class SearchSession(BatchSession):
         super().__init__(session)
 
     def ask(self, asked: object) -> None:
-        """Handle a browser's request once; the browser repeats it at each run of the page.
+        """Handle a browser's request, but only once: the browser repeats it at each run of the page.
 
         Raises
         ------
         InputError
-            If it can't be read.
+            If the request is malformed.
         """
         if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
             return
@@ -73,10 +73,10 @@ class SearchSession(BatchSession):
         self._ask(query, first)
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers as any batch does; turn the page when nothing on it is left to answer.
+        """Store answers like other batches; show the next page when no item on this page can be answered.
 
-        A browser that polls while something is being prepared sends its last answers again; these turn no
-        page.
+        While the browser polls, for example during the preparation of an index, it sends its last answers
+        again. Repeated answers don't turn the page.
         """
         with self.session.lock:
             outcome = super().store(answers)
@@ -90,7 +90,7 @@ class SearchSession(BatchSession):
 
     @abstractmethod
     def _ask(self, query: str, first: int) -> None:
-        """Search for the query of a browser's request and show the page with the item at place `first`."""
+        """Search for the browser's query, and show the page that contains place `first` of the results."""
 
     @abstractmethod
     def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:

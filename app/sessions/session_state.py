@@ -1,6 +1,6 @@
-"""The state of a labeling session: its settings, its rounds, and what its next selection depends on.
+"""The state of a labeling session: its settings, its rounds, and the inputs of its next selection.
 
-The views of a session, such as `app.sessions.item_view` and `app.sessions.grid`, share this state. They
+The views of a session, such as `app.sessions.item_view` and `app.sessions.grid`, share this state. The views
 decide when to select and what to show.
 """
 
@@ -29,13 +29,16 @@ HISTORY = 60
 """Number of last rounds whose figures the card shows."""
 
 ATTENDED_SECONDS = 600
-"""Seconds after its last activity during which a session is attended, and not resumed by a new page."""
+"""Seconds after its last activity during which a session counts as attended: somebody is using it.
+
+A new page does not resume an attended session.
+"""
 
 BLIND = "blind"
-"""Session parameter: the blind comparison that the session is a side of (`app.sessions.blind`)."""
+"""Name of the session parameter that describes a blind comparison, in the sessions of its sides."""
 
 SLOW_MS = 500.0
-"""Milliseconds of training and selection above which a round is written to the event log."""
+"""Time of training and selection in milliseconds above which the event log gets a warning."""
 
 _events = logging.getLogger("closecall.selection")
 
@@ -55,7 +58,7 @@ def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
 
 
 class SessionState:
-    """The state of one annotator's session at one concept. Hold `lock` to change it.
+    """The state of one annotator's session with one concept. Hold `lock` while changing it.
 
     Parameters
     ----------
@@ -76,16 +79,16 @@ class SessionState:
         self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
-        """The first selections of the last rounds, oldest first, with empty `leased`."""
+        """The first selection of each of the last rounds, oldest first, with an empty `leased`."""
         self.recall_rounds()
         self.shown: SelectionRecord | None = None
-        """The item in view, if this session selected it."""
+        """The selection in view, if this session made it."""
         self.view: object = None
-        """The view that selected what is shown: an item, classes, a grid or a search. Others select again."""
+        """The view that made the selection in view. When another view is shown, it selects again."""
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
         self.owed: AnswerRecord | None = None
-        """An undo whose item could not be shown again, because the database failed."""
+        """An undo whose item could not be shown again because the database failed, or None."""
         self.exhausted = False
         self.trouble: str | None = None
         self._touched = time.monotonic()
@@ -107,7 +110,7 @@ class SessionState:
         self.strategy = name  # last: after an error of the database, a retry stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the share of future rounds that draw an item for the audit, in all sessions of the concept.
+        """Set the share of rounds that draw an item for the audit, for all sessions with the concept.
 
         Raises
         ------
@@ -124,7 +127,7 @@ class SessionState:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
 
     def set_parameters(self, changes: Mapping[str, Any]) -> None:
-        """Change these parameters of the session, in the database too, and keep the others."""
+        """Change these parameters of the session, also in the database, and keep all other parameters."""
         with self.lock:
             changed = {**self.parameters, **changes}
             self.project.log.update_session(self.id, parameters=changed)
@@ -132,28 +135,31 @@ class SessionState:
 
     @property
     def side_by_side(self) -> frozenset[str]:
-        """Return the ids of sessions that may show the same item: this one and its comparison's sides."""
+        """Return the ids of sessions that may show the same item as this one.
+
+        These are this session and, in a blind comparison, the sessions of all sides.
+        """
         return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
 
     def revisit_skipped(self, include: bool = True) -> None:
-        """Set whether skipped items may come again."""
+        """Set whether skipped items may be selected again."""
         with self.lock:
             self.include_skipped = include
             if self.shown is None:
                 self.exhausted = False
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
-        """Lease the items of this session's undone answers, since they are shown again."""
+        """Lease the items of answers that this session undoes, because they will be shown again."""
         undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
         own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
         if own:
             self.project.leases.add(self.id, own)
 
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
-        """Return whether the records may be shown again, and lease their items if so.
+        """Return whether these selections may be shown again; if so, lease their items.
 
-        They must be unanswered, their items leased to nobody else (except sessions `beside`), and in the
-        pool: a damaged log may name others.
+        The selections must be unanswered. Their items must not be leased to other sessions, apart from the
+        sessions `beside`. The items must be in the pool, because a damaged log may name items that are not.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -165,7 +171,7 @@ class SessionState:
         return not others.take([record.item for record in records])
 
     def _has_been_said(self, record: SelectionRecord) -> bool:
-        """Return whether others have answered the item since, during a long inactivity of this session."""
+        """Return whether the item needs no answer any more, because others answered it in the meantime."""
         with self.concept.lock:
             state = self.concept.catch_up()
             status, votes = state.status(record.item), state.votes(record.item)
@@ -174,14 +180,14 @@ class SessionState:
         return status not in (None, "skip")
 
     def is_audits(self, selection_id: str) -> bool:
-        """Return whether the selection, shown or sent ahead, was drawn for the audit."""
+        """Return whether the selection was drawn for the audit. It may not have been shown yet."""
         record, log = self.shown, self.project.log
         if record is None or record.id != selection_id:
             record = log.selection(selection_id) or log.foreseen(selection_id)
         return record is not None and AUDIT in record.parameters
 
     def occasion(self, pool: Pool) -> Occasion:
-        """Return what the next selection depends on besides the labels; call it before reading the labels."""
+        """Return the `Occasion` of the next selection. Call this before reading the labels."""
         strategy, following = self._strategy(pool), self.last_round + 1
         return Occasion(
             session_id=self.id,
@@ -200,24 +206,24 @@ class SessionState:
         )
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
-        """Return the session's strategy, or an exhaustive scan while its index is being built."""
+        """Return the session's strategy; while its index is being built, return the exhaustive scan."""
         ready = self.project.indexes.get(self.strategy)
         return ready if ready is not None else make_strategy("exhaustive").fit(pool)
 
     @property
     def last_round(self) -> int:
-        """Return the highest number among the session's last rounds, or 0 before the first.
+        """Return the highest number among the session's last rounds, or 0 before the first round.
 
-        The newest round may have a lower one: a selection sent ahead keeps its number even if other rounds
-        have begun since.
+        The newest round may have a lower number. A selection that is sent to the browser in advance gets its
+        number at that time, and other rounds may begin before it is shown.
         """
         return max((record.round for record in self.history), default=0)
 
     def recall_rounds(self) -> None:
-        """Read the last rounds from the log: at the start, and after an error in storing one.
+        """Read the last rounds from the log. Call this at the start, and after an error in storing a round.
 
-        The log may have that round, with only its acknowledgement lost. Two rounds with one number would be
-        taken for one.
+        After such an error, the log may have the round although this process got no acknowledgement. Without
+        this call, the next round would get the same number, and both would count as one round.
         """
         rounds = self.project.log.recent_rounds(self.id, HISTORY)
         self.history.clear()
@@ -225,11 +231,11 @@ class SessionState:
             self._remember(record)
 
     def _remember(self, record: SelectionRecord) -> None:
-        # With 50 annotators, each record has 250 leased items, and the histories have 3,000 records.
+        # Drop `leased` to save memory: 50 annotators have 3,000 records, each with 250 leased items.
         self.history.append(replace(record, leased=()))
 
     def begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
-        """Begin a round with a selection, or with the first selection of a batch."""
+        """Begin a round. `record` is its selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
         self.exhausted, self.trouble = False, None

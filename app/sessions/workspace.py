@@ -41,7 +41,7 @@ DEMO = "digits"
 """Key of the demo project."""
 
 EVERYBODY = Roles()
-"""Roles that let everybody do everything, without sign-in."""
+"""Roles in which everybody is an owner and nobody has to sign in."""
 
 _current: Workspace | None = None
 
@@ -52,7 +52,7 @@ def current() -> Workspace:
     Raises
     ------
     InputError
-        If there is none: the pages run only inside ``closecall demo`` or ``closecall serve``.
+        If there is no workspace, because the pages run outside ``closecall demo`` and ``closecall serve``.
     """
     if _current is None:
         raise InputError(
@@ -63,23 +63,23 @@ def current() -> Workspace:
 
 @dataclass(frozen=True)
 class NewProject:
-    """The form of the start page.
+    """The values for a new project, as entered on the start page.
 
     Parameters
     ----------
     source_word : str
-        Source of the images, as for ``closecall pool build``, or the folder of an existing pool.
+        Source of the items, as for ``closecall pool build``, or the folder of an existing pool.
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The true class that means yes, if truth is known.
+        The class that means yes, if items have known classes.
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
         Image files that show a yes.
     use_classes : bool or None
-        Whether subfolders are classes, which are taken as the truth; a tenth of the images is then held out.
-        None means yes if the question names one of them, or `positive_class` is given.
+        Whether subfolders are the true classes of their items. If they are, a tenth of the items is held out.
+        None means that they are if the question names one of them, or if `positive_class` is given.
     """
 
     source_word: str
@@ -91,25 +91,25 @@ class NewProject:
 
 
 class Workspace:
-    """A folder of projects, to list, open and create them.
+    """A folder of projects. The workspace lists, opens and creates projects.
 
     Parameters
     ----------
     folder : Path
         The folder of the projects; created if necessary.
     only : str or None
-        Serve only this project and create no others.
+        If given, the only project that is served; no projects can be created.
     roles : Roles
-        Roles in all projects; the file of each project may name more people.
+        Roles in all projects; each project's file may name more people.
     database : str or None
         Address of a PostgreSQL database for the labels of new projects, each in its own schema.
 
     Attributes
     ----------
     landing : str or None
-        Key of the project for addresses that name none; None for the list of projects.
+        Key of the project that is shown if the address names none; None to show the list of projects.
     sign_in : SignIn or None
-        How people sign in; None without sign-in.
+        Settings of sign-in; None if nobody has to sign in.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Workspace:
             project.close()
 
     def opened(self) -> list[OpenProject]:
-        """Return the projects that are open, without waiting for one that is being opened."""
+        """Return the open projects, without waiting for a project that is being opened."""
         return list(self._open.values())
 
     @property
@@ -166,16 +166,16 @@ class Workspace:
         return [key for key in found if self._only in (None, key)]
 
     def projects(self, name: str | None = None) -> list[ProjectSummary]:
-        """Return the summaries of all projects, or of those that `name` may enter, by key.
+        """Return the summaries of all projects, or only those that `name` may enter, in the order of keys.
 
-        A project that nobody has entered is opened for this only if its pool is unfinished.
+        A project is opened for this only if its summary requires it; see `Closed.summary`.
         """
         return [
             self._summary(key) for key in self.served_keys() if name is None or self._is_open_to(key, name)
         ]
 
     def annotators(self, name: str) -> set[str]:
-        """Return the annotators with a session in any of the projects that `name` may enter."""
+        """Return the names of all annotators with sessions in the projects that `name` may enter."""
         found: set[str] = set()
         for key in self.served_keys():
             with suppress(InputError, StorageError):
@@ -209,12 +209,12 @@ class Workspace:
         return True
 
     def project(self, key: str) -> OpenProject:
-        """Return the project with this key; it is opened once per process.
+        """Return the project with this key; open it if it is not open.
 
         Raises
         ------
         InputError
-            If there is none, or if it can't be opened.
+            If there is no such project, or it can't be opened.
         """
         with self._lock:
             if key not in self._open:
@@ -228,13 +228,13 @@ class Workspace:
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        If this fails, neither a folder nor labels on a server are left behind.
+        If this fails, the project's folder and its labels on a database server are removed again.
 
         Raises
         ------
         InputError
-            If the images can't be found, the question is empty, there is no such class, an example is not an
-            image, the server serves one project only, or the person is not an owner.
+            If the items can't be found, the question is empty, there is no such class, an example is not an
+            image, the server serves only one project, or the person is not an owner.
         StorageError
             If the database fails.
         """
@@ -325,7 +325,7 @@ class Workspace:
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
 
     def _here(self) -> str:
-        """Return the folder for relative paths: the working folder or, if gone, that of the projects."""
+        """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -342,7 +342,7 @@ class Workspace:
         try:
             if key not in self._open:
                 closed = self._closed.setdefault(key, Closed(self.folder / key))
-                with suppress(InputError, StorageError):  # opening it reports what is wrong, or repairs it
+                with suppress(InputError, StorageError):  # opening the project below repairs or reports them
                     self._require_unserved(key)
                     if summary := closed.summary():
                         return summary
@@ -352,13 +352,16 @@ class Workspace:
 
     def _require_unserved(self, key: str) -> None:
         """Raise InputError if another process serves the project."""
-        with self._lock:  # otherwise a thread that opens the project now would find it locked
+        with self._lock:  # otherwise a thread that is opening the project could fail because of this lock
             if key not in self._open:
                 lock_project(self.folder / key).release()
 
 
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
-    """Move the labels of an unserved project to an address that has none; `undo` removes them there."""
+    """Move the labels of a project that is not served to an address without labels.
+
+    `undo` gets a callback that removes the labels from the address.
+    """
     remove = removal(address)
     try:
         restore(folder / LABELS_FILE, address)
@@ -367,7 +370,7 @@ def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
             raise InputError(f"There are labels of a project at {address} already") from None
         raise
     undo.callback(remove)
-    for moved in folder.glob(f"{LABELS_FILE}*"):  # with SQLite's files beside it
+    for moved in folder.glob(f"{LABELS_FILE}*"):  # the database, and SQLite's journal files
         moved.unlink()
     ProjectFile.change(folder, database=address)
 

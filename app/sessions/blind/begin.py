@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 FIRST = 5
-"""Maximum number of yes labels, and of no labels, that all sides take from the question to start with."""
+"""Maximum number of yes labels, and of no labels, that every side copies from the question at the start."""
 
 JUDGE = "random"
-"""Strategy of the judge, which draws the items that the rivals are compared on."""
+"""Strategy of the judge, the side that draws the items on which the two strategies are compared."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Offer:
     Parameters
     ----------
     problem : str or None
-        Why it can't start, in one sentence; None if it can.
+        A sentence that says why no comparison can start; None if one can.
     is_judged_by_truth : bool
-        Whether the strategies are compared on held-out items of known truth. If not, they are compared on
-        random items, which a judge draws between their turns.
+        Whether the strategies are compared on held-out items whose true class is known. If not, they are
+        compared on random items, which a judge draws between their turns.
     first : int
         Number of yes labels, and of no labels, that all strategies start with.
     """
@@ -57,7 +57,7 @@ class Offer:
 
 
 def offer(session: LabelingSession) -> Offer:
-    """Return the conditions for a comparison for the session's question."""
+    """Return the conditions for a comparison about the session's question."""
     pool, labels = session.project.pool, session.concept.standing().labels
     if pool is None:
         return Offer("The pool has no items yet", False, 0)
@@ -72,19 +72,21 @@ def offer(session: LabelingSession) -> Offer:
 
 
 def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
-    """Start a comparison: copy the question for each side, with a session and the same first labels.
+    """Start a comparison of two strategies.
+
+    Each side gets a copy of the question, a session, and the same first labels.
 
     Parameters
     ----------
     session : LabelingSession
         Session of the annotator.
     strategies : sequence of str
-        Two strategies; which of them is called A is drawn at random.
+        The two strategies. Which of them becomes side A is drawn at random.
 
     Raises
     ------
     InputError
-        If they are the same, or there is no pool.
+        If the two strategies are equal, or there is no pool.
     """
     project, question = session.project, session.concept.record
     offered = offer(session)
@@ -115,7 +117,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
     now = int(time.time() * 1000)
     sessions, given = [], []
     for place, (concept, word, own) in enumerate(zip(concepts, words, ids, strict=True)):
-        # The rivals have the same seed, so that they start alike; the judge draws independently.
+        # The two strategies have the same seed, so that they start alike. The judge has another seed.
         sessions.append(
             SessionRecord(
                 id=own,
@@ -159,12 +161,12 @@ def current(session: LabelingSession) -> BlindComparison | None:
 
 
 def _is_whole(project: Project, leader: SessionRecord) -> bool:
-    """Return whether all its sessions exist; an interrupted start is not resumed."""
+    """Return whether all sessions of a comparison exist. They don't if its start was interrupted."""
     return all(project.log.session(side) is not None for side in leader.parameters[BLIND][SIDES])
 
 
 def _copies(project: Project, question: ConceptRecord, letters: str) -> list[ConceptRecord]:
-    """Return unlisted copies of the question under neutral letters."""
+    """Return archived copies of the question, whose names have letters instead of the strategies' names."""
     number, store = 1, project.concept_store
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1

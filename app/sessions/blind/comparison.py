@@ -1,12 +1,13 @@
 """The blind comparison: two strategies take turns, and the annotator does not know whose turn it is.
 
-Each strategy has a *side*: an unlisted copy of the question with an ordinary labeling session. Every answer
-trains only its own side, and is logged like any other. The order of the turns is drawn at random, one turn
-per side in each block. An item that several sides choose is shown once; its answer counts for each.
+Each strategy has a *side*: an archived copy of the question with an ordinary labeling session. Every answer
+trains only the SVM of its own side, and is logged like any other answer. Turns come in blocks: in each block,
+every side has one turn, in random order. If several sides choose the same item, it is shown once, and the
+answer counts for all of them.
 
-If too few items of known truth are held out, a third side, the judge, draws items at random between the
-turns. Answers about these train neither strategy, and the strategies are compared on them; see
-`app.api.verdict`.
+If too few items whose true class is known are held out, there is a third side, the judge. It draws items at
+random between the turns of the two strategies. Answers about these items train neither strategy. They are
+used to compare the strategies; see `app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
-"""Minimum number of answers to its own choices that each side needs before the result can be shown."""
+"""Minimum number of answers about its own choices that each side needs before the result can be shown."""
 
 LEAST_OF_EACH = 5
-"""Minimum number of positive items, and of negative ones, that the strategies are compared on."""
+"""Minimum number of positive items, and of negative items, on which the strategies can be compared."""
 
 _RECENT = 200
-"""Number of each side's last answers that can still be undone or corrected."""
+"""Number of a side's last answers among which the answer to be undone or corrected is looked for."""
 
 SIDES, QUESTION, HAS_JUDGE, SEED, BEGUN_WITH, TOLD = (
     "sides",
@@ -50,12 +51,12 @@ _opening = threading.Lock()
 
 
 class BlindComparison:
-    """A blind comparison in progress. Thread-safe: calls take turns.
+    """A blind comparison of two strategies. Thread-safe: calls take turns.
 
     Parameters
     ----------
     leader : LabelingSession
-        The session of the first side; its parameters name the others.
+        The session of the first side. Its parameters name the sessions of all sides.
     """
 
     def __init__(self, leader: LabelingSession) -> None:
@@ -72,7 +73,7 @@ class BlindComparison:
 
     @classmethod
     def of(cls, leader: LabelingSession) -> BlindComparison:
-        """Return the comparison that a session leads; there is one for each session object."""
+        """Return the comparison whose leader is this session; each session object has only one."""
         with _opening:
             if cls not in leader.views:
                 leader.views[cls] = cls(leader)
@@ -81,12 +82,12 @@ class BlindComparison:
 
     @property
     def rivals(self) -> list[LabelingSession]:
-        """The two sides that are compared."""
+        """The two sides whose strategies are compared."""
         return self.sides[:2]
 
     @property
     def judge(self) -> LabelingSession | None:
-        """The side that draws at random, or None."""
+        """The side that draws items at random, or None if there is no judge."""
         return self.sides[2] if self.has_judge else None
 
     @property
@@ -98,8 +99,8 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        For a rival, only items that its strategy chose for a hyperplane count, not those before the first yes
-        and no.
+        For the two strategies, only answers about items that the strategy selected by a hyperplane count.
+        There is no hyperplane before the first yes and no.
         """
         missing = [
             LEAST_TURNS
@@ -111,7 +112,7 @@ class BlindComparison:
         return sum(max(0, n) for n in missing)
 
     def tell(self) -> None:
-        """Reveal which side is which strategy.
+        """Reveal the strategy of each side.
 
         Raises
         ------
@@ -127,7 +128,7 @@ class BlindComparison:
             self.is_told = True
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers, each for the side whose turn it was; see `LabelingSession.store`."""
+        """Store each of the browser's answers for the side that chose the item; see `ItemView.store`."""
         given = {str(answer.get("id")) for answer in answers}
         acked: list[str] = []
         refused: list[Refusal] = []
@@ -140,7 +141,7 @@ class BlindComparison:
         return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
-        """Return the annotator's answers by item, over all sides, without the first labels."""
+        """Return the annotator's answers by item, of all sides, without the labels copied at the start."""
         answers: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
@@ -151,9 +152,10 @@ class BlindComparison:
         return answers
 
     def add_to_question(self, session: LabelingSession) -> int:
-        """Copy the answers, except skips, about items without an answer there; return their number.
+        """Copy the comparison's answers to the question; return the number of copied answers.
 
-        `session` is a session of the question.
+        Skips are not copied, nor are answers about items that already have an answer to the question.
+        `session` is a session with the question.
         """
         with session.concept.lock:
             state = session.concept.catch_up()
@@ -176,14 +178,15 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Return the sides that an answer is for, each with its own form of it; the side that asked is last.
+        """Return each side for which an answer must be stored, with the answer in the form for this side.
 
-        Undos and corrections apply to all sides that have an answer about the item.
+        The last side is the one that chose the item. Undos and corrections are stored for all sides that have
+        an answer about the item, other answers only for this side.
         """
         log = self.project.log
         changed = answer.get("undoes") or answer.get("corrects")
         if changed is None:
-            # What was sent ahead is in the log of selections once it was shown.
+            # The log keeps selections that were sent to the browser in advance apart until they are shown.
             record, following = (
                 log.selection(name) or log.foreseen(name)
                 for name in (str(answer.get("selection")), str(answer.get("next")))
@@ -206,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Answer each side's item in view if its answer is known from another side; return all answers."""
+        """Answer the items that sides show but other sides already have answers about; return all answers."""
         while True:
             known = self.labels()
             shown = ((side, side.in_view()) for side in self.sides)
@@ -217,7 +220,10 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Return the side of a turn: in random order in each block, passing over sides with nothing left."""
+        """Return the side whose turn has this number; skip sides that have no item to show.
+
+        The order of the sides is drawn at random for each block of turns.
+        """
         n = len(self.sides)
         block, place = divmod(number, n)
         order = np.random.default_rng([self._seed, block]).permutation(n)
@@ -225,7 +231,7 @@ class BlindComparison:
         return next((side for side in those if side.shown is not None), those[0])
 
     def recent_answers(self, n: int) -> list[AnswerRecord]:
-        """Return the last n answers; for an item that several sides chose, the first one."""
+        """Return the last `n` answers; if several sides chose an item, only its first answer."""
         recent: dict[int, AnswerRecord] = {}
         for side in self.sides:
             for answer in _recent(side, 2 * n):
@@ -236,7 +242,7 @@ class BlindComparison:
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
-    """Return the side's last rounds, without the one in view."""
+    """Return the side's last rounds, except the round whose item is in view."""
     return [record for record in side.history if side.shown is None or record.id != side.shown.id]
 
 
@@ -250,7 +256,7 @@ def _answer_about(side: LabelingSession, item: int) -> AnswerRecord | None:
 
 
 def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> dict[str, Any]:
-    """Return the known answer `word` as an answer to the selection that this side shows."""
+    """Return an answer with the known `word` to the selection that this side shows."""
     return {
         "id": _copy_id(side, shown.id),
         "item": shown.item,
@@ -264,5 +270,5 @@ def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> 
 
 
 def _copy_id(side: LabelingSession, name: str) -> str:
-    """Return an id for the side's copy of an answer, the same at every attempt."""
+    """Return an id for the side's copy of an answer. The same arguments always give the same id."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{side.id} {name}"))

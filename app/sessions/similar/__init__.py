@@ -1,5 +1,5 @@
 """Find similar: the items of a pool nearest to a picked item, an uploaded image, or all yes answers.
 
-`query` describes the query, `result` holds the neighbours found, and `session` shows them and takes answers.
-`app.indexes.similar` prepares the indexes.
+The module `query` describes queries, and `result` describes the neighbours found. The view in `session` shows
+the neighbours and stores answers about them. `app.indexes.similar` prepares the indexes.
 """

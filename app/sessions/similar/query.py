@@ -29,7 +29,7 @@ PAGES = 10
 
 @dataclass(frozen=True)
 class Like:
-    """A query: an `item`, the upload with a `digest`, or else all yes answers."""
+    """A query: the `item`, or the upload with this `digest`; if both are None, all yes answers."""
 
     item: int | None = None
     digest: str | None = None
@@ -41,7 +41,7 @@ class Like:
         Raises
         ------
         InputError
-            If it can't be parsed.
+            If `word` has none of these forms.
         """
         if word == YES:
             return cls()
@@ -67,16 +67,16 @@ class Like:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The rows to find neighbours of, and the items that they belong to.
+    """The rows whose neighbours are searched for, and the items of these rows.
 
     Parameters
     ----------
     X : array of shape (n_queries, n_features), float32, or csr_array
-        Unit rows.
+        Rows of unit length.
     items : array of shape (n_items,), int64, ascending
-        Items of the query, which are never among the results.
+        Items of the query, which are left out of the results.
     n_known : int
-        Number of rows before `core.similar.queries.looked_for` limits them.
+        Number of rows of the query, before `core.similar.queries.looked_for` limited it.
     """
 
     X: Rows
@@ -85,19 +85,19 @@ class Queries:
 
 
 def require_shown(like: Like, pool: Pool) -> None:
-    """Refuse a held-out item, which nobody may see.
+    """Check that the query is not a held-out item, since nobody may see these.
 
     Raises
     ------
     InputError
-        If it is held out.
+        If the item is held out.
     """
     if like.item is not None and like.item in pool.held_out.ids:
         raise InputError(f"Item {like.item} can't be searched for: it is held out to test the classifier")
 
 
 def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
-    """Return the rows of the query for these labels.
+    """Return the rows of a query. `labels` has the yes answers.
 
     Raises
     ------
@@ -123,8 +123,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
 def _row_of(item: int, pool: Pool) -> Rows:
     """Return the item's features, of shape (1, n_features).
 
-    Held-out items have features too: logs of earlier versions have searches for them, which ``verify``
-    repeats.
+    Held-out items are included, because earlier versions allowed searches for them, and ``verify`` repeats
+    all searches in the log.
     """
     held_out = np.flatnonzero(pool.held_out.ids == item)
     if len(held_out):

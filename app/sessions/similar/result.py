@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.query import Queries
 
 VIEWS = ("original", "learned", "both")
-"""Rankings that the page shows: one metric, or both side by side."""
+"""Names of the views: by the original features, by the learned metric, or by both side by side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +26,13 @@ class Result:
     asked : tuple
         Key of the query: its `Like`, and the bytes of its items.
     queries : Queries
+        The rows of the query.
     lists : dict
-        Results by metric: "original" always, "learned" if there is a learned metric.
+        Neighbours found, by the metric's name: "original" and, if a metric was learned, "learned".
     methods : dict
-        Methods that found them, by metric.
+        Search methods that found the neighbours, by the metric's name.
     learned : LearnedMetric or None
+        The learned metric, if there is one.
     """
 
     asked: tuple[object, ...]
@@ -40,11 +42,14 @@ class Result:
     learned: LearnedMetric | None
 
     def metric_in_view(self, view: str) -> str:
-        """Return the metric whose figures are shown: "original" or "learned"."""
+        """Return the name of the metric whose figures a view shows: "original" or "learned"."""
         return "learned" if view != "original" and "learned" in self.lists else "original"
 
     def in_view(self, view: str, first: int) -> list[tuple[str, int, int]]:
-        """Return metric, place and item of each result on the page that begins at `first`, list by list."""
+        """Return each result on the page that begins at place `first`, as the metric's name, place and item.
+
+        If the view shows two lists, the results of the first one come first.
+        """
         return [
             (name, place, item)
             for name in (self.lists if view == "both" else [self.metric_in_view(view)])

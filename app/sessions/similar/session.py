@@ -1,6 +1,6 @@
-"""Find similar as a view: similar items, nearest first, `PAGE` on a page.
+"""The view of Find similar, which shows `PAGE` similar items on a page, nearest first.
 
-Each submission is a round: the SVM is retrained on the new labels, and the search is repeated.
+Each submission of answers ends a round: the SVM is retrained on the new labels, and the search is repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COURSE = 60
 """Number of last searches whose figures the page shows."""
 
 RECALLED = 10
-"""Number of nearest items that recall is measured on."""
+"""Number of nearest items for which recall is measured."""
 
 
 class SimilarSession(SearchSession):
@@ -41,17 +41,18 @@ class SimilarSession(SearchSession):
     Attributes
     ----------
     like : Like or None
-        The query; None before there is one.
+        The query; None before the first query.
     recipe : Recipe
         The search method and its settings.
     view : str
         One of `VIEWS`.
     problem : str or None
-        Why there is no result, in one sentence.
+        A sentence that says why there is no result, or None.
     checked : Checked or None
-        The exact scan's result, for comparison.
+        The comparison of the result with an exact scan.
     course : deque of dict
-        Figures of the last searches: `ms` and `share` of items examined, 0 … 1; `recall` is None until known.
+        Figures of the last searches: the time `ms`, the `share` of items examined, 0 … 1, and the `recall`,
+        0 … 1, which is None until it is known.
     on_label : int or None
         The item last shown on the Label page.
     """
@@ -70,17 +71,17 @@ class SimilarSession(SearchSession):
         self.result: Result | None = None
         """The result in view, or None."""
         self._metrics: tuple[LearnedMetric | None, ...] = (None,)
-        """Metrics of the search in view, or of the one that is being made."""
+        """Metrics of the search in view or in progress; None stands for the original features."""
         self._is_left = False
         super().__init__(session)
 
     @property
     def learning(self) -> Learning:
-        """The learning of a metric from the concept's labels."""
+        """The object that learns a metric from the concept's labels."""
         return self.session.project.similar.learning(self.session.concept)
 
     def look_for(self, like: Like, first: int = 0) -> None:
-        """Search for items similar to `like` and show the page with the item at place `first`."""
+        """Search for items similar to `like`; show the page that contains place `first` of the results."""
         first = min(max(0, first), PAGE * (PAGES - 1)) // PAGE * PAGE
         with self.session.lock:
             self.problem = None
@@ -88,15 +89,15 @@ class SimilarSession(SearchSession):
                 self.like, self.first, self.shown = like, first, ()
 
     def go_to(self, word: str | None) -> None:
-        """Search with the query in the page's URL or, if the URL has none, with a default.
+        """Search with the query in the address or, if `word` is None, with a default.
 
-        The default is the current query; if there is none, all yes answers; if there are none, the item last
-        shown on the Label page.
+        The default is the current query. If there is no current query, it is all yes answers or, before the
+        first yes answer, the item last shown on the Label page.
 
         Parameters
         ----------
         word : str or None
-            The query in the URL, see `Like.of`.
+            The query in the address; see `Like.of`.
 
         Raises
         ------
@@ -122,12 +123,12 @@ class SimilarSession(SearchSession):
             self.look_for(Like.of(query), first)
 
     def upload(self, sent: object) -> None:
-        """Keep the image that a browser sent, and search for similar items; on failure, set `problem`.
+        """Store the image that a browser sent, and search for similar items. If this fails, set `problem`.
 
         Parameters
         ----------
         sent : mapping
-            `name` of the file, and its content in Base64 as `data`.
+            The `name` of the file, and its content in Base64 as `data`. Other values are ignored.
         """
         if not isinstance(sent, Mapping):
             return
@@ -195,10 +196,10 @@ class SimilarSession(SearchSession):
                 self.view, self.shown = view, ()
 
     def awaited(self) -> list[tuple[Recipe, LearnedMetric | None]]:
-        """Return the searches that this view waits for or uses, each with its metric.
+        """Return the recipes and metrics of the searches that this view waits for or uses.
 
-        There are none after `leave`, or when the session is no longer attended. Locks are not taken, so any
-        thread may ask.
+        The result is empty after `leave`, or if the session is no longer attended. This method takes no lock,
+        so any thread may call it.
         """
         if self._is_left or not self.session.is_attended():
             return []
@@ -206,20 +207,20 @@ class SimilarSession(SearchSession):
         return [(recipe if metric is None else recipe.under_metric, metric) for metric in self._metrics]
 
     def leave(self) -> None:
-        """Record that the page was left for another project; `attend` takes this back."""
+        """Record that the person has opened another project; the next `attend` resets this."""
         self._is_left = True
 
     def attend(self) -> None:
-        """Record activity, use indexes and metrics that are ready by now, and show a page."""
+        """Record activity, use indexes and metrics that have become ready, and show a page of results."""
         self._is_left = False
-        self.session.touch()  # before any request: nobody builds for a session that is not attended
+        self.session.touch()  # before indexes are requested: builds for an unattended session are abandoned
         with self.session.lock:
             self._remember_label()
             self._take_up_what_came()
             super().attend()
 
     def _remember_label(self) -> None:
-        """Remember the item on the Label page, which forgets it as soon as other items are in view."""
+        """Remember the item on the Label page: the session forgets it as soon as it shows other items."""
         if self.session.shown is not None:
             self.on_label = self.session.shown.item
         elif self.on_label is None:
@@ -228,10 +229,11 @@ class SimilarSession(SearchSession):
             self.on_label = alone[-1] if alone else None
 
     def _take_up_what_came(self) -> None:
-        """Repeat the search when an awaited index or the first metric is ready.
+        """Repeat the search if an awaited index, or the first learned metric, has become ready.
 
-        A newer metric waits for the next submission, so that nothing moves while someone is marking. After a
-        restart, the search in view is repeated, and items are selected again if they differ.
+        A newer metric is used only after the next submission, so that items don't move while the annotator
+        marks them. After a restart, the search is repeated. If it finds other items than those in view, items
+        are selected again.
         """
         pool = self.session.project.pool
         if pool is None or not self.shown:
@@ -294,7 +296,7 @@ class SimilarSession(SearchSession):
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
     def _how(self, result: Result, metric: str, place: int) -> dict[str, Any]:
-        """Return how an item was found, for the log."""
+        """Return the parameters of the search that found an item, for the log."""
         assert self.like is not None
         method = result.methods[metric]
         return {
@@ -307,9 +309,9 @@ class SimilarSession(SearchSession):
         }
 
     def _searched(self, pool: Pool, labels: Labels) -> Result | None:
-        """Search with the current labels, reusing the previous lists that depend on nothing new.
+        """Search with the current labels; reuse previous lists whose query and search have not changed.
 
-        Return None, and set `problem`, if there is nothing to search for.
+        Return None if there is no query. If the query can't be searched for, set `problem` and return None.
         """
         if self.like is None:
             self.result, self._metrics = None, ()
