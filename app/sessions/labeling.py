@@ -98,8 +98,8 @@ class LabelingSession(SessionState):
         Raises
         ------
         InputError
-            If a file is not an image or too large, if the pool's features can't be computed from images or the
-            pool is not begun, or if the person is not an owner.
+            If a file is not an image or too large, if the pool's features can't be computed from images or
+            the pool is not begun, or if the person is not an owner.
         """
         from closecall.app.projects.uploaded_images import describing_source, read_upload
 
