@@ -1,4 +1,7 @@
-"""Random choice of the labeled items of a pool whose classes are known."""
+"""Random choice of the items to label, in a pool whose classes are known.
+
+"The paper" is Jain et al. (NIPS 2010).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""Number of classes in the paper's widest data set; if a pool has more, `SEEN_CLASSES` of them are drawn."""
+"""Number of classes in the paper's widest data set. From a pool with more, `SEEN_CLASSES` are drawn."""
 
 SEEN_CLASSES = 10
 """Number of classes in the paper's labeled image data set, CIFAR-10."""
@@ -53,7 +56,7 @@ class ItemsByClass:
     def positives(self, rng: np.random.Generator, n: int) -> list[int]:
         """Return n positive classes, each with at least `least` items.
 
-        They are random permutations of `classes`, one after the other.
+        The list consists of random permutations of `classes`, one after another.
         """
         orders = [rng.permutation(self.classes) for _ in range(-(-n // len(self.classes)))]
         return [int(positive) for order in orders for positive in order][:n]
@@ -61,9 +64,9 @@ class ItemsByClass:
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """Draw n items of each class, as in the paper (section 4).
 
-        The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items each
-        of `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close
-        to the paper's.
+        The paper's data sets have 10 and 20 classes. If the pool has more than `MOST_CLASSES` classes, draw n
+        items each of `positive` and of 9 other random classes, so that the ratio of positives to negatives
+        stays close to the paper's.
         """
         others = self.classes[self.classes != positive]
         if len(self.classes) > MOST_CLASSES:
