@@ -25,7 +25,7 @@ from closecall.core.selection import Selection
 def pass_over(
     select: Callable[[NDArray[np.int64]], Selection], audited: Iterable[int]
 ) -> tuple[Selection, NDArray[np.int64]]:
-    """Select items that are not audited, and return the audited items passed over.
+    """Select items that are not audited, and return them with the audited items that were passed over.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
     """Return, for each place, the midpoint between the score there and the score before it.
 
-    A cut midway between two scores moves no item to another band if it is rounded.
+    Rounding such a cut moves no item to another band.
     """
     places = np.asarray(places, dtype=np.int64)
     return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
@@ -183,10 +183,10 @@ class Frame:
     hyperplane : Hyperplane or None
         Classifier to stratify by; None before there is one.
     exclude : iterable of int
-        Ids that cannot be drawn: those already answered, for training or for the audit.
+        Ids that cannot be drawn: items already answered, for training or for the audit.
     seed : int
         Determines the order of the items. Each frame of an audit needs its own seed. With a reused order,
-        draws from a new frame would depend on those from earlier frames.
+        draws from a new frame would depend on earlier draws.
 
     Attributes
     ----------

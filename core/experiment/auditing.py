@@ -17,7 +17,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""Measures that an audit estimates, see `core.audit.Audited`."""
+"""Measures that an audit estimates; see `core.audit.Audited`."""
 
 
 @dataclass(frozen=True)

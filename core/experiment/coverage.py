@@ -100,9 +100,9 @@ class CoverageSweep:
         ------
         dict
             ``search`` ("scan" or "orders"); ``form`` (a name in `core.hashing.forms`), ``rank``, ``scale``,
-            ``epsilon`` and ``orders`` (the number built), all None for the scan; ``searched`` (mean share of
-            the rows that were ranked by the kernel); ``accuracy`` (None if the class of a query is unknown
-            or `has_classes` is false); ``first`` and ``within``, the values of k and n, ascending;
+            ``epsilon`` and ``orders`` (number of orders built), all None for the scan; ``searched`` (mean
+            share of the rows that were ranked by the kernel); ``accuracy`` (None if the class of a query is
+            unknown or `has_classes` is false); ``first`` and ``within``, the values of k and n, ascending;
             ``covered``, the coverage for each k and n; ``seed``.
 
         Raises

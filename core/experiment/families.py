@@ -55,7 +55,7 @@ MOST_PAIRS = 2_000
 """Maximum number of pairs that a metric is learned from, however many classes there are."""
 
 MOST_LABELS = 400
-"""Maximum number n of sparse rows that form pairs: for an implicit metric, a pair takes n² operations."""
+"""Maximum number n of sparse rows that form pairs: an implicit metric takes n² operations per pair."""
 
 N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
@@ -108,7 +108,7 @@ class Draw:
     choosing : array or csr_array of shape (n_choosing, n_features)
         Queries used to choose ranks and scales.
     kernel : str or Kernel
-        Kernel of kernelized families, see `core.mercer.kernel.kernel_from`.
+        Kernel of kernelized families; see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
         Number of landmarks of kernelized families.
     share : float

@@ -8,7 +8,7 @@ query, the tables guarantee success with a known probability. The nearest row is
 
 For the families of `core.selection.hashed.papers`, queries are hyperplanes. The angle of a row is its angle
 from the hyperplane, after a constant is appended to the row (footnote 2 of [2]_). For random hyperplanes
-(`LSH`), queries are items, and angles are those between rows.
+(`LSH`), queries are items, and the angle of a row is its angle from the query.
 
 References
 ----------

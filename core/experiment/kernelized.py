@@ -48,7 +48,7 @@ class Form:
     Parameters
     ----------
     kernel : str or Kernel
-        The kernel κ, see `core.mercer.kernel.kernel_from`.
+        The kernel κ; see `core.mercer.kernel.kernel_from`.
     rank : int or None
         Number of principal components; None for all.
     scale : float or None
@@ -107,7 +107,7 @@ class Trials:
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Queries that are used for nothing else.
+        Validation queries, which are used for nothing else.
     share : float
         R of recall@R, as a share of the rows.
     params : dict
@@ -231,9 +231,10 @@ def retrieve_together(
     Q: Rows,
     neighbours: NDArray[np.int64],
 ) -> list[Retrieval]:
-    """Count rows by their Hamming distance for several hashers with the same landmarks, in one pass.
+    """Count rows by Hamming distance from each query, for several hashers with the same landmarks.
 
-    Codes are dropped block by block, so memory does not grow with the pool.
+    This takes one pass over the pool. Codes are dropped block by block, so memory does not grow with the
+    pool.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class MetricSweeps:
         dict
             For each metric, one dict for a scan and one for each pair of `searches`: ``metric`` ("original"
             or "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or "orders");
-            ``bits`` and ``epsilon`` (None for the scan); ``orders`` (the number built); ``accuracy``,
+            ``bits`` and ``epsilon`` (None for the scan); ``orders`` (number of orders built); ``accuracy``,
             ``searched`` and ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``, ``upper`` and
             ``accuracy_when_chosen`` (None for the original metric); ``seed``.
 

@@ -128,7 +128,7 @@ def one_vs_all(
     class_weight: ClassWeight = None,
     seed: int = 0,
 ) -> list[Plane]:
-    """Train `n` hyperplanes on `labels_per_class` items of each class; parameters as in `single_planes`."""
+    """Train `n` hyperplanes on `labels_per_class` items of each class; see `single_planes` and `Setting`."""
     return _planes(pool, Setting(C, class_weight, labels_per_class, per_class=True), n, seed)
 
 

@@ -23,7 +23,7 @@ points. There are as many spectral bits as bits in the final code. The true neig
 points.
 
 **Eigenfunctions** of a rectangle with edges a and b are cos(kπx/a)·cos(mπy/b), with eigenvalues that increase
-with ω² = (kπ/a)² + (mπ/b)². Spectral hashing takes only those with k = 0 or m = 0.
+with ω² = (kπ/a)² + (mπ/b)². Spectral hashing uses only eigenfunctions with k = 0 or m = 0.
 
 References
 ----------

@@ -1,10 +1,10 @@
-"""Recall and precision of codes by their Hamming distances alone: the curves of the papers on binary codes.
+"""Recall and precision by Hamming distance alone: the curves in papers on binary codes.
 
 Codes do not order the rows at equal distance from a query. Every number here is therefore the mean over all
 orders of such rows, and does not depend on the order of rows in the pool. The first k rows include all rows
-below some distance, and each row at that distance with the same probability. Wanted rows are true neighbours,
-or rows of the query's class. The expected number of wanted rows among the first k is a piecewise linear
-function of k, with a node at each distance.
+below some distance, and each row at this distance with equal probability. Wanted rows are true neighbours, or
+rows of the query's class. The expected number of wanted rows among the first k is a piecewise linear function
+of k, with a node at each distance.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _compare(
     rows: Counts,
     alike: Counts,
 ) -> None:
-    """Fill `rows` and `alike`, see `Retrieval`."""
+    """Fill `rows` and `alike`; see `Retrieval`."""
     for q in range(queries.shape[0]):
         for row in range(words.shape[0]):
             distance = _distance(words[row], queries[q], bits, first_bits)

@@ -1,15 +1,15 @@
 """Recall, precision and cost of similarity families and their search structures on one pool.
 
-**Yardsticks.** The true neighbours of a query are found by two measures: the measure that the family is made
-for (`core.similar.nearness`), and the angle between the rows, which is the same for all families. Precision
-does not depend on true neighbours, only on the query's class.
+**Yardsticks.** A yardstick is the measure by which the true neighbours of a query are found. Each family has
+two: the measure that the family is made for (`core.similar.nearness`), and the angle between the rows, which
+is the same for all families. Precision does not depend on true neighbours, only on the query's class.
 
 **Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
 **Structures.** A query is answered as on the page Find similar: a structure proposes candidates, which are
 then ranked exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours among the ten
 results. The share searched is the share of rows whose features were read. Times are those of whole queries,
-and they are also given relative to the exact scan by the same measure.
+and they are also given relative to an exact scan by the family's own measure.
 
 **Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
 Fitting is timed once for each code length. Hashing is timed on at most the first `TIMED_ROWS` rows. The time
@@ -90,8 +90,8 @@ class Value(NamedTuple):
     structure : str or None
         Search structure that was measured; None for the codes themselves.
     retrieved : int or None
-        Number of first rows by Hamming distance, or of rows that the structure ranks exactly; None if the
-        measure has no such number.
+        Number of first rows by Hamming distance, or number of rows that the structure ranks exactly. None if
+        the measure depends on neither.
     measure : str
         Codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
         "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
@@ -111,7 +111,7 @@ class Value(NamedTuple):
 
 @dataclass(eq=False)
 class Truths:
-    """Exact neighbours of the queries by each measure, found in one pass over the pool and cached.
+    """Exact neighbours of the queries by each yardstick, found in one pass over the pool and cached.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[
     Yields
     ------
     (str, None, float)
-        Name and value, see `Value`.
+        Name of the measure, and value; see `Value`.
     """
     pool = truths.pool
     rows = pool.rows(np.arange(min(TIMED_ROWS, len(pool))))

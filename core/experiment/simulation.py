@@ -35,16 +35,16 @@ def sessions(
     """Simulate sessions and return their hyperplanes, `n_rounds` per session, ordered by session and round.
 
     A session has one positive class (see `single_planes`) and begins with correct labels: one item of the
-    class and five others, drawn at random, or `labels_before`. Each round trains the SVM on all labels so far
-    and records its hyperplane. The strategy selects one item for this hyperplane, and the annotator's answer
-    is the next label. An item that a strategy misses stays in the pool, near the next hyperplane. A strategy
-    is therefore best measured in sessions in which it made the selections.
+    class and five others, drawn at random, or the result of `labels_before`. Each round trains the SVM on all
+    labels so far and records its hyperplane. The strategy selects one item for this hyperplane, and the
+    annotator's answer is the next label. An item that a strategy misses stays in the pool, near the next
+    hyperplane. A strategy is therefore best measured in sessions in which it made the selections.
 
     Sessions take turns with four SVMs: C = 1 and C = 10, each unweighted and balanced. With noise, every
     third group of four sessions has noisy answers, which the setting of its planes mentions. The smallest
     balanced mixture is therefore 12 sessions. The annotator of session s is ``Oracle(pool.truth, positive,
-    noise=noise, seed=seed + s)``. All sessions run side by side, because one pass over the pool can answer
-    all of them. A session does not depend on the number of others.
+    noise=noise, seed=seed + s)``. All sessions run side by side, because one pass over the pool can select an
+    item for each of them. A session does not depend on the number of other sessions.
 
     Parameters
     ----------

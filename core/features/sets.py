@@ -103,7 +103,7 @@ class EdgeSets:
 def points(grey: ArrayLike) -> NDArray[np.float32]:
     """Return the points of each image, of shape (n_images, 144, 5), in units of the finest bins.
 
-    Takes the same argument as `EdgeSets.transform` and raises the same errors.
+    The argument and the errors are those of `EdgeSets.transform`.
     """
     grey = checked_grey(grey)
     inner = slice(_FIRST, _END)

@@ -192,9 +192,9 @@ class HashedSimilarity(SimilaritySearch):
     nearness : Nearness
         Ranks the candidates.
     n_compared : int
-        Number of whole codes that are compared with the code of the example; a scan compares all codes. With
-        k examples, each is compared with at most 1/k of the pool's codes, or with the share `LEAST_SHARE` if
-        that is larger, but with at least `LEAST_COMPARED` codes.
+        Number of whole codes that are compared with the code of each example; a scan compares all codes. With
+        k > 1 examples, the number is limited to 1/k of the pool's rows, or to the share `LEAST_SHARE` of the
+        rows if that is larger. It is then at least `LEAST_COMPARED`.
     n_candidates : int
         Number of candidates to rank: the items with the best codes. There are at least ten candidates per
         requested item. With k examples, each gets 1/k of the candidates, but at least `LEAST_CANDIDATES`.

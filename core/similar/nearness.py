@@ -105,7 +105,7 @@ class Nearness(ABC):
 
 
 class ByDistance(Nearness):
-    """Squared distances ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
+    """Order by squared distance: ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class ByDistance(Nearness):
 
 
 class ByAngle(Nearness):
-    """The angle θ between a query and a row as stored, or between the two under a metric.
+    """Order by the angle θ between a query and a row, either as stored or under a metric.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class ByAngle(Nearness):
 
 
 class ByFamily(Nearness):
-    """The quantity that a similarity family estimates, negated if larger is nearer.
+    """Order by the quantity that a similarity family estimates; it is negated if larger values are nearer.
 
     Parameters
     ----------

@@ -14,7 +14,10 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""Number of classes in the paper's widest data set. From a pool with more, `SEEN_CLASSES` are drawn."""
+"""Number of classes in the paper's data set with the most classes.
+
+From a pool with more classes, `SEEN_CLASSES` of them are drawn.
+"""
 
 SEEN_CLASSES = 10
 """Number of classes in the paper's labeled image data set, CIFAR-10."""
