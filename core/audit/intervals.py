@@ -63,9 +63,10 @@ class Interval:
     Parameters
     ----------
     estimate : float
-        NaN if it cannot be computed. The interval is then 0 to 1, or the range that is still possible.
+        The estimated share; NaN if it cannot be computed. The interval is then 0 to 1, or the range that is
+        still possible.
     low, high : float
-        Bounds of the interval; they include the estimate, unless it is NaN.
+        Bounds of the interval, which includes the estimate unless the estimate is NaN.
     """
 
     estimate: float

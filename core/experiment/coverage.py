@@ -1,4 +1,4 @@
-"""Search by kernelized LSH, compared with a scan by the kernel: figure 16 of the survey [1]_.
+"""Search by kernelized LSH (KLSH), compared with a scan by the kernel: figure 16 of the survey [1]_.
 
 For N rows, a search reads 2M entries in M = 2N^{1/(1+ε)} sorted orders of the codes, and ranks the distinct
 rows among them by the kernel itself (`core.search.orders.PermutedOrders.published`). It is compared with a
@@ -54,7 +54,7 @@ class CoverageSweep:
     Parameters
     ----------
     epsilons : sequence of float
-        Values of ε. The left side of the figure is for the first.
+        Values of ε. The left side of figure 16 shows the coverage for the first value.
     first : sequence of int
         Values of k: numbers of first items of the search.
     within : sequence of int

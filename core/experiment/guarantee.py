@@ -145,7 +145,7 @@ def try_items(
     pool, radius, epsilon, megabytes, seed
         See `try_hyperplanes`; r is the angle between two rows.
     queries : array or csr_array of shape (n_queries, n_features)
-        The items.
+        Features of the items.
 
     Raises
     ------

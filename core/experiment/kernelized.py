@@ -52,9 +52,9 @@ class Form:
     rank : int or None
         Number of principal components; None for all.
     scale : float or None
-        s of exp(s(κ − 1)); None for κ itself.
+        Scale s of the transformed kernel exp(s(κ − 1)); None for κ itself.
     centred : bool
-        See `core.hashing.klsh`.
+        Whether angles are from the mean in feature space, instead of the origin; see `core.hashing.klsh`.
     family : type
         The hash family that draws the vectors.
     n_sampled : int or None
@@ -218,7 +218,7 @@ def recall_of_nearest(codes: Codes, queries: Codes, neighbours: NDArray[np.int64
     codes, queries : Codes
         Codes of all rows and of the queries, by the same functions.
     neighbours : array of shape (n_queries,), int64
-        The row `nearest` to each query.
+        The row that `nearest` returns for each query.
     R : float
         Number of rows; it need not be whole.
     """
@@ -245,7 +245,7 @@ def retrieve_together(
     Q : array of shape (n_queries, n_features)
         The queries.
     neighbours : array of shape (n_queries,), int64
-        The row `nearest` to each query.
+        The row that `nearest` returns for each query.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def choose(
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Queries that are used for nothing else.
+        Validation queries, which are used for nothing else.
     share : float
         R as a share of the rows.
     ranks, scales : sequence

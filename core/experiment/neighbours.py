@@ -3,7 +3,7 @@
 A held-out item is assigned the most frequent class among its k nearest pool items. In a tie, the class of the
 nearest item among the tied classes wins. The metric is learned from the classes of a few of the pool's items.
 Hashed search is compared with a scan of all rows by the same metric, in accuracy and in the share of the rows
-that it searches.
+that are compared in full.
 
 **Choosing how to learn.** The slack γ and the number of constraints are chosen on validation queries, which
 are used for nothing else. (Davis et al. 2007 use 20 c² constraints for c classes.) Many constraints with

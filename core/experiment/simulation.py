@@ -41,7 +41,7 @@ def sessions(
     hyperplane. A strategy is therefore best measured in sessions in which it made the selections.
 
     Sessions take turns with four SVMs: C = 1 and C = 10, each unweighted and balanced. With noise, every
-    third group of four sessions has noisy answers, which the setting of its planes mentions. The smallest
+    third group of four sessions has noisy answers, and the settings of its planes say so. The smallest
     balanced mixture is therefore 12 sessions. The annotator of session s is ``Oracle(pool.truth, positive,
     noise=noise, seed=seed + s)``. All sessions run side by side, because one pass over the pool can select an
     item for each of them. A session does not depend on the number of other sessions.
@@ -55,7 +55,7 @@ def sessions(
     strategy : QueryStrategy or None
         Fitted to the pool; the exhaustive scan by default.
     n_before : int
-        Number of `labels_before` to begin with, at least 2; 0 for six random labels.
+        Number of labels from `labels_before` to begin with, at least 2; 0 for six random labels.
     noise : float
         Probability of a wrong answer in noisy sessions, 0 … 1; 0 for no noisy sessions.
     seed : int

@@ -50,9 +50,10 @@ def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed:
 
 
 def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, seed: int) -> Validated:
-    """Choose γ of a learned kernel, whose neighbours are found by the cosine in its feature space.
+    """Choose γ of a learned kernel.
 
-    Each fold learns from at most as many rows and half as many pairs as `LearnedKernelHash` does by default.
+    Nearest neighbours have the largest cosine in the kernel's feature space. Each fold learns from half the
+    default number of pairs of `LearnedKernelHash`, and from at most its default number of rows.
 
     Parameters
     ----------

@@ -69,7 +69,8 @@ def advised_sessions(
 ) -> Iterator[AdvisedSession]:
     """Simulate sessions, each with its own items and one positive class; classes take turns.
 
-    AUROC is measured on the held-out items, or on other items of the pool if no held-out item has the class.
+    AUROC is measured on the held-out items, or on other items of the pool if the held-out items do not
+    include both classes.
 
     Parameters
     ----------

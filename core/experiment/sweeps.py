@@ -81,7 +81,7 @@ def sweeps(
     Raises
     ------
     InputError
-        If a value is out of range, or if a family refuses the rows.
+        If a value is out of range, or if a family does not apply to the rows.
     """
     plain = Form(trials.kernel, centred=centred)
     nystrom = replace(plain, family=NystromLSH)

@@ -96,10 +96,9 @@ def filters() -> NDArray[np.float32]:
     """Return the gains of all filters, of shape (24, 32, 32).
 
     The last two axes are horizontal and vertical frequency, both in FFT order. A gain is
-    exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles
-    per pixel for scale s = 0, 1, 2 and orientation o = 0 … 7. Each filter covers one side
-    of the origin only, so that the magnitude of its response follows the contrast of the stripes, not their
-    phase.
+    exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles per pixel
+    for scale s = 0, 1, 2 and orientation o = 0 … 7. Each filter covers one side of the origin only, so that
+    the magnitude of its response follows the contrast of the stripes, not their phase.
     """
     across, down = np.meshgrid(np.fft.fftfreq(SIDE), np.fft.fftfreq(SIDE), indexing="ij")
     radius, angle = np.hypot(across, down), np.arctan2(down, across)

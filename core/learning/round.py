@@ -2,8 +2,8 @@
 
     labels so far → linear SVM → hyperplane → query strategy over the pool → next item to label
 
-No state is kept between rounds. A round can therefore be computed before its answer is given, on any thread,
-or recomputed from the log years later, with the same result to the last bit.
+No state is kept between rounds. A round can therefore be computed on any thread, in advance for each possible
+answer, or recomputed from the log years later. The result is the same to the last bit.
 """
 
 from __future__ import annotations

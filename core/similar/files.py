@@ -95,7 +95,7 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
     pool : PoolRows
         The pool whose rows were hashed. It may have grown since then.
     unfitted : callable
-        Takes a number of rows, and returns the unfitted family that a new index of so many rows would have.
+        Takes a number of rows, and returns the unfitted family that a new index of that many rows would use.
 
     Raises
     ------

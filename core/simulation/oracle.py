@@ -24,7 +24,7 @@ class Oracle:
         Index of the positive class.
     noise : float
         Probability, 0 to 1, of a wrong answer. Whether an answer is wrong depends only on the seed and the
-        item, so the oracle always repeats its answer for an item.
+        item, so the oracle always gives the same answer for an item.
     seed : int
         Seed of the wrong answers.
 

@@ -72,7 +72,7 @@ class Turn:
     strategy : str
         Name of the lane.
     round : int
-        Counts from 1.
+        Number of the round, from 1.
     n_labels : int
         Number of labels, including this round's.
     item : int
