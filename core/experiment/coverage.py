@@ -41,10 +41,10 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 Ids = NDArray[np.int64]
 
 FIRST = (10, 20, 30)
-"""Values of k of the coverage, as published."""
+"""Default values of k for the coverage, as published."""
 
 WITHIN = (10, 20, 30, 50, 100, 200, 500, 1_000)
-"""Values of n of the coverage."""
+"""Default values of n for the coverage."""
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,12 @@ Make = Callable[[int], SimilarityHasher]
 class Draw:
     """Seed, sample and parameters of the families in one draw.
 
+    A comparison is repeated in several draws, each with its own random choices.
+
     Parameters
     ----------
     seed : int
-        Seed of everything that a family draws.
+        Seed of all random choices of a family.
     sample : array or csr_array of shape (n_rows, n_features)
         Rows of the pool that families are fitted to.
     truth : array of shape (n_rows,), int16

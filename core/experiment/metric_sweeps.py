@@ -45,7 +45,7 @@ from closecall.core.similar.nearness import nearness_of
 BITS = (16, 32, 64, 128, 256)
 LABELS = (2_000, 200, 500, 1_000, 5_000)
 EPSILONS = (1.5, 0.5, 0.75, 1.0, 2.0, 3.0)
-"""Default values of the parameters; ε = 1.5 is the paper's."""
+"""Default values of the parameters; the paper uses ε = 1.5."""
 
 MEGABYTES = 400
 """Memory that the orders of one structure may take in addition to the codes."""

@@ -27,11 +27,11 @@ class Plane:
     ----------
     hyperplane : Hyperplane
     labeled : array of shape (n_labels,), int64
-        Ids of the items that it was trained on, ascending.
+        Ids of the items that the hyperplane was trained on, ascending.
     positive : int
         The positive class.
     setting : str
-        How it was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
+        How the hyperplane was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
     session, round : int
         Number of the session, and number of answers in the session before this hyperplane; both −1 for a
         single hyperplane.

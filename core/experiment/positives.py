@@ -141,7 +141,7 @@ class Way(ABC):
 
 
 class ByStrategy(Way):
-    """Items that a query strategy selects for an SVM with the default parameters of new projects.
+    """Choice of items by a query strategy, for an SVM with the default parameters of new projects.
 
     Parameters
     ----------

@@ -60,10 +60,10 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 Coder = Callable[[Floats32], Codes]
-"""A fitted method: returns the codes of points of shape (n, n_dimensions)."""
+"""A fitted method: takes points of shape (n, n_dimensions), and returns their codes."""
 
 Learn = Callable[[Floats32, int, int, int], Coder]
-"""A method: fits to points; further arguments are the number of bits, k, and the seed."""
+"""A method: takes points, the number of bits, k and the seed, and returns the method fitted to the points."""
 
 
 class Method(NamedTuple):
@@ -88,7 +88,7 @@ WITHIN = 1
 """Hamming distance within which precision is measured."""
 
 UNITS = 256
-"""Units of the layer below the code of RBMs."""
+"""Number of units in the layer below the code of RBMs."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class Box:
 
 
 TEN_DIMENSIONS = Box("box of ten dimensions", tuple((10 - i) / 10 for i in range(10)))
-"""The survey says nothing about the edges of its ten-dimensional box; these are 1, 0.9, …, 0.1."""
+"""A box with edges 1, 0.9, …, 0.1; the survey does not say which edges its ten-dimensional box has."""
 
 
 class Eigenfunction(NamedTuple):
-    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle that begins at the origin.
+    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle with a corner at the origin.
 
     Parameters
     ----------

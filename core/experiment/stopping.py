@@ -23,7 +23,7 @@ TEST_ITEMS = 10_000
 
 @dataclass(frozen=True)
 class AdvisedSession:
-    """A session that continued to the end, whatever the advice.
+    """A simulated session that continued to the end, even after the advice to stop.
 
     Parameters
     ----------

@@ -41,7 +41,8 @@ class Signed(NamedTuple):
 def free_at_most(d: int) -> int:
     """Return the maximum number of free labels.
 
-    It is d + 1 if the rows are linearly independent. Rounding up leaves room for some dependent rows.
+    At most d + 1 rows can be linearly independent. Rounding up to a multiple of 16 leaves room for dependent
+    rows.
     """
     return -(-(d + 1) // _LINE) * _LINE
 
