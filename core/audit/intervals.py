@@ -1,22 +1,28 @@
 """Precision, recall and prevalence from audited items, with intervals that hold for rare classes.
 
-The items that the query strategy did not select (`core.audit.pass_over`) are divided into bands by the score
-of the current classifier (`core.audit.bands`). The size of each band is known. Its proportion of positives is
-the mean of its audited items, weighted by 1 / inclusion probability. Sums over the bands on each side of the
-hyperplane estimate true positives, false positives and false negatives. These sums, precision and prevalence
-are nearly unbiased. Recall is a ratio: if the audit has few positives below the hyperplane, its estimate is
-mostly too high and occasionally far too low, so read the interval instead.
+The audit describes the items that the query strategy did not select (see `core.audit.pass_over`). They are
+divided into bands by the score of the current classifier (`core.audit.bands`), and the size of each band is
+known. The proportion of positives in a band is estimated by the mean answer to its audited items, weighted by
+1 / inclusion probability. Sums over the bands above the hyperplane estimate the true and the false positives.
+Sums over the bands below it estimate the false negatives. The estimates of these counts, of precision and of
+prevalence are nearly unbiased. Recall is a ratio of two estimates: if the audit has few positives below the
+hyperplane, the estimated recall is mostly too high and occasionally far too low. Its interval is more
+reliable.
 
-Normal approximations fail for small numbers of positives, and recall is a ratio of two small numbers. Webber
-[1]_ compares the methods and recommends posteriors: the unknown items in each part of the pool follow a
-beta-binomial distribution with Jeffreys' prior (half a positive and half a negative), recall is computed from
-many posterior draws, and the interval runs between their quantiles. Its coverage is close to the level over
-many pools. This module does the same, with two additions. First, each side of the hyperplane has several
-bands, and half a positive for each of them would exceed all the positives of a rare class. The bands of a
-side therefore share one prior evenly, as the error added to weighted sums of rare events is shared in [2]_.
-Second, where the weights within a band differ, its answers count as their effective sample size: the number
-of equally weighted answers whose mean would be as uncertain [3]_. This matters because the items that the
-current classifier gets wrong were in other strata under earlier classifiers, and tend to have larger weights.
+Normal approximations fail for small numbers of positives. Webber [1]_ compares intervals for recall and
+recommends a Bayesian method. In each part of the pool, the number of positives among the items without an
+answer follows a beta-binomial distribution, with Jeffreys' prior (half a positive and half a negative).
+Recall is computed from many posterior draws, and the interval runs from one quantile to another. The coverage
+of such intervals over many pools is close to the nominal level. This module uses the same method with two
+changes:
+
+1. *Shared prior.* Each side of the hyperplane has several bands, and half a positive for each band would
+   exceed all the positives of a rare class. The bands of a side therefore share one prior evenly. Tiwari et
+   al. [2]_ divide the correction of a weighted sum of rare events among its terms in the same way.
+2. *Effective sample size.* The weights within a band may differ. The number of answers is then replaced by
+   the number of equally weighted answers whose mean would be as uncertain [3]_. This matters because items
+   that the current classifier gets wrong were in other strata under earlier classifiers, and tend to have
+   larger weights.
 
 References
 ----------
@@ -57,9 +63,10 @@ class Interval:
     Parameters
     ----------
     estimate : float
-        NaN if it cannot be computed. The interval is then 0 to 1, or the range that is still possible.
+        The estimated share; NaN if it cannot be computed. The interval is then 0 to 1, or the range that is
+        still possible.
     low, high : float
-        Bounds of the interval; they include the estimate, unless it is NaN.
+        Bounds of the interval, which includes the estimate unless the estimate is NaN.
     """
 
     estimate: float
@@ -71,13 +78,15 @@ class Interval:
 class Audited:
     """Estimates from an audit.
 
+    Precision and recall leave out the items that the classifier was trained on, and audited items that were
+    passed over (`core.audit.pass_over`).
+
     Parameters
     ----------
     precision : Interval
         Share of the predicted positives that are positive.
     recall : Interval
-        Share of the positives that are predicted positive. Neither precision nor recall counts the items that
-        the classifier was trained on, nor audited items that the strategy has passed over.
+        Share of the positives that are predicted positive.
     found : Interval
         Share of all positives that were either labeled or predicted: the recall of labels and predictions
         together.
@@ -97,7 +106,10 @@ class Audited:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The bands on one side of the hyperplane; each array has shape (n_bands,)."""
+    """The bands on one side of the hyperplane; each array has shape (n_bands,).
+
+    `share` is the estimated proportion of positives, and `effective` the effective number of answers.
+    """
 
     items: NDArray[np.int64]
     answers: NDArray[np.int64]
@@ -142,12 +154,12 @@ def estimate(
     audited : array of shape (n,), int
         Rows of the audited items that were answered yes or no, each once.
     y : array of shape (n,), bool
-        Their answers, True for yes.
+        Answer for each audited item, True for yes.
     inclusion : array of shape (n,)
         Probability with which each item was drawn (`core.audit.inclusion`). A common factor has no effect.
     asked : array of shape (n_asked,), int
-        Rows of the items that the strategy selected: those that the classifier was trained on, and those
-        passed over because they were audited. Must not overlap with `audited`.
+        Rows of the items that the strategy selected: the items that the classifier was trained on, and
+        audited items that were passed over. Must not overlap with `audited`.
     asked_yes : int
         Number of positives among `asked`.
     level : float, 0 to 1
@@ -254,7 +266,11 @@ def _joined(sums: Floats) -> _Side:
 
 
 def _effective(column: Floats) -> float:
-    """Return the effective number of answers: p(1 − p) / variance, at most (Σw)²/Σw²; 0 without answers."""
+    """Return the effective number of answers of a band; 0 if it has no answers.
+
+    It is p(1 − p) / Var(p), with p the weighted share of positives, but at most (Σw)²/Σw², with w the weights
+    of the answers. If p is 0 or 1, it is (Σw)²/Σw².
+    """
     _, _, _, weight, weight_of_yes, squares, squares_of_yes = column
     if not squares:
         return 0.0
@@ -264,7 +280,7 @@ def _effective(column: Floats) -> float:
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
-    """Return part / whole and the quantiles of parts / wholes over the draws where the whole is not 0."""
+    """Return part / whole, with quantiles of parts / wholes over the draws in which the whole is not 0."""
     known = wholes > 0
     share = part / whole if whole > 0 else np.nan
     if not known.any():

@@ -1,15 +1,15 @@
 """Selection during an audit: audited items are passed over and recorded.
 
 An audited item must not be used for training. Excluding it from selection, however, would bias the audit.
-Suppose the strategy selects the hardest items. The unaudited ones are trained on and leave the population
-that the audit describes, but the audited ones stay and represent hard items that are no longer there.
-Precision and recall are then underestimated: with 200 of 20,000 items audited and 200 trained on, one
-interval in ten misses the truth instead of one in twenty.
+Suppose that the strategy selects the hardest items, but no audited ones. Unaudited hard items are then used
+for training and leave the population that the audit describes. Audited hard items stay, and represent hard
+items that are no longer there. Precision and recall are underestimated: with 200 of 20,000 items audited and
+200 trained on, one interval in ten misses the truth instead of one in twenty.
 
-The strategy may therefore select audited items like any others. A selected audited item is passed over for
-good, and the audit leaves it out, like an item that was trained on. Membership in the population then does
-not depend on which items were audited. The annotator gets the next item instead and notices nothing. A
-session passes over only a handful of items, so the classifier hardly changes either.
+The strategy may therefore select audited items like any others. A selected audited item is passed over: the
+annotator gets the next item instead, and from then on the audit leaves the audited item out, as if it had
+been trained on. Membership in the population then does not depend on which items were audited. A session
+passes over only a handful of items, so the classifier hardly changes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from closecall.core.selection import Selection
 def pass_over(
     select: Callable[[NDArray[np.int64]], Selection], audited: Iterable[int]
 ) -> tuple[Selection, NDArray[np.int64]]:
-    """Select items that are not audited, and return the audited items passed over.
+    """Select items that are not audited, and return them with the audited items that were passed over.
 
     Parameters
     ----------
     select : callable
-        Takes an ascending array of further ids to exclude, and returns a `Selection`. It is called once, and
-        again each time the selection contains audited items.
+        Takes an ascending array of additional ids to exclude, and returns a `Selection`. It is called again
+        whenever its selection contains audited items.
     audited : iterable of int
         Ids of the audited items that no selection has passed over yet.
 

@@ -1,24 +1,26 @@
 """Score bands of a pool, and items drawn from them with known probability.
 
 Items selected by an annotator or a query strategy are not representative of the rest. Randomly drawn items
-are, but 400 answers would contain only two positives of a class with a prevalence of 0.5 %. The pool is
-therefore stratified by the score wᵀx + b of the current classifier. The smaller side of the hyperplane (for a
-rare class, the predicted positives) is split into halves. The larger side is split into bands that start at
-the hyperplane and double in size, which suits a distribution that thins out [1]_. A quarter of the draws go
-to the smaller side. The bands of the larger side get draws in proportion to the square roots of their sizes.
-To estimate the positives alone, each band would get equally many draws [2]_. But if n_h draws from N_h items
-find no positive, up to about N_h / n_h may still be there, and draws ∝ √N_h minimize the sum of these bounds.
+are representative, but 400 of them would contain only two positives of a class with a prevalence of 0.5 %.
+The pool is therefore stratified by the score wᵀx + b of the current classifier. The smaller side of the
+hyperplane (for a rare class, the predicted positives) is split into halves. The larger side is split into
+bands that start at the hyperplane and double in size, which suits a skewed distribution of scores [1]_. A
+quarter of the draws go to the smaller side. The bands of the larger side get draws in proportion to the
+square roots of their sizes. For estimating only the number of positives, an equal number of draws from each
+band would be best [2]_. But if n_h draws from the N_h items of band h find no positive, the band may still
+contain up to about N_h / n_h positives. Draws ∝ √N_h minimize the sum of these bounds.
 
-The classifier keeps learning, and later bands fit it better. Items are drawn from one `Frame` until the next
-checkpoint (`core.evaluation.stopping.is_checkpoint`), when a new frame replaces it. `core.audit.weights`
-computes the probability that an item was drawn from any of the frames.
+The classifier changes during an audit, and bands fit only the classifier that they were made for. Items are
+drawn from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`), when a new frame
+replaces it. `core.audit.weights` computes the probability that an item was drawn from any of the frames.
 
 References
 ----------
 .. [1] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
    Populations, Survey Methodology 30(2), 2004.
 .. [2] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
-   Society 97, 1934: draws ∝ N_h √p_h, equal if the number of positives halves from band to band.
+   Society 97, 1934: draws ∝ N_h √p_h, where p_h is the proportion of positives. They are equal for all bands
+   if the number of positives halves from band to band.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ _STRATUM_BITS = np.uint64(8)
 def bands(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the scores that divide items into bands, ascending; one of them is 0, the hyperplane.
 
-    Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``: ``np.searchsorted(cuts, scores)``.
+    Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so ``np.searchsorted(cuts, scores)``
+    returns the band of each score.
 
     Parameters
     ----------
@@ -73,19 +76,27 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
-    """Return the midpoint between the scores at each place and at the one before: rounding moves no item."""
+    """Return, for each place, the midpoint between the score there and the score before it.
+
+    Rounding such a cut moves no item to another band.
+    """
     places = np.asarray(places, dtype=np.int64)
     return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
 
 
 def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
-    """Return the boundaries, in 0 … n − 1, of parts that double in size; the first has ~`first` items."""
+    """Return the boundaries, from 0 to n − 1, of parts of n items that double in size.
+
+    The first part has about `first` items.
+    """
     n_bands = int(np.clip(round(np.log2(n / first + 1)), 1, MOST_BANDS)) if n else 1
     return np.asarray(n * (2 ** np.arange(1, n_bands) - 1) // (2**n_bands - 1), dtype=np.int64)
 
 
 def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of the draws that each stratum gets, of shape (n_strata,); see the module.
+    """Return the share of the draws that each stratum gets, of shape (n_strata,).
+
+    The docstring of this module explains the rule.
 
     Parameters
     ----------
@@ -156,11 +167,12 @@ class Strata:
 
 
 class Frame:
-    """The items of a pool in strata, to draw from. It is immutable, so any number of threads may share it.
+    """Sampling frame of an audit: the items of a pool, divided into strata.
 
-    The order within a stratum is random and depends only on the seed and the item ids. The first m items of a
-    stratum that may be drawn are therefore a simple random sample, and the same frame and arguments always
-    give the same draw.
+    A frame is immutable, so any number of threads may share it. Items are drawn from a stratum in a random
+    order that depends only on the seed and the item ids. The items drawn from a stratum are therefore a
+    simple random sample of those that may be drawn, and the same frame and arguments always give the same
+    draw.
 
     Construction takes one scan of the pool and one sort. A frame takes 5 bytes per item.
 
@@ -171,15 +183,15 @@ class Frame:
     hyperplane : Hyperplane or None
         Classifier to stratify by; None before there is one.
     exclude : iterable of int
-        Ids that cannot be drawn: those already answered, for training or for the audit.
+        Ids that cannot be drawn: items already answered, for training or for the audit.
     seed : int
-        Determines the order. Each frame of an audit needs its own seed: a reused order would favor items that
-        it passed over before.
+        Determines the order of the items. Each frame of an audit needs its own seed. With a reused order,
+        draws from a new frame would depend on earlier draws.
 
     Attributes
     ----------
     strata : Strata
-        Description of the frame, to be kept with its draws.
+        Description of the frame, to be saved with the items drawn from it.
 
     Raises
     ------
@@ -209,18 +221,19 @@ class Frame:
         self._shares = shares(cuts, sizes)
 
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
-        """Draw one item: choose a stratum by its share, then its first item that is not excluded.
+        """Draw one item: choose a stratum at random, then take its first item that is not excluded.
 
-        Exhausted strata pass their share on to the others in proportion. `Selection.probability` is the
+        A stratum is chosen with a probability equal to its share of the draws. The share of an exhausted
+        stratum is divided among the others in proportion to theirs. `Selection.probability` is the
         probability with which the item was drawn.
 
         Parameters
         ----------
         exclude : iterable of int
-            Ids that must not be drawn: all answered items, and those that other annotators have open. Ids
+            Ids that must not be drawn: all answered items, and items that other annotators are answering. Ids
             excluded from the frame need not be repeated.
         seed : int
-            Determines the stratum.
+            Seed of the choice of the stratum.
 
         Returns
         -------
@@ -255,7 +268,10 @@ class Frame:
         )
 
     def _first(self, stratum: int, excluded: NDArray[np.int64]) -> int:
-        """Return the first row of the stratum that is not in `excluded`, which is ascending; there is one."""
+        """Return the first row of the stratum that is not in `excluded`.
+
+        `excluded` must be ascending, and the stratum must have such a row.
+        """
         start, end = int(self._ends[stratum] - self.strata.sizes[stratum]), int(self._ends[stratum])
         taken = len(excluded) + 1
         rows = self._order[start : min(end, start + taken)].astype(np.int64)

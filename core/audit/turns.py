@@ -1,4 +1,7 @@
-"""Random but repeatable choice of the rounds that belong to the audit or to overlap."""
+"""Random but repeatable choice of the rounds that belong to the audit or to the overlap.
+
+In an overlap round, a second annotator answers an item that already has an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Inclusion probability of each audited item, over all frames of an audit.
 
-In each frame, the draws from a stratum are a simple random sample, without replacement, of the items left
-in it. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that
-defined the stratum and of earlier draws. An item is missed by all frames with probability Π(1 − m/N), and is
-audited otherwise. With weights inverse to this probability [1]_, every item of the pool counts the same in
+In each frame, the draws from a stratum are a simple random sample, without replacement, of the items left in
+it. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that defined
+the stratum and of earlier draws. The probability that no frame draws an item is Π(1 − m/N), a product over
+all frames, with m and N of the item's stratum in each frame. The inclusion probability of the item is 1 minus
+this product. With weights of 1 / inclusion probability [1]_, every item of the pool counts the same in
 expectation, however many classifiers the audit has used. As in multiple importance sampling [2]_, an item
 that many frames could have drawn does not get an extreme weight if an early frame happened to draw it.
 
@@ -31,7 +32,7 @@ from closecall.core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:
-    """Return the probability, of shape (n,), with which each of these audited items was drawn.
+    """Return the inclusion probability of each audited item, of shape (n,).
 
     Parameters
     ----------
@@ -40,10 +41,10 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
     frame : array of shape (n,), int
         Index of the frame from which each item was drawn.
     ids : array of shape (n,), int
-        All items drawn and answered yes or no, including those that a selection passed over later
+        All items drawn and answered yes or no, including items that were passed over later
         (`core.audit.pass_over`).
     X : array of shape (n, n_features), float32, or csr_array
-        Their features.
+        Features of the items.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""Measures that an audit estimates, see `core.audit.Audited`."""
+"""Measures that an audit estimates; see `core.audit.Audited`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AuditedSession:
     truth : dict of str to float
         True value of each of `MEASURES`, computed from all items; NaN if its denominator is 0.
     frames : int
-        Number of frames that the audit's items were drawn from.
+        Number of sampling frames (`core.audit.Frame`) that the audited items were drawn from.
     passed : int
         Number of audited items that the strategy selected later. The estimates leave them out.
     """
@@ -50,7 +50,7 @@ class AuditedSession:
         return interval
 
     def holds(self, measure: str, *, plain: bool = False) -> bool:
-        """Return whether the interval contains the true value; True if that is undefined."""
+        """Return whether the interval contains the true value; True if the true value is undefined."""
         interval, truth = self.interval(measure, plain=plain), self.truth[measure]
         return bool(np.isnan(truth) or interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
@@ -68,9 +68,9 @@ def audited_sessions(
 ) -> Iterator[AuditedSession]:
     """Simulate sessions with an audit, each with its own items and one positive class; classes take turns.
 
-    Answers that train and answers for the audit follow each other in random order. The audit gets a new frame
-    at every checkpoint, so its items come from the strata of a dozen classifiers. The estimates are of the
-    last classifier.
+    Training answers and audit answers come in random order. The audit gets a new frame at every checkpoint,
+    so the audited items come from the strata of a dozen classifiers. The estimates describe the last
+    classifier.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def audited_sessions(
     level : float
         Nominal coverage of the intervals.
     seed : int
-        Seed of everything random; not negative.
+        Seed of all random choices; not negative.
 
     Raises
     ------

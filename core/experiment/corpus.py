@@ -32,7 +32,7 @@ class Corpus:
     Parameters
     ----------
     planes : list of Plane
-        Single hyperplanes by setting, then those of sessions by session number and round.
+        Single hyperplanes, ordered by setting, and then the hyperplanes of sessions, by session and round.
     pool_digest : str
         `Pool.digest` of the pool that they were trained on.
     """
@@ -54,7 +54,10 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """Make `single_planes`, `n_singles` per setting, and `sessions`; see there for parameters."""
+        """Train `n_singles` single hyperplanes per setting, and the hyperplanes of simulated sessions.
+
+        See `single_planes` and `sessions` for the parameters.
+        """
         n_single = n_singles * len(SINGLE_SETTINGS)
         n = n_single + n_sessions * n_rounds
 
@@ -132,7 +135,7 @@ class Corpus:
         if not path.is_file():
             raise InputError(f"there is no corpus of hyperplanes at {path}: {_CURE}")
         try:
-            # Reading a member to its end compares its CRC-32.
+            # Reading a member of the archive to its end verifies its CRC-32.
             with np.load(path, allow_pickle=False) as file:
                 arrays: dict[str, Any] = dict(file)
             if arrays["format"] > FORMAT:

@@ -1,18 +1,17 @@
-"""Search by kernelized LSH against a scan by the kernel: figure 16 of the survey [1]_.
+"""Search by kernelized LSH (KLSH), compared with a scan by the kernel: figure 16 of the survey [1]_.
 
-A search reads 2M entries in M = 2N^{1/(1+ε)} sorted orders of the codes, and ranks the distinct rows among
-them by the kernel itself (`core.search.orders.PermutedOrders.published`). It is compared with a scan, which
-ranks all rows by the kernel, in two ways:
+For N rows, a search reads 2M entries in M = 2N^{1/(1+ε)} sorted orders of the codes, and ranks the distinct
+rows among them by the kernel itself (`core.search.orders.PermutedOrders.published`). It is compared with a
+scan, which ranks all rows by the kernel, in two ways:
 
-- **Coverage**, on the left of the figure: the share of the first k items that the search finds that are among
-  the first n items of the scan. The search finds its items in the order of the scan, so its coverage is at
-  most that of the scan itself, min(n/k, 1), and at n = k it is the recall@k. If a search finds fewer than k
-  items, those that are missing are not covered.
-- **Accuracy**, on the right: the share of queries whose k nearest items vote for the right class, by ε
-  (`core.experiment.neighbours.voted`).
+- **Coverage**, on the left of the figure: of the first k items of the search, the share that is among the
+  first n items of the scan. Both rank items by the kernel, so the coverage is at most min(n/k, 1), and at
+  n = k it is recall@k. If the search finds fewer than k items, the missing ones count as not covered.
+- **Accuracy**, on the right: the share of queries whose k nearest items vote for the right class, as a
+  function of ε (`core.experiment.neighbours.voted`).
 
-Both are measured for KLSH as published, with all components, and for the low rank and the transformed kernel
-that are best on queries used for nothing else (`core.experiment.kernelized`).
+Both are measured for KLSH as published, with all components, and with the low rank and the transformed kernel
+that are best on separate validation queries (`core.experiment.kernelized`).
 
 References
 ----------
@@ -42,24 +41,24 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 Ids = NDArray[np.int64]
 
 FIRST = (10, 20, 30)
-"""Values of k of the coverage, as published."""
+"""Default values of k for the coverage, as published."""
 
 WITHIN = (10, 20, 30, 50, 100, 200, 500, 1_000)
-"""Values of n of the coverage."""
+"""Default values of n for the coverage."""
 
 
 @dataclass(frozen=True)
 class CoverageSweep:
-    """Values of ε, k and n that are measured.
+    """Values of ε, k and n to measure.
 
     Parameters
     ----------
     epsilons : sequence of float
-        Values of ε; the first is that of the figure's left side.
+        Values of ε. The left side of figure 16 shows the coverage for the first value.
     first : sequence of int
-        Numbers of first items that the search finds, k.
+        Values of k: numbers of first items of the search.
     within : sequence of int
-        Numbers of first items of the scan, n; greater ones than the pool has count as its size.
+        Values of n: numbers of first items of the scan. A value larger than the pool counts as its size.
 
     Raises
     ------
@@ -82,14 +81,14 @@ class CoverageSweep:
     def measured(
         self, pool: Pool, draw: Draw, queries: Items, *, k: int = 10, n_functions: int = 256
     ) -> Iterator[dict[str, Any]]:
-        """Measure the scan, and each form for each ε, ascending, in one draw.
+        """Measure the scan, and then each form for each ε in ascending order, in one draw.
 
         Parameters
         ----------
         pool : Pool
             The rows to search.
         draw : Draw
-            Kernel, landmarks, sample, seed, and queries to choose rank and scale by.
+            Kernel, landmarks, sample, seed, and the validation queries that rank and scale are chosen on.
         queries : Items
             Queries to measure with.
         k : int
@@ -101,9 +100,9 @@ class CoverageSweep:
         ------
         dict
             ``search`` ("scan" or "orders"); ``form`` (a name in `core.hashing.forms`), ``rank``, ``scale``,
-            ``epsilon`` and ``orders`` (the number built), all None for the scan; ``searched`` (mean share of
-            the rows that were ranked by the kernel); ``accuracy`` (None if the class of a query is unknown
-            or `has_classes` is false); ``first`` and ``within``, the values of k and n, ascending;
+            ``epsilon`` and ``orders`` (number of orders built), all None for the scan; ``searched`` (mean
+            share of the rows that were ranked by the kernel); ``accuracy`` (None if the class of a query is
+            unknown or `has_classes` is false); ``first`` and ``within``, the values of k and n, ascending;
             ``covered``, the coverage for each k and n; ``seed``.
 
         Raises
@@ -156,19 +155,19 @@ class CoverageSweep:
 
 
 def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int]) -> NDArray[np.float64]:
-    """Return the shares of the first k found items that are among the first n items of the scan.
+    """Return, for each k and n, the share of the first k found items that is among the first n of the scan.
 
     Parameters
     ----------
     found, scanned : arrays of shape (n_found,) and (n_scanned,), int64
-        Ids that the search finds and that the scan finds, the nearest first.
+        Ids found by the search and by the scan, the nearest first.
     first, within : sequence of int
-        Values of k, and of n, at most `n_scanned`.
+        Values of k and of n. No n is larger than `n_scanned`.
 
     Returns
     -------
     array of shape (n_first, n_within), float64
-        An item that the search lacks is not covered.
+        Items that the search did not find count as not covered.
     """
     same = found[:, None] == scanned
     hits = np.array([same[:k].any(axis=0) for k in first]).cumsum(axis=1)

@@ -1,14 +1,15 @@
 """Similarity families in comparisons: their forms, and the rows they are fitted to.
 
-Every family of `core.hashing.FAMILIES` takes part in its forms (`core.hashing.forms`) with the requested
-number of functions. `_FORMS` names the families that need something first:
+Every family of `core.hashing.FAMILIES` is compared in each of its forms (`core.hashing.forms`), with the
+requested number of functions. The families in `_FORMS` need some preparation:
 
-- kernelized LSH takes part in the forms of `_KERNELIZED`; rank and scale are chosen on queries that are used
-  for nothing else (`core.experiment.kernelized`);
-- metric LSH: under a metric learned from the classes, with the slack γ chosen by cross-validation over them;
-- supervised hashing: with at most as many anchors as kernelized LSH has landmarks; the slack γ of a learned
-  kernel is chosen as that of a learned metric;
-- Min-Hash: if rows are sets.
+- Kernelized LSH is compared in the forms of `_KERNELIZED`. Rank and scale are chosen on separate validation
+  queries (`core.experiment.kernelized`).
+- Metric LSH uses a metric learned from the classes. The slack γ is chosen by cross-validation over the
+  labeled rows.
+- Supervised hashing has at most as many anchors as kernelized LSH has landmarks. The slack γ of a learned
+  kernel is also chosen by cross-validation.
+- Min-Hash is compared only if rows are sets.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ MOST_PAIRS = 2_000
 """Maximum number of pairs that a metric is learned from, however many classes there are."""
 
 MOST_LABELS = 400
-"""Maximum number of sparse rows that form pairs: an implicit metric takes its square of operations a pair."""
+"""Maximum number n of sparse rows that form pairs: an implicit metric takes n² operations per pair."""
 
 N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
@@ -96,22 +97,24 @@ Make = Callable[[int], SimilarityHasher]
 class Draw:
     """Seed, sample and parameters of the families in one draw.
 
+    A comparison is repeated in several draws, each with its own random choices.
+
     Parameters
     ----------
     seed : int
-        Seed of everything that a family draws.
+        Seed of all random choices of a family.
     sample : array or csr_array of shape (n_rows, n_features)
         Rows of the pool that families are fitted to.
     truth : array of shape (n_rows,), int16
-        Their classes, −1 where unknown.
+        Classes of these rows, −1 where unknown.
     choosing : array or csr_array of shape (n_choosing, n_features)
         Queries used to choose ranks and scales.
     kernel : str or Kernel
-        Kernel of kernelized families, see `core.mercer.kernel.kernel_from`.
+        Kernel of kernelized families; see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
-        m of kernelized families.
+        Number of landmarks of kernelized families.
     share : float
-        R of the recall@R that ranks and scales are chosen by, as a share of the rows.
+        R as a share of the rows. Ranks and scales are chosen by recall@R.
     """
 
     seed: int
@@ -144,7 +147,7 @@ class Draw:
         choosing, kernel, n_landmarks, share, seed
             See `Draw`.
         n_sample : int
-            Rows to draw; all, if there are fewer.
+            Number of rows to draw; all rows, if the pool has fewer.
         n_labels : int, optional
             Number of rows of the sample that keep their class, drawn at random; by default, all rows of known
             class.
@@ -177,14 +180,14 @@ class Draw:
         )
 
     def taught(self, n_labels: int) -> Self:
-        """Return the same draw with the classes of at most `n_labels` rows, drawn at random."""
+        """Return a copy of this draw that keeps the classes of at most `n_labels` rows, drawn at random."""
         known = np.random.default_rng([self.seed, 6]).permutation(np.flatnonzero(self.truth >= 0))
         truth = self.truth.copy()
         truth[known[n_labels:]] = -1
         return replace(self, truth=truth)
 
     def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
-        """Make a family and fit it to the sample, with its classes if any is known."""
+        """Make a family and fit it to the sample, with the classes of the sample if any are known."""
         labels = self.truth if (self.truth >= 0).any() else None
         return make(n_functions).fit(self.sample, labels)
 
@@ -200,7 +203,7 @@ class Draw:
 
     @cached_property
     def learned(self) -> LearnedFromClasses:
-        """Metric learned from pairs of the sample's rows with their classes, and its γ.
+        """The metric learned from pairs of labeled rows of the sample, and its γ.
 
         Raises
         ------
@@ -232,7 +235,7 @@ class Draw:
         ).gamma
 
     def lesson(self, name: str) -> Lesson | None:
-        """Return what a family learns from in this draw, see `lesson_of`."""
+        """Return the numbers of labels and pairs that a family learns from in this draw; see `lesson_of`."""
         known = self.truth[self.truth >= 0]
         return lesson_of(name, len(known), len(np.unique(known)), sparse=is_sparse(self.sample))
 
@@ -261,12 +264,12 @@ class Draw:
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Check names of families and return each once; without a name, return all families.
+    """Check names of families and return each once; without names, return all families.
 
     Raises
     ------
     InputError
-        If there is no such family.
+        If there is no family of one of these names.
     """
     for name in names:
         if name not in FAMILIES:
@@ -275,7 +278,7 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms in which a family takes part, by name; a single form has the name "".
+    """Return the forms of a family that are compared, by name; a single form has the name "".
 
     Raises
     ------
@@ -297,14 +300,14 @@ def metric_pairs(n_classes: int) -> int:
 
 
 def lesson_of(name: str, n_labels: int, n_classes: int, *, sparse: bool) -> Lesson | None:
-    """Return what a family learns from in comparisons, given the known labels; None if from none.
+    """Return the numbers of labels and pairs that a family learns from; None if it learns from none.
 
     Parameters
     ----------
     name : str
         Name of the family.
     n_labels, n_classes : int
-        Number of rows of known class, and of their classes.
+        Number of rows of known class, and number of different classes among them.
     sparse : bool
         Whether rows are sparse.
     """
@@ -387,7 +390,7 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
 
 
 def _plain(family: type[SimilarityHasher], draw: Draw) -> dict[str, Make]:
-    """Return all forms of a family that needs nothing first."""
+    """Return all forms of a family that needs no preparation."""
 
     def made(params: Mapping[str, Any]) -> Make:
         return lambda n: family(**params, n_functions=n, random_state=draw.seed)

@@ -1,14 +1,14 @@
-"""Bucket tables with the (r, ε) guarantee, tried on a pool [1]_.
+"""Trials of bucket tables with the (r, ε) guarantee [1]_ on a pool.
 
-Tables are built by the rule of `core.search.tables.Guarantee` as far as memory permits, and no two of them
-share a function. The rows in a query's own buckets are its candidates. A trial succeeds if one of them is
-within (1 + ε) r of the query. For a query with a row within r, the tables guarantee success with a known
-probability. The nearest row is a candidate with probability 1 − (1 − pᵏ)ˡ, where p is the probability that a
-function agrees at its angle.
+Tables are built by the rule of `core.search.tables.Guarantee` as far as memory permits: l tables, with k hash
+functions per table, none of which is used twice. The candidates for a query are the rows in its own bucket of
+each table. A trial succeeds if a candidate is within (1 + ε) r of the query. If a row is within r of the
+query, the tables guarantee success with a known probability. The nearest row is a candidate with probability
+1 − (1 − pᵏ)ˡ, where p is the probability that a function has the same value for this row and the query.
 
-Queries are hyperplanes, for the families of `core.selection.hashed.papers`, with angles from the hyperplane
-once a constant is appended (footnote 2 of [2]_); or items, for random hyperplanes (`LSH`), with the angles
-between rows.
+For the families of `core.selection.hashed.papers`, queries are hyperplanes. The angle of a row is its angle
+from the hyperplane, after a constant is appended to the row (footnote 2 of [2]_). For random hyperplanes
+(`LSH`), queries are items, and the angle of a row is its angle from the query.
 
 References
 ----------
@@ -51,18 +51,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """Tables with one draw of functions, and what queries found in their own buckets.
+    """Tables with one draw of functions, and what each query found in its own buckets.
 
     Parameters
     ----------
     needed : Guarantee
-        The rule's tables, without regard to memory.
+        Guarantee of the tables that the rule requires if memory is not limited.
     built : Guarantee
         Guarantee of the tables that were built.
     n_bytes : int
         Memory of tables, codes and functions, in bytes.
     nearest : array of shape (n_queries,), float64
-        Angle of the nearest row, in radians.
+        Angle between each query and its nearest row, in radians.
     expected : array of shape (n_queries,), float64
         Exact probability, over all draws of functions, that the nearest row is a candidate.
     success : array of shape (n_queries,), bool
@@ -93,7 +93,7 @@ def try_hyperplanes(
     megabytes: int,
     seed: int,
 ) -> Tried:
-    """Try tables on hyperplanes; items that a hyperplane was trained on don't count.
+    """Try tables on hyperplanes, without the items that each hyperplane was trained on.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def try_hyperplanes(
     planes : sequence of Plane
         The queries.
     radius, epsilon : float
-        r, in radians from the hyperplane, and ε.
+        r, as an angle from the hyperplane in radians, and ε.
     megabytes : int
         Memory for tables, codes and functions.
     seed : int
@@ -145,7 +145,7 @@ def try_items(
     pool, radius, epsilon, megabytes, seed
         See `try_hyperplanes`; r is the angle between two rows.
     queries : array or csr_array of shape (n_queries, n_features)
-        The items.
+        Features of the items.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def try_items(
 
 
 def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentation) -> Floats:
-    """Return the angle of each row from the hyperplane in radians, once the constant is appended.
+    """Return the angle of each row from the hyperplane in radians, after the constant is appended.
 
     The result has shape (n_rows,). The augmentation must not be centred.
     """
@@ -188,7 +188,7 @@ def _any_within(angles: Floats, radius: float, epsilon: float) -> bool:
 
 
 def _nearest(family: RandomHyperplaneLSH, pool: PoolRows, queries: Rows) -> NDArray[np.int64]:
-    """Return the nearest row to each query."""
+    """Return the number of the row nearest to each query."""
     n = queries.shape[0]
     best, rows = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
     for first_row, X in pool.blocks():

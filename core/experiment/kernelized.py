@@ -3,13 +3,14 @@
 Recall@R is the share of queries whose nearest neighbour by the kernel is among the R rows of the pool with
 the smallest Hamming distance [1]_; `core.experiment.retrieval` explains how rows at equal distances count.
 
-**Choosing rank and scale.** On queries that are used for nothing else and a sample of the pool's rows, with R
-the same share of the sample:
+**Choosing rank and scale.** Rank and scale are chosen by recall@R on validation queries, which are used for
+nothing else, and on a sample of the pool's rows. R is the same share of the sample as of the pool. The three
+steps choose
 
-1. the rank with the best recall for the kernel itself: the low-rank form;
+1. the rank with the best recall for the kernel κ itself: the low-rank form;
 2. at this rank, the scale s of exp(s(κ − 1)) with the best recall: low rank and transformation, as published;
-3. at this scale, the rank with the best recall. It may be greater than the first, since the eigenvalues decay
-   more slowly.
+3. at this scale, the rank with the best recall. It may be greater than the rank of step 1, because the
+   eigenvalues of the transformed kernel decay more slowly.
 
 References
 ----------
@@ -47,17 +48,17 @@ class Form:
     Parameters
     ----------
     kernel : str or Kernel
-        The kernel κ, see `core.mercer.kernel.kernel_from`.
+        The kernel κ; see `core.mercer.kernel.kernel_from`.
     rank : int or None
         Number of principal components; None for all.
     scale : float or None
-        s of exp(s(κ − 1)); None for κ itself.
+        Scale s of the transformed kernel exp(s(κ − 1)); None for κ itself.
     centred : bool
-        See `core.hashing.klsh`.
+        Whether angles are from the mean in feature space, instead of the origin; see `core.hashing.klsh`.
     family : type
         The hash family that draws the vectors.
     n_sampled : int or None
-        t of `KernelizedLSH`; if None, the one given to `hasher`, or else the default.
+        t of `KernelizedLSH`. None for the value given to `hasher`, or for the default if none is given.
     """
 
     kernel: str | Kernel
@@ -83,9 +84,9 @@ class Choice:
     Parameters
     ----------
     plain, low_rank, transformed, both : Form
-        The original, and the best form after each of the three steps.
+        The original form, and the best form after each of the three steps (see the docstring of this module).
     recalls : dict of Form to float
-        Recall of all forms that were tried, on the queries that they were chosen by.
+        Recall of all forms that were tried, on the validation queries.
     """
 
     plain: Form
@@ -106,9 +107,9 @@ class Trials:
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Queries that are used for nothing else.
+        Validation queries, which are used for nothing else.
     share : float
-        R as a share of the rows.
+        R of recall@R, as a share of the rows.
     params : dict
         Other parameters of all forms.
     recalls : dict of Form to float
@@ -140,12 +141,14 @@ class Trials:
         return nearest(kernel_from(self.kernel), [(0, self.X)], self.Q)[0]
 
     def best(self, forms: Sequence[Form]) -> Form:
-        """Try those of the forms that are new, and return the form with the best recall, the first in a tie.
+        """Try the forms that have not been tried yet, and return the form with the best recall.
+
+        In a tie, the first form is returned.
 
         Raises
         ------
         InputError
-            If a family refuses the rows.
+            If a family does not apply to the rows.
         """
         neighbours, R = self.neighbours, self.share * self.X.shape[0]
         new = [form for form in dict.fromkeys(forms) if form not in self.recalls]
@@ -161,7 +164,7 @@ class Trials:
 def nearest(
     kernel: Kernel, blocks: Iterable[tuple[int, Rows]], Q: Rows
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the row with the greatest κ to each query, found in one pass over the pool.
+    """Find the row with the greatest κ for each query, in one pass over the pool.
 
     Parameters
     ----------
@@ -177,7 +180,7 @@ def nearest(
     rows : array of shape (n_queries,), int64
         The first of equally near rows.
     values : array of shape (n_queries,), float32
-        Their κ.
+        κ of each query and its row.
     """
     queries = kernel.prepared(Q)
     rows = np.full(len(queries), -1, dtype=np.int64)
@@ -215,7 +218,7 @@ def recall_of_nearest(codes: Codes, queries: Codes, neighbours: NDArray[np.int64
     codes, queries : Codes
         Codes of all rows and of the queries, by the same functions.
     neighbours : array of shape (n_queries,), int64
-        The row `nearest` to each query.
+        The row that `nearest` returns for each query.
     R : float
         Number of rows; it need not be whole.
     """
@@ -228,9 +231,10 @@ def retrieve_together(
     Q: Rows,
     neighbours: NDArray[np.int64],
 ) -> list[Retrieval]:
-    """Count rows by their Hamming distance for several hashers with the same landmarks, in one pass.
+    """Count rows by Hamming distance from each query, for several hashers with the same landmarks.
 
-    Codes are dropped block by block, so memory does not grow with the pool.
+    This takes one pass over the pool. Codes are dropped block by block, so memory does not grow with the
+    pool.
 
     Parameters
     ----------
@@ -241,7 +245,7 @@ def retrieve_together(
     Q : array of shape (n_queries, n_features)
         The queries.
     neighbours : array of shape (n_queries,), int64
-        The row `nearest` to each query.
+        The row that `nearest` returns for each query.
 
     Returns
     -------
@@ -275,7 +279,7 @@ def choose(
     centred: bool = False,
     **params: Any,
 ) -> Choice:
-    """Choose rank and scale for a kernel by the rule above.
+    """Choose rank and scale for a kernel in three steps, which the docstring of this module lists.
 
     Parameters
     ----------
@@ -284,7 +288,7 @@ def choose(
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Queries that are used for nothing else.
+        Validation queries, which are used for nothing else.
     share : float
         R as a share of the rows.
     ranks, scales : sequence
@@ -297,7 +301,8 @@ def choose(
     Raises
     ------
     InputError
-        If the share is not between 0 and 1, if there is nothing to try, or if the family refuses the rows.
+        If the share is not between 0 and 1, if there is nothing to try, or if the family does not apply to
+        the rows.
     """
     if not len(ranks) or not len(scales) or not Q.shape[0]:
         raise InputError("to choose rank and scale, some ranks, scales and queries are needed, got none")

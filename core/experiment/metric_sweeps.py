@@ -1,6 +1,6 @@
 """Sweeps of k-nn accuracy by a learned metric: figures 1 and 2 of the paper [1]_.
 
-A sweep varies one parameter; the others are kept:
+A sweep varies one parameter and keeps the others fixed:
 
 ==========  ==============================================  ==========================
 figure      varied                                          kept
@@ -11,10 +11,11 @@ figure      varied                                          kept
 2, right    ε                                               bits, labels
 ==========  ==============================================  ==========================
 
-Each point is measured for both metrics, by a scan and by hashing as in section 3.3: M = 2N^{1/(1+ε)} sorted
-orders of the codes, of which a query reads 2M entries (`core.search.orders.PermutedOrders.published`). The
-distinct rows among them are ranked by the metric, and the nearest vote (`core.experiment.neighbours`). γ and
-the number of pairs are chosen for each number of labels, on queries that are used for nothing else.
+Each point is measured for the original and the learned metric, by a scan and by hashed search as in section
+3.3. Hashed search builds M = 2N^{1/(1+ε)} sorted orders of the codes of N rows, and a query reads 2M of their
+entries (`core.search.orders.PermutedOrders.published`). The distinct rows among these entries are ranked by
+the metric, and the nearest rows vote on the class (`core.experiment.neighbours`). γ and the number of pairs
+are chosen for each number of labels, on validation queries that are used for nothing else.
 
 References
 ----------
@@ -44,10 +45,10 @@ from closecall.core.similar.nearness import nearness_of
 BITS = (16, 32, 64, 128, 256)
 LABELS = (2_000, 200, 500, 1_000, 5_000)
 EPSILONS = (1.5, 0.5, 0.75, 1.0, 2.0, 3.0)
-"""Default values of the parameters; ε = 1.5 is the paper's."""
+"""Default values of the parameters; the paper uses ε = 1.5."""
 
 MEGABYTES = 400
-"""Memory that the orders of one structure may take, beside the codes."""
+"""Memory that the orders of one structure may take in addition to the codes."""
 
 
 def check_epsilons(epsilons: Sequence[float]) -> None:
@@ -59,12 +60,12 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class MetricSweeps:
-    """Values of each parameter, and those that are kept where another parameter varies.
+    """Values of each parameter, one of which is kept while another parameter varies.
 
     Parameters
     ----------
     bits : sequence of int
-        Bits per code; the longest codes are kept.
+        Numbers of bits per code; the largest is kept.
     labels : sequence of int
         Numbers of items whose classes the metric is learned from; the first is kept.
     epsilons : sequence of float
@@ -87,11 +88,11 @@ class MetricSweeps:
 
     @property
     def kept(self) -> tuple[int, int, float]:
-        """The kept number of bits, number of labels, and ε."""
+        """The number of bits, the number of labels and the ε that are kept while another parameter varies."""
         return max(self.bits), self.labels[0], self.epsilons[0]
 
     def searches(self, n_labels: int) -> list[tuple[int, float]]:
-        """Return the bits and ε that are measured with a metric from `n_labels` labels."""
+        """Return the pairs of bits and ε that are measured with a metric learned from `n_labels` labels."""
         n_bits, n_kept, epsilon = self.kept
         if n_labels != n_kept:
             return [(n_bits, epsilon)]
@@ -119,16 +120,16 @@ class MetricSweeps:
         Yields
         ------
         dict
-            For each metric, a scan, and a row for each combination of `searches`: ``metric`` ("original" or
-            "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or "orders"); ``bits``
-            and ``epsilon`` (None for the scan); ``orders`` (the number built); ``accuracy``, ``searched`` and
-            ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``, ``upper`` and ``accuracy_when_chosen``
-            (None for the original metric); ``seed``.
+            For each metric, one dict for a scan and one for each pair of `searches`: ``metric`` ("original"
+            or "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or "orders");
+            ``bits`` and ``epsilon`` (None for the scan); ``orders`` (number of orders built); ``accuracy``,
+            ``searched`` and ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``, ``upper`` and
+            ``accuracy_when_chosen`` (None for the original metric); ``seed``.
 
         Raises
         ------
         InputError
-            If k is less than 1, or as `core.experiment.neighbours.choose`.
+            If k is less than 1, or for the same reasons as in `core.experiment.neighbours.choose`.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")

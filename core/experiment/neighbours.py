@@ -1,19 +1,20 @@
 """Accuracy of k-nn classification by a learned and the original metric, with a scan and with hashing [1]_.
 
-A held-out item gets the class that most of its k nearest pool items have; a tie goes to the nearest item's.
-The metric is learned from the classes of a few of the pool's items. Hashed search is compared with a scan of
-all rows by the same metric, in accuracy and in the share of the rows that it searches.
+A held-out item is assigned the most frequent class among its k nearest pool items. In a tie, the class of the
+nearest item among the tied classes wins. The metric is learned from the classes of a few of the pool's items.
+Hashed search is compared with a scan of all rows by the same metric, in accuracy and in the share of the rows
+that are compared in full.
 
 **Choosing how to learn.** The slack γ and the number of constraints are chosen on validation queries, which
 are used for nothing else. (Davis et al. 2007 use 20 c² constraints for c classes.) Many constraints with
 little slack overfit the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1,
-59.6 % without learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. On texts it is the other way round: nearly
-all pairs are nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric.
-Tighter bounds, which pull similar pairs close together, are therefore tried as well.
+59.6 % without learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. Texts have the opposite problem: nearly
+all pairs are nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric. For
+sparse rows, tighter bounds are therefore tried as well; they pull similar pairs close together.
 
 **Sets.** Sparse rows are also searched by Min-Hash, as sets and as weighted sets. Each search is compared
-with a scan by the same overlap. These codes have as many bits as the others but fewer functions, because a
-function has several bits.
+with a scan by the same overlap. Min-Hash codes have as many bits as other codes but fewer functions, because
+each function has several bits.
 
 References
 ----------
@@ -44,16 +45,15 @@ Classes = NDArray[np.integer]
 
 GAMMAS = (0.001, 0.01, 0.1, 1.0)
 PAIRS = (2_000, 10_000)
-"""Values to try, in increasing order of their effect on the metric: the first of equally accurate ones wins.
-"""
+"""Values to try, in increasing order of their effect on the metric. In a tie, the first value wins."""
 
 UPPERS = (None, 1.0, 0.5)
-"""Bounds for sparse rows, see `Setting`; two rows of unit norm without a common feature have distance 2."""
+"""Values of `Setting.upper` for sparse rows; unit rows without a common feature have squared distance 2."""
 
 _QUERIES_AT_ONCE = 500
 
 _TIMED = 25
-"""Number of queries that a scan is timed with, one by one."""
+"""Number of queries used to time a scan, one by one."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class Setting:
     n_pairs : int
         See `core.metric.Constraints.from_labels`.
     upper : float or None
-        Maximum squared distance of similar pairs; None for the percentile, as usual.
+        Maximum squared distance of similar pairs; None for the percentile that `Constraints.from_labels`
+        uses.
     """
 
     gamma: float
@@ -90,7 +91,7 @@ SPARSE_SETTINGS = tuple(Setting(gamma, 4_000, upper) for upper in UPPERS for gam
 
 
 def drawn_examples(pool: Pool, n: int, *, seed: int = 0) -> Items:
-    """Draw `n` items of the pool whose class is known, or all of them if there are fewer."""
+    """Draw `n` items of known class from the pool, or all such items if there are fewer."""
     truth = pool.truth(pool.ids)
     known = np.flatnonzero(truth >= 0)
     rows = np.sort(np.random.default_rng([seed, 4]).permutation(known)[:n])
@@ -98,7 +99,9 @@ def drawn_examples(pool: Pool, n: int, *, seed: int = 0) -> Items:
 
 
 def voted(classes: Classes) -> int:
-    """Return the most frequent class, in a tie that of the nearest neighbour; −1 if no class is known.
+    """Return the most frequent class; −1 if no class is known.
+
+    In a tie, the class of the nearest neighbour among the tied classes is returned.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ def accuracy(pool: Pool, found: Sequence[Neighbours], truth: Classes) -> float:
 
 
 def accuracy_among(metric: Metric | None, rows: Items, queries: Items, k: int) -> float:
-    """Return the accuracy of a scan of some rows in memory; without a metric, by Euclidean distance."""
+    """Return the accuracy of a scan of rows in memory, by Euclidean distance if there is no metric."""
     if metric is None:
         metric = ExplicitMetric(np.eye(rows.X.shape[1]))
     squares, right = metric.squared_norms(rows.X), 0
@@ -135,14 +138,14 @@ def accuracy_among(metric: Metric | None, rows: Items, queries: Items, k: int) -
 def choose(
     examples: Items, rows: Items, queries: Items, k: int, settings: Sequence[Setting], *, seed: int = 0
 ) -> tuple[Setting, Metric, float]:
-    """Choose the setting whose metric is the most accurate, the first of equally accurate ones.
+    """Choose the setting whose metric is the most accurate; in a tie, the first.
 
     Parameters
     ----------
     examples : Items
         Items to learn metrics from.
     rows : Items
-        Items to find the nearest among.
+        Items among which neighbours are searched.
     queries : Items
         Held-out items that are used for nothing else.
     k : int
@@ -161,7 +164,7 @@ def choose(
     Raises
     ------
     InputError
-        If there is no setting, or as `core.metric.Constraints.from_labels`.
+        If there is no setting, or for the same reasons as in `core.metric.Constraints.from_labels`.
     """
     if not settings:
         raise InputError("a metric is chosen from settings: at least one must be given, got none")
@@ -174,7 +177,7 @@ def choose(
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """A metric learned from one draw of labels, with the setting that is best on the queries to choose by.
+    """A metric learned from one draw of labels, with the setting that is best on the validation queries.
 
     Parameters
     ----------
@@ -183,7 +186,7 @@ class Taught:
     setting : Setting
     metric : Metric
     when_chosen : float
-        Accuracy on the queries to choose by.
+        Accuracy on the validation queries.
     """
 
     sample: Items
@@ -205,7 +208,7 @@ class Taught:
     ) -> Self:
         """Draw labels and learn the metric; see `compare_metrics` for parameters and errors.
 
-        A smaller number of labels in the same draw is a part of a greater one.
+        With the same seed, a smaller set of labels is a subset of a larger one.
         """
         if settings is None:
             settings = SPARSE_SETTINGS if pool.is_sparse else SETTINGS
@@ -215,7 +218,7 @@ class Taught:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The setting, and ``accuracy_when_chosen``."""
+        """The parameters of the setting, and ``accuracy_when_chosen``."""
         return {**asdict(self.setting), "accuracy_when_chosen": self.when_chosen}
 
 
@@ -243,7 +246,7 @@ def compare_metrics(
     pool : Pool
         The pool to search.
     queries, choosing : Items
-        Held-out items of known class, to measure with and to choose the setting by.
+        Held-out items of known class: `queries` to measure with, and `choosing` to choose the setting on.
     k : int
         Number of neighbours that vote.
     n_labels : int
@@ -253,9 +256,10 @@ def compare_metrics(
     settings : sequence of Setting, optional
         Settings to try on `choosing`; by default `SETTINGS`, or `SPARSE_SETTINGS` for sparse rows.
     structures : sequence of str
-        Names of `core.search.SIMILARITY_STRUCTURES`.
+        Names in `core.search.SIMILARITY_STRUCTURES`.
     n_sample : int
-        Rows of the pool that settings are tried on and hash families are fitted to; all, if there are fewer.
+        Number of labeled rows that settings are tried on and hash families are fitted to; all such rows, if
+        there are fewer.
     n_functions : int
         Bits per code.
     seed : int
@@ -264,17 +268,17 @@ def compare_metrics(
     Returns
     -------
     list of dict
-        For each metric, a row for the scan and one for each structure and share: ``metric``; ``search``
-        ("scan", or the structure; "hamming" is the scan of codes); ``share`` (as requested); ``searched``
-        (mean share of the rows that were compared in full); ``recall`` (share of the k exact neighbours by
-        this metric that were found); ``accuracy``; ``seconds`` (median processor time of a query); ``bytes``
-        (per item, of the features or of codes and structure); ``gamma``, ``n_pairs``, ``upper`` and
-        ``accuracy_when_chosen`` (None except for the learned metric); ``seed``.
+        For each metric, one dict for the scan and one for each pair of structure and share: ``metric``;
+        ``search`` ("scan", or the structure; "hamming" is the scan of codes); ``share`` (as requested);
+        ``searched`` (mean share of the rows that were compared in full); ``recall`` (share of the k exact
+        neighbours by this metric that were found); ``accuracy``; ``seconds`` (median processor time of a
+        query); ``bytes`` (per item, of the features or of codes and structure); ``gamma``, ``n_pairs``,
+        ``upper`` and ``accuracy_when_chosen`` (None except for the learned metric); ``seed``.
 
     Raises
     ------
     InputError
-        If a share is not above 0 and at most 1, if k is less than 1, or as `choose`.
+        If a share is not above 0 and at most 1, if k is less than 1, or for the same reasons as in `choose`.
     """
     if k < 1 or not all(0 < share <= 1 for share in shares):
         raise InputError(
@@ -318,7 +322,7 @@ def _searched(
     structures: Sequence[StructureName],
     seed: int,
 ) -> Iterator[_Found]:
-    """Yield results and cost of a scan, and then of hashing by each structure for each share."""
+    """Yield results and cost of a scan, and then of a hashed search by each structure for each share."""
     one_by_one = queries.first(len(queries))
     nearest: list[Neighbours] = []
     for structure in structures:

@@ -27,13 +27,14 @@ class Plane:
     ----------
     hyperplane : Hyperplane
     labeled : array of shape (n_labels,), int64
-        Ids of the items that it was trained on, ascending.
+        Ids of the items that the hyperplane was trained on, ascending.
     positive : int
         The positive class.
     setting : str
-        How it was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
+        How the hyperplane was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
     session, round : int
-        Number of its session, and number of answers in the session before it; −1 for a single hyperplane.
+        Number of the session, and number of answers in the session before this hyperplane; both −1 for a
+        single hyperplane.
     """
 
     hyperplane: Hyperplane
@@ -69,7 +70,7 @@ class Setting:
 
 
 PAPER = Setting(C=1, class_weight=None, n_labels=5, per_class=True)
-"""Initial setting of the paper's experiments (section 4)."""
+"""Initial setting of the experiments of Jain et al. (NIPS 2010, section 4)."""
 
 SINGLE_SETTINGS = (
     PAPER,
@@ -90,13 +91,14 @@ def svm_in_words(C: float, class_weight: ClassWeight) -> str:
 def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | None = None) -> list[Plane]:
     """Train `n` hyperplanes for each of `SINGLE_SETTINGS`, each on its own labels.
 
-    Positive classes come in random order, and their frequencies differ by at most one. If most classes are
-    rare, most positive classes are therefore rare, too.
+    Positive classes come in random order. All are used equally often, up to a difference of one, so if most
+    classes are rare, most positive classes are rare, too.
 
     Parameters
     ----------
     pool : Pool
-        A setting skips the classes with fewer items than it needs of the positive class.
+        The pool to draw labels from. A setting skips classes that have fewer items than it needs of the
+        positive class.
     n : int
         Number of hyperplanes per setting.
     seed : int
@@ -126,7 +128,7 @@ def one_vs_all(
     class_weight: ClassWeight = None,
     seed: int = 0,
 ) -> list[Plane]:
-    """Train `n` hyperplanes on `labels_per_class` items of each class; parameters as in `single_planes`."""
+    """Train `n` hyperplanes on `labels_per_class` items of each class; see `single_planes` and `Setting`."""
     return _planes(pool, Setting(C, class_weight, labels_per_class, per_class=True), n, seed)
 
 

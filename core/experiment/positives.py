@@ -30,8 +30,8 @@ class Search:
     positive : int
         The class that was searched for.
     found_at : array of shape (n_found,), int64, ascending
-        Number of answers until the first positive was found, the second, and so on. If one hyperplane has
-        several answers, their order counts.
+        Entry i is the number of answers until positive i + 1 was found. Answers to a batch of items count one
+        by one, in their order.
     n_answers : int
         Number of answers.
     n_items, n_positive : int
@@ -66,7 +66,7 @@ class Search:
 
 
 def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
-    """Draw `n` classes in random order; their frequencies differ by at most one.
+    """Draw `n` classes in random order, all equally often up to a difference of one.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Turn:
     most : int
         Number of answers that may still be given.
     seed : int
-        Seed of everything random about the choice.
+        Seed of all random choices in this turn.
     """
 
     number: int
@@ -141,7 +141,7 @@ class Way(ABC):
 
 
 class ByStrategy(Way):
-    """Items that a query strategy selects for an SVM with the default parameters of new projects.
+    """Choice of items by a query strategy, for an SVM with the default parameters of new projects.
 
     Parameters
     ----------
@@ -183,10 +183,10 @@ def search_positives(
 ) -> list[Search]:
     """Search for the positives of several classes, all searches side by side.
 
-    A search begins with one item of the class and five others, drawn at random, which don't count. In each
-    round, items are chosen from all answers so far, and the annotator gives the true answers to them. A
-    search ends when `wanted` positives are found, or after `most` answers. If the `way` does not learn, the
-    limit of answers does not apply.
+    A search begins with one item of the class and five others, drawn at random, which do not count as
+    answers. In each round, items are chosen based on all answers so far, and the annotator answers them
+    correctly. A search ends when `wanted` positives are found, or after `most` answers. If the `way` does not
+    learn, the limit of answers does not apply.
 
     Parameters
     ----------

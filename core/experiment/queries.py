@@ -1,4 +1,4 @@
-"""Held-out items to measure with, and others to choose parameters by."""
+"""Held-out items: queries to measure with, and other queries to choose parameters on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Items:
 def held_out_queries(
     pool: Pool, n_queries: int, n_choosing: int, *, known: bool = False, seed: int = 0
 ) -> tuple[Items, Items]:
-    """Draw held-out items to measure with, and other ones to choose parameters by.
+    """Draw held-out items: queries to measure with, and other queries to choose parameters on.
 
     None of them is a row of the pool.
 
@@ -46,7 +46,7 @@ def held_out_queries(
     pool : Pool
         The pool whose held-out items are drawn.
     n_queries, n_choosing : int
-        How many items to draw for each purpose.
+        Number of queries to measure with, and number of queries to choose on.
     known : bool
         Draw only items whose class is known.
     seed : int
@@ -81,23 +81,24 @@ def held_out_queries(
 def queries_of_draws(
     pool: Pool, n_queries: int, n_choosing: int, n_draws: int, *, known: bool = False
 ) -> tuple[list[Items], Items]:
-    """Draw held-out items to measure with, different ones for each draw, and others to choose parameters by.
+    """Draw held-out queries that differ between draws, and other queries to choose parameters on.
 
-    Draws without a common query are independent, so an interval over them is about other queries, too.
+    No two draws share a query, so they are independent, and an interval over the draws also accounts for the
+    choice of queries.
 
     Parameters
     ----------
     pool, n_choosing, known
         See `held_out_queries`.
     n_queries : int
-        How many items to measure with in each draw.
+        Number of queries to measure with in each draw.
     n_draws : int
         Number of draws.
 
     Returns
     -------
     (list of Items, Items)
-        The queries of each draw, and those to choose by.
+        The queries of each draw, and the queries to choose on.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Codes of points that are uniform in a rectangle or box: figures 12 to 14 of the survey [1]_.
+"""Codes of points distributed uniformly in a rectangle or box: figures 12 to 14 of the survey [1]_.
 
 The true neighbours of a query are its k nearest points. Two measures say how well Hamming distances follow
 true distances:
@@ -8,19 +8,22 @@ true distances:
 - the share of a query's k true neighbours among its first k points, where points at equal distance are in
   random order (`core.experiment.retrieval`).
 
-**LSH.** Hyperplanes through the mean cannot tell apart points that lie in the same direction from it. In two
-dimensions that is most of what there is to tell, and the survey compares with Euclidean LSH, whose lines lie
-anywhere. Points therefore get one more coordinate, the root mean square of their distances from the mean, and
-hyperplanes through the origin of that space cut the box anywhere. With 32 bits in a rectangle of 2:1, the
-first 50 of 5,000 points have 36 % of the 50 true neighbours in one draw; without the coordinate, 17 %.
+**LSH.** Hyperplanes through the mean cannot separate points that lie in the same direction from the mean,
+which loses most of the information in two dimensions. The survey uses Euclidean LSH, whose lines need not
+pass through the mean. Here, points get one more coordinate instead: the root mean square of their distances
+from the mean. Hyperplanes through the origin of the larger space can cut the box anywhere. In one draw with
+32 bits in a rectangle of 2:1, the first 50 of 5,000 points included 36 % of the 50 true neighbours; without
+the additional coordinate, 17 %.
 
-**RBM.** One layer of 256 units below the code has 45 % in the same setting, and two layers of 64 have 20 %.
+**RBM.** In the same setting, a network with one layer of 256 units below the code finds 45 % of the true
+neighbours, and one with two layers of 64 units finds 20 %.
 
-**On spectral bits.** Boosting and RBMs can also hash the output of spectral hashing, ±1 for each of as many
-bits as they give. Their neighbours are those of the points.
+**On spectral bits.** Boosting and RBMs can also hash the bits of spectral hashing, as ±1, instead of the
+points. There are as many spectral bits as bits in the final code. The true neighbours are still those of the
+points.
 
 **Eigenfunctions** of a rectangle with edges a and b are cos(kπx/a)·cos(mπy/b), with eigenvalues that increase
-with ω² = (kπ/a)² + (mπ/b)². Spectral hashing takes only those with k = 0 or m = 0.
+with ω² = (kπ/a)² + (mπ/b)². Spectral hashing uses only eigenfunctions with k = 0 or m = 0.
 
 References
 ----------
@@ -57,10 +60,10 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 Coder = Callable[[Floats32], Codes]
-"""A fitted method: returns the codes of points of shape (n, n_dimensions)."""
+"""A fitted method: takes points of shape (n, n_dimensions), and returns their codes."""
 
 Learn = Callable[[Floats32, int, int, int], Coder]
-"""A method: fits to points; further arguments are the number of bits, k, and the seed."""
+"""A method: takes points, the number of bits, k and the seed, and returns the method fitted to the points."""
 
 
 class Method(NamedTuple):
@@ -69,7 +72,7 @@ class Method(NamedTuple):
     Parameters
     ----------
     family : str
-        Name of its hash family.
+        Name of the hash family.
     form : str
         `ON_SPECTRAL` if the family hashes the bits of spectral hashing, else "".
     """
@@ -85,17 +88,17 @@ WITHIN = 1
 """Hamming distance within which precision is measured."""
 
 UNITS = 256
-"""Units of the layer below the code of RBMs."""
+"""Number of units in the layer below the code of RBMs."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box in which points are uniform.
+    """A box in which points are uniformly distributed.
 
     Parameters
     ----------
     name : str
-        For tables and figures.
+        Name in tables and figures.
     lengths : tuple of float
         Length of each edge.
     """
@@ -105,7 +108,7 @@ class Box:
 
     @classmethod
     def of_aspect(cls, aspect: float) -> Self:
-        """Return the rectangle with this ratio of its edges, and area 1.
+        """Return the rectangle of area 1 whose edges have this ratio.
 
         Raises
         ------
@@ -133,11 +136,11 @@ class Box:
 
 
 TEN_DIMENSIONS = Box("box of ten dimensions", tuple((10 - i) / 10 for i in range(10)))
-"""The survey says nothing about the edges of its ten-dimensional box; these are 1, 0.9, …, 0.1."""
+"""A box with edges 1, 0.9, …, 0.1; the survey does not say which edges its ten-dimensional box has."""
 
 
 class Eigenfunction(NamedTuple):
-    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle that begins at the origin.
+    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle with a corner at the origin.
 
     Parameters
     ----------
@@ -152,7 +155,7 @@ class Eigenfunction(NamedTuple):
 
     @property
     def is_product(self) -> bool:
-        """Whether it depends on both coordinates."""
+        """Whether the function depends on both coordinates."""
         return min(self.modes) > 0
 
     def values(self, points: Floats32, box: Box) -> Floats64:
@@ -162,16 +165,16 @@ class Eigenfunction(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How well Hamming distances follow true distances.
+    """Measures of how well Hamming distances follow true distances.
 
     Parameters
     ----------
     within : float or None
-        Precision within `WITHIN`; None if no point is.
+        Precision within the Hamming distance `WITHIN`; None if no point is that near.
     first : float
         Mean share of the k true neighbours among the first k points.
     retrieved : float
-        Mean number of points within `WITHIN`.
+        Mean number of points within the Hamming distance `WITHIN`.
     """
 
     within: float | None
@@ -200,7 +203,7 @@ def score(coder: Coder, points: Floats32, queries: Floats32, neighbours: NDArray
     points : array of shape (n_points, n_dimensions), float32
         Points to search.
     queries : array of shape (n_queries, n_dimensions), float32
-        Other points.
+        Points whose neighbours are searched; they are not among `points`.
     neighbours : array of shape (n_queries, k), int64
         See `true_neighbours`.
     """
@@ -283,4 +286,4 @@ METHODS: Mapping[Method, Learn] = {
     Method(BoostedPSH.name, ON_SPECTRAL): _boosting_on_spectral,
     Method(DeepCodes.name, ON_SPECTRAL): _rbm_on_spectral,
 }
-"""All methods; those of figure 14, in its order, are the ones without a form."""
+"""All methods. Those without a form are the methods of figure 14, in its order."""

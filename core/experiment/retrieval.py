@@ -1,9 +1,10 @@
-"""Recall and precision of codes by their Hamming distances alone: the curves of the papers on binary codes.
+"""Recall and precision by Hamming distance alone: the curves in papers on binary codes.
 
-Rows at equal distance from a query have no order. Every figure here is the mean over all their orders, so
-that nothing depends on the order of the rows: among the first k rows are all rows below some distance, and
-each row at that distance with the same probability. The number of wanted rows among the first k is therefore
-linear between one distance and the next.
+Codes do not order the rows at equal distance from a query. Every number here is therefore the mean over all
+orders of such rows, and does not depend on the order of rows in the pool. The first k rows include all rows
+below some distance, and each row at this distance with equal probability. Wanted rows are true neighbours, or
+rows of the query's class. The expected number of wanted rows among the first k is a piecewise linear function
+of k, with a node at each distance.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Retrieval:
     rows : array of shape (n_queries, n_functions + 1), int64
         Number of rows that differ in 0, 1, … functions.
     alike : array of the same shape, int64
-        Number of these that have the query's class; all zero if it is unknown.
+        Number of these rows that have the query's class; all zero if the class is unknown.
     neighbours : array of shape (n_queries, n_neighbours), int64
         Distance of each true neighbour of the query, the nearest neighbour first.
     """
@@ -48,7 +49,7 @@ class Retrieval:
         Parameters
         ----------
         retrieved : array of shape (n_retrieved,)
-            Each R; it need not be whole.
+            Values of R, which need not be whole.
 
         Returns
         -------
@@ -60,22 +61,30 @@ class Retrieval:
         return np.asarray(np.clip((np.asarray(retrieved, np.float64) - nearer) / equal, 0, 1))
 
     def neighbours_found(self, retrieved: ArrayLike) -> Floats64:
-        """Return the share of each query's true neighbours among its first rows; see `nearest_found`."""
+        """Return the share of each query's true neighbours that is among its first R rows.
+
+        See `nearest_found` for the parameters and the shape of the result.
+        """
         wanted = np.zeros_like(self.rows)
         np.add.at(wanted, (np.arange(len(wanted))[:, None], self.neighbours), 1)
         return np.asarray(among_first(self.rows, wanted, retrieved) / self.neighbours.shape[1])
 
     def precision(self, retrieved: ArrayLike) -> Floats64:
-        """Return the share of each query's first rows that have its class; see `nearest_found`."""
+        """Return the share of each query's first R rows that have its class; see `neighbours_found`."""
         return among_first(self.rows, self.alike, retrieved) / np.asarray(retrieved, np.float64)
 
     def average_precision(self) -> Floats64:
-        """Return the mean precision down to each row of the query's class, of shape (n_queries,).
+        """Return the average precision of each query, of shape (n_queries,).
 
-        It is zero if there is no such row. Let r of the n rows at one distance be alike, with N rows nearer
-        and R alike ones among these. Then the i-th of the n is alike with probability r/n, and (i − 1)(r −
-        1)/(n − 1) of the i − 1 before it are alike on average (McSherry and Najork 2008). With h = 1/(N + 1)
-        + … + 1/(N + n), they add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
+        This is the mean of the precisions at the ranks of the rows of the query's class; it is zero if there
+        are no such rows. Call these rows alike. Suppose that r of the n rows at one distance are alike, that
+        N rows are nearer, and that R of the nearer rows are alike. The i-th of the n rows is alike with
+        probability r/n. If so, (i − 1)(r − 1)/(n − 1) of the i − 1 rows before it are alike on average
+        (McSherry and Najork 2008). The expected precisions at this distance then add up to
+
+            r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)),
+
+        where h = 1/(N + 1) + … + 1/(N + n).
         """
         n, r = self.rows.astype(np.float64), self.alike.astype(np.float64)
         N, R = n.cumsum(axis=1) - n, r.cumsum(axis=1) - r
@@ -135,7 +144,7 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
     rows, wanted : array of shape (n_queries, n_distances), int64
         Counts of rows at each distance, and of wanted rows among them.
     retrieved : array of shape (n_retrieved,)
-        Each k.
+        Values of k.
 
     Returns
     -------
@@ -153,7 +162,10 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 
 @kernel
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
-    """Count the functions in which two codes differ; the first bit of each function collects its others."""
+    """Count the functions in which two codes differ.
+
+    The differing bits of a function are combined into its first bit.
+    """
     total = np.uint64(0)
     for i in range(a.shape[0]):
         differing = a[i] ^ b[i]
@@ -176,7 +188,7 @@ def _compare(
     rows: Counts,
     alike: Counts,
 ) -> None:
-    """Fill `rows` and `alike`, see `Retrieval`."""
+    """Fill `rows` and `alike`; see `Retrieval`."""
     for q in range(queries.shape[0]):
         for row in range(words.shape[0]):
             distance = _distance(words[row], queries[q], bits, first_bits)

@@ -115,7 +115,7 @@ class Annotator:
         return int(np.count_nonzero(self._concept.y[self.rows]))
 
     def go_on(self, n: int = 1, *, audited: Rows | None = None) -> None:
-        """Answer the next n items, passing over `audited` ones, then learn from all answers."""
+        """Answer the next n items, passing over `audited` items, and then learn from all answers."""
         waiting = np.empty(0, dtype=np.int64) if audited is None else np.setdiff1d(audited, self.passed)
         selection, passed = pass_over(lambda reached: self._select(n, reached), waiting)
         self.passed = np.union1d(self.passed, passed)

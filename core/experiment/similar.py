@@ -25,13 +25,13 @@ Metric = Literal["original", "learned"]
 class FindSimilar(Way):
     """Choice of the items nearest to the positives, one page at a time; the annotator answers the whole page.
 
-    The distance of an item is that to its nearest positive (`core.similar.nearness`), among at most 100 of
-    them (`core.similar.queries`). With "learned", a metric is trained after each page on all answers so
-    far (`core.similar.answers`). Until there are `LEAST` answers of each kind, and always with "original",
-    angles between the original features are used. If the answers contradict each other (items with
-    the same features are positive and negative), the previous metric stays. The real page differs in two
-    ways: answered items keep their places, so a page brings fewer new items, and a metric that is not ready
-    in time applies from the next page on.
+    The distance of an item is its distance from the nearest positive (`core.similar.nearness`), among at most
+    100 positives (`core.similar.queries`). If `metric` is "learned", a metric is trained after each page on
+    all answers so far (`core.similar.answers`). Until there are `LEAST` answers of each kind, and always if
+    `metric` is "original", angles between the original features are used. If the answers contradict each
+    other (items with the same features are positive and negative), the previous metric is kept. The real page
+    differs in two ways. Answered items keep their places, so a page brings fewer new items. A metric that is
+    not ready in time applies from the next page on.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class FindSimilar(Way):
     page : int
         Number of items answered before the next search.
     gamma : float or None
-        Slack of the learned metric, see `core.metric.ITML`; None chooses it by cross-validation, as the page
+        Slack of the learned metric (see `core.metric.ITML`). None chooses it by cross-validation, as the page
         does.
 
     Raises
@@ -88,7 +88,7 @@ class FindSimilar(Way):
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Answers in the order of the log's labels; see `core.similar.answers.Answers`."""
+    """Answers in ascending order of item ids; see `core.similar.answers.Answers`."""
 
     items: NDArray[np.int64]
     yes: NDArray[np.bool_]

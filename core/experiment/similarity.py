@@ -1,19 +1,19 @@
 """Recall, precision and cost of similarity families and their search structures on one pool.
 
-**Yardsticks.** The true neighbours of a query are found in two ways: by the measure that the family is made
-for (`core.similar.nearness`), and by the angle between the rows, which is the same for all families.
-Precision needs neither, only the query's class.
+**Yardsticks.** A yardstick is the measure by which the true neighbours of a query are found. Each family has
+two: the measure that the family is made for (`core.similar.nearness`), and the angle between the rows, which
+is the same for all families. Precision does not depend on true neighbours, only on the query's class.
 
 **Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
-**Structures.** A query is answered as in Find similar: a structure proposes candidates, and these are ranked
-exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours among the ten results. The
-share searched is that of the rows whose features were read. Times are of whole queries, relative to the exact
-scan by the same yardstick.
+**Structures.** A query is answered as on the page Find similar: a structure proposes candidates, which are
+then ranked exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours among the ten
+results. The share searched is the share of rows whose features were read. Times are those of whole queries,
+and they are also given relative to an exact scan by the family's own measure.
 
 **Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
-Fitting is timed once for each code length. Hashing is timed on the first `TIMED_ROWS` rows at most. The time
-of a query is that of hashing it and comparing it with all codes.
+Fitting is timed once for each code length. Hashing is timed on at most the first `TIMED_ROWS` rows. The time
+of a query includes hashing it and comparing its code with all codes.
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ from closecall.core.similar import (
 STRUCTURES = ("scan", "table", "tables", "orders")
 
 SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of the pool that a structure may rank exactly, one after the other."""
+"""Shares of the pool that a structure may rank exactly; each is measured."""
 
 USUALLY_COMPARED = 5
-"""Codes compared per row ranked exactly, by structures that have a choice."""
+"""Number of codes compared for each row that is ranked exactly, if the structure lets it be chosen."""
 
 COMPARED = {"table": 40}
-"""Exceptions: a table's codes lie in the order of its buckets, so comparing them costs less."""
+"""Exceptions to `USUALLY_COMPARED`. A table stores codes in the order of its buckets, which makes comparisons
+cheaper.
+"""
 
 BYTES_A_ROW = 256
-"""Memory of tables and permuted orders beside the codes, in bytes per row."""
+"""Memory of tables and permuted orders in addition to the codes, in bytes per row."""
 
 WANTED = 10
 """k of the structures' recall@k."""
@@ -88,7 +90,8 @@ class Value(NamedTuple):
     structure : str or None
         Search structure that was measured; None for the codes themselves.
     retrieved : int or None
-        Number of rows: the first rows by code, or the rows ranked exactly.
+        Number of first rows by Hamming distance, or number of rows that the structure ranks exactly. None if
+        the measure depends on neither.
     measure : str
         Codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
         "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
@@ -108,7 +111,7 @@ class Value(NamedTuple):
 
 @dataclass(eq=False)
 class Truths:
-    """Exact neighbours of the queries by each yardstick, each found in one pass over the pool.
+    """Exact neighbours of the queries by each yardstick, found in one pass over the pool and cached.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ class Truths:
     n : int
         Number of neighbours per query.
     n_timed : int
-        Number of queries that the exact scan is timed with, one by one.
+        Number of queries used to time the exact scan, one by one.
     """
 
     pool: Pool
@@ -163,9 +166,10 @@ class Measured:
     values : list of Value
         In the order of forms, bits, structures.
     yardsticks : dict
-        Measure that each form's neighbours are ordered by, by the form's name.
+        Name of the measure that orders the neighbours, for the name of each form.
     refused : dict
-        Why a form does not apply, at all or with a number of bits, by "form" or "form, bits".
+        Why a form does not apply with a number of bits. Keys are "form, n bits", or "n bits" for a form
+        without a name. The key "" means that the whole family does not apply.
     """
 
     values: list[Value]
@@ -249,7 +253,7 @@ _Number = tuple[str, int | None, float]
 def _fitted(
     form: str, make: Make, draw: Draw, bits: Sequence[int], refused: dict[str, str]
 ) -> tuple[dict[int, SimilarityHasher], dict[int, float]]:
-    """Return the fitted families and the seconds of fitting, by number of functions; record refusals."""
+    """Return the fitted families and the seconds of fitting, by number of functions; add to `refused`."""
     families, seconds = {}, {}
     for n in bits:
         start = thread_time()
@@ -301,12 +305,12 @@ def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[
     codes : Codes
         Its codes of the pool's rows.
     truths : Truths
-        The queries, and how many of them are timed.
+        The queries, and the number of queries to time.
 
     Yields
     ------
     (str, None, float)
-        Name and value, see `Value`.
+        Name of the measure, and value; see `Value`.
     """
     pool = truths.pool
     rows = pool.rows(np.arange(min(TIMED_ROWS, len(pool))))

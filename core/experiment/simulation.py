@@ -35,15 +35,16 @@ def sessions(
     """Simulate sessions and return their hyperplanes, `n_rounds` per session, ordered by session and round.
 
     A session has one positive class (see `single_planes`) and begins with correct labels: one item of the
-    class and five others, drawn at random, or `labels_before`. Round r trains the SVM on all labels so far,
-    which gives a plane. The strategy selects one item for it, and the annotator's answer is the next label.
-    An item that a strategy misses stays in the pool, near the next hyperplane, so a strategy is best measured
-    in sessions of its own.
+    class and five others, drawn at random, or the result of `labels_before`. Each round trains the SVM on all
+    labels so far and records its hyperplane. The strategy selects one item for this hyperplane, and the
+    annotator's answer is the next label. An item that a strategy misses stays in the pool, near the next
+    hyperplane. A strategy is therefore best measured in sessions in which it made the selections.
 
-    C = 1 and C = 10, unweighted and balanced, take turns. With noise, every third group of four sessions has
-    noisy answers, and their setting says so; 12 sessions are thus the smallest even mixture. The annotator of
-    session s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by side,
-    because one pass over the pool can answer all of them. A session does not depend on the number of others.
+    Sessions take turns with four SVMs: C = 1 and C = 10, each unweighted and balanced. With noise, every
+    third group of four sessions has noisy answers, and the settings of its planes say so. The smallest
+    balanced mixture is therefore 12 sessions. The annotator of session s is ``Oracle(pool.truth, positive,
+    noise=noise, seed=seed + s)``. All sessions run side by side, because one pass over the pool can select an
+    item for each of them. A session does not depend on the number of other sessions.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def sessions(
     strategy : QueryStrategy or None
         Fitted to the pool; the exhaustive scan by default.
     n_before : int
-        Number of `labels_before` to begin with, at least 2; 0 for six random labels.
+        Number of labels from `labels_before` to begin with, at least 2; 0 for six random labels.
     noise : float
         Probability of a wrong answer in noisy sessions, 0 … 1; 0 for no noisy sessions.
     seed : int
@@ -98,10 +99,11 @@ def sessions(
 
 
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
-    """Return n correct labels, as from a long session: a random fifth, and the items nearest its hyperplane.
+    """Return n correct labels, as if from a long session.
 
-    That hyperplane is trained on the fifth. If the fifth has only yes or only no, all n items are random; if
-    these have only one kind, too, and n is at least 2, a random item of the other kind replaces one of them.
+    One fifth of the items are random. The others are the items nearest to the hyperplane that is trained on
+    this fifth. If the fifth has only yes or only no, all n items are random. If these also have only one kind
+    of answer and n is at least 2, a random item of the other kind replaces one of them.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -
 def _of_both_kinds(
     pool: Pool, positive: int, ids: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return the items; if all are yes or all are no, one of them is replaced."""
+    """Return the items, one of them replaced if all are yes or all are no."""
     is_yes = is_positive(pool.truth(ids), positive)
     if len(ids) < 2 or (is_yes.any() and not is_yes.all()):
         return ids

@@ -1,7 +1,7 @@
-"""The slack γ of a learned metric or kernel in comparisons, by cross-validation over the labels alone.
+"""Choice of the slack γ of a learned metric or kernel, by cross-validation over the labels alone.
 
-A metric or kernel is judged by its nearest-neighbour accuracy on at most `JUDGED` rows of the fold left out:
-the share whose class is the most frequent one among the `VOTERS` nearest training rows
+A metric or kernel is judged by its nearest-neighbour accuracy on at most `JUDGED` rows of the fold left out.
+This is the share of these rows whose class is the most frequent one among the `VOTERS` nearest training rows
 (`core.metric.validation`).
 """
 
@@ -30,7 +30,7 @@ def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed:
     X : array or csr_array of shape (n_rows, n_features)
         The rows.
     truth : array of shape (n_rows,), int
-        Their classes.
+        Classes of the rows.
     n_pairs : int
         Number of pairs that each fold learns from.
     seed : int
@@ -50,9 +50,10 @@ def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed:
 
 
 def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, seed: int) -> Validated:
-    """Choose γ of a learned kernel, judged by the cosine in its feature space.
+    """Choose γ of a learned kernel.
 
-    Each fold learns from at most as many rows and half as many pairs as `LearnedKernelHash` does by default.
+    Nearest neighbours have the largest cosine in the kernel's feature space. Each fold learns from half the
+    default number of pairs of `LearnedKernelHash`, and from at most its default number of rows.
 
     Parameters
     ----------
@@ -93,9 +94,9 @@ def share_of_right_votes(
     Parameters
     ----------
     far : array of shape (n_judged, n_rows)
-        Smaller is nearer.
+        Distance of each row, or another value that is smaller for nearer rows.
     classes, own : array of shape (n_rows,) and (n_judged,), int
-        Classes of the rows that vote, and of those that are judged.
+        Classes of the rows that vote, and of the rows that are judged.
     """
     votes = classes[np.argsort(far, axis=1, kind="stable")[:, :VOTERS]]
     voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]

@@ -1,4 +1,4 @@
-"""Simulated sessions that measure what following the advice to stop costs, and the labels that it saves."""
+"""Simulated sessions that measure the cost of following the advice to stop, and the labels it saves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEST_ITEMS = 10_000
 
 @dataclass(frozen=True)
 class AdvisedSession:
-    """A session that continued to the end, whatever the advice.
+    """A simulated session that continued to the end, even after the advice to stop.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class AdvisedSession:
     n_labels : tuple of int
         Number of labels at each checkpoint, and at the end.
     auroc : tuple of float
-        AUROC at the same times, on items that were never selected, 0 … 1.
+        AUROC, from 0 to 1, at each of these numbers of labels, on items outside the session.
     stop : int or None
         Index in `n_labels` of the first checkpoint with the advice to stop; None if there was none.
     reason : str
-        Reason of that advice, or of the last one.
+        Reason for the advice to stop, or for the last advice if there was none to stop.
     """
 
     positive: int
@@ -69,7 +69,8 @@ def advised_sessions(
 ) -> Iterator[AdvisedSession]:
     """Simulate sessions, each with its own items and one positive class; classes take turns.
 
-    AUROC is measured on the held-out items, or on other items of the pool if no held-out item has the class.
+    AUROC is measured on the held-out items, or on other items of the pool if the held-out items do not
+    include both classes.
 
     Parameters
     ----------
@@ -84,12 +85,11 @@ def advised_sessions(
     batch : int
         Answers between two trainings.
     least : float
-        Minimum share of the pool for a class to be used. The first examples of rarer classes must be found in
-        other ways.
+        Minimum share of the pool that a class must have to be used.
     enough : float
         See `core.evaluation.stopping.advise`.
     seed : int
-        Seed of everything random; not negative.
+        Seed of all random choices; not negative.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def advised_sessions(
 def _test_items(
     pool: Pool, concept: SampledConcept, positive: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return features and truth of items that are not part of the session."""
+    """Return the features of items outside the session, and whether each is positive."""
     held_out = pool.held_out
     known = np.flatnonzero(held_out.truth >= 0)
     truth = is_positive(held_out.truth[known], positive)

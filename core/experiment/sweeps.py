@@ -1,7 +1,7 @@
 """Sweeps over the parameters of kernelized LSH: figures 1 to 3 of the paper [1]_, and one over t.
 
-A sweep varies one parameter. The rank, where it is fixed, is the best one on queries that are used for
-nothing else (`core.experiment.kernelized.Trials`):
+A sweep varies one parameter. If the rank is fixed, it is the best rank on validation queries, which are used
+for nothing else (`core.experiment.kernelized.Trials`):
 
 ======  ==========================================  ======================================
 figure  varied                                      compared with
@@ -9,9 +9,9 @@ figure  varied                                      compared with
 1       rank r of KLSH                              all components
 2a      rank r of Nyström                           all components
 2b      the forms themselves                        nothing
-2c      scale s, whose eigenvalues are shown        nothing
+2c      eigenvalues of the kernel for each scale s  nothing
 3       scale s of exp(s(κ − 1)), at the best rank  κ itself at this rank
-t       number t of landmarks, at the best rank     Gaussian vectors: the limit of great t
+t       number t of landmarks, at the best rank     Gaussian vectors: the limit of large t
 ======  ==========================================  ======================================
 
 References
@@ -29,7 +29,7 @@ from closecall.core.experiment.kernelized import Form, Trials
 from closecall.core.hashing.klsh import KernelPCALSH, NystromLSH
 
 SAMPLED = (1, 3, 10, 30, 50, 100, 300)
-"""Default numbers t of sampled landmarks; the paper has 50."""
+"""Default numbers t of sampled landmarks; the paper uses 50."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Sweep:
     forms : tuple of Form
         In the order of the parameter.
     base : Form or None
-        The form that recall is compared with.
+        The form that the others are compared with.
     chosen : Form or None
-        The form that is best on the queries to choose by.
+        The form that is best on the validation queries.
     """
 
     figure: str
@@ -72,7 +72,7 @@ def sweeps(
     Parameters
     ----------
     trials : Trials
-        Chooses; afterwards it has the fitted family of each form.
+        Trials that choose each parameter. Afterwards, `trials.fitted` has the fitted family of each form.
     ranks, scales, sampled : sequence
         Values of r, s and t, at least one of each.
     centred : bool
@@ -81,7 +81,7 @@ def sweeps(
     Raises
     ------
     InputError
-        If a value is out of range, or if a family refuses the rows.
+        If a value is out of range, or if a family does not apply to the rows.
     """
     plain = Form(trials.kernel, centred=centred)
     nystrom = replace(plain, family=NystromLSH)

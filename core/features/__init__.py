@@ -1,4 +1,4 @@
-"""Feature extractors for images, and the feature vectors of any source's items."""
+"""Feature extractors for images, and feature vectors for the items of any source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Describer(Protocol):
-    """Feature extractor for grayscale images, one image at a time; safe to share between threads."""
+    """Feature extractor for grayscale images. It treats each image separately, and threads may share it."""
 
     @property
     def n_features(self) -> int:
@@ -76,7 +76,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     X : array of shape (n_readable, n_features), float32, or csr_array (`has_sparse_rows`)
         Rows of unit norm.
     ids : array of shape (n_readable,), int64
-        Item of each row, in the order given.
+        Item of each row, in the order of `items`.
     problems : list of Problem
         Why the other items could not be read.
     """

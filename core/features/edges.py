@@ -1,19 +1,19 @@
 """Edge histograms: which kinds of edges occur where in an image, as 150 numbers [1]_ [2]_.
 
-The image is divided into 4×4 parts, and each part into blocks. Each block is classified as one of five kinds
-of edge by the strongest of five filters on its four quarters a b / c d, or as none if the response is below
-11/255.
+The image is divided into 4×4 parts, and each part into blocks. In each block, let a and b be the upper two
+quarters, and c and d the lower two. Five filters detect five kinds of edge. A block has the kind of edge
+whose filter responds most strongly, or no edge if that response is below 11/255. The responses are
 
     vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
-    non-directional 2·|a − b − c + d|
+    non-directional 2·|a − b − c + d|.
 
-The shares of each kind among the blocks of a part are the 80 numbers of the MPEG-7 descriptor. Averages over
-larger areas follow: 5 numbers for the whole image, and 65 for its 4 columns, its 4 rows, and 5 squares of 2×2
-parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR images [3]_,
-on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16 blocks per
-part. Its quantization to three bits is omitted.
+The share of each kind among the blocks of each part gives the 80 numbers of the MPEG-7 descriptor. Averages
+over larger areas follow: 5 numbers for the whole image, and 65 for its 4 columns, its 4 rows, and 5 squares
+of 2×2 parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR images
+[3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16 blocks
+per part. MPEG-7 also quantizes the numbers to three bits; this module does not.
 
-The numbers are shares and never negative, as the χ² and the intersection kernel need (`core.mercer`).
+The numbers are never negative, as the χ² kernel and the intersection kernel require (`core.mercer`).
 
 References
 ----------
@@ -46,8 +46,9 @@ class EdgeHistogram:
     Attributes
     ----------
     n_features : int
-        150. Feature 5·(4·row + column) + kind is the share of a kind in a part, with kinds in the order of
-        the module's formula. The last 70 features are 5 for each larger area.
+        150. Feature 5·(4·row + column) + kind is the share of a kind of edge in the part at that row and
+        column. Kinds are in the order in which the docstring of this module lists them. The last 70 features
+        are 5 shares for each larger area.
     n_entries : None
         Rows are dense.
     """

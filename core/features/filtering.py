@@ -42,6 +42,8 @@ def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
 def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matrix) -> None:
     """Write h / (0.2 + √(h²∗g)) to `out`, where h = x − x∗g on the padded image x.
 
+    g is the low-pass filter of `core.features.gist`, and ∗ is convolution.
+
     Parameters
     ----------
     image : array of shape (32, 32)
@@ -58,7 +60,8 @@ def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matri
     high = np.empty((PADDED, PADDED), dtype=np.float32)
     other_half = np.empty((SIDE, PADDED), dtype=np.float32)
     power = np.empty((SIDE, SIDE), dtype=np.float32)
-    # g preserves constants, so subtracting one changes nothing but makes a constant image exactly zero.
+    # g preserves constants. Subtracting one pixel's value from the image therefore changes h only by
+    # rounding, and makes a constant image exactly zero.
     flat = np.empty((SIDE, SIDE), dtype=np.float32)
     for i in range(SIDE):
         for j in range(SIDE):
@@ -82,9 +85,9 @@ def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matri
 def transform_columns(re: Matrix, im: Matrix, cos: Matrix, sin: Matrix) -> None:
     """Compute the discrete Fourier transform of each column, in place.
 
-    Decimation in time with radices 4, 4 and 2. `re` and `im`, of shape (32, 32), hold rows in bit-reversed
-    order on input and in natural order on output. `cos` and `sin`, of shape (16,), are the real and imaginary
-    parts of exp(−2πi·k/32).
+    The algorithm is decimation in time with radices 4, 4 and 2. `re` and `im`, of shape (32, 32), hold rows
+    in bit-reversed order on input and in natural order on output. `cos` and `sin`, of shape (16,), are the
+    real and imaginary parts of exp(−2πi·k/32).
     """
     for k in range(0, SIDE, 4):
         for j in range(SIDE):
@@ -131,7 +134,10 @@ def turn(source: Matrix, out: Matrix, order: NDArray[np.int64]) -> None:
 
 @kernel
 def average_magnitude(re: Matrix, im: Matrix, out: Matrix) -> None:
-    """Write |z|/32², averaged over the cells of a 4×4 grid, to `out`, of shape (16,)."""
+    """Write the mean of |z|/32² in each cell of a 4×4 grid to `out`, of shape (16,).
+
+    z is the complex image with real part `re` and imaginary part `im`.
+    """
     cell = SIDE // GRID
     column_sums = np.empty(SIDE, dtype=np.float32)
     scale = np.float32(1.0 / (cell * cell * SIDE * SIDE))
@@ -158,7 +164,7 @@ def filter_energies(
     order: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Compute the mean response of each image to each filter in each cell of the grid.
+    """Compute the mean magnitude of each filter's response in each cell of the grid, for each image.
 
     `images` has shape (n_images, 32, 32) and `out` has shape (n_images, 16·n_filters). For `spread` and
     `gather` see `normalise_contrast`, for `cos` and `sin` see `transform_columns`; `order` is `BIT_REVERSED`.
@@ -186,8 +192,8 @@ def filter_energies(
         turn(im, spectrum_im, order)
         transform_columns(spectrum_re, spectrum_im, cos, sin)
         for f in range(n_filters):
-            # Instead of the inverse transform, transform the conjugate: the result is conjugated and has the
-            # same magnitude.
+            # Transform the conjugate instead of using the inverse transform. The result is the conjugate,
+            # which has the same magnitude.
             for i in range(SIDE):
                 row = order[i]
                 for j in range(SIDE):

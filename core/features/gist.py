@@ -1,11 +1,11 @@
 """GIST: the spatial envelope of a scene in 384 numbers [1]_.
 
-First, contrast is normalized. With x the log intensities and g a Gaussian low-pass filter with gain 1/2 at 4
-cycles per image, h = x − x∗g, and the result is h / (0.2 + √(h²∗g)). Then filters at 3 scales and 8
-orientations are applied, each a Gaussian in polar frequency, and the magnitude of each response is averaged
-over a 4×4 grid. The constants are those of the authors' program. The image is padded by reflection in the
-first step and treated as periodic in the second, where padding would be expensive and change little at 32×32
-pixels.
+First, contrast is normalized. Let x be the log intensities, g a Gaussian low-pass filter with gain 1/2 at 4
+cycles per image, ∗ convolution, and h = x − x∗g. The normalized image is h / (0.2 + √(h²∗g)). Then filters at
+3 scales and 8 orientations are applied, each of which is a Gaussian in polar frequency. The magnitude of each
+response is averaged over each cell of a 4×4 grid. The constants are those of the authors' program. The image
+is padded by reflection in the first step and treated as periodic in the second. Padding in the second step
+would be expensive and change little at 32×32 pixels.
 
 Each image is computed independently, so its features are the same to the last bit for any batch and any
 number of threads.
@@ -78,7 +78,7 @@ class Gist:
 
 @cache
 def low_pass() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the convolution with g as two matrices; see `filtering.normalise_contrast`."""
+    """Return the matrices `spread` and `gather` of `filtering.normalise_contrast`."""
     n = SIDE + 2 * RIM
     frequencies = np.fft.fftfreq(n, 1 / n)
     kernel = np.fft.ifft(np.exp2(-((frequencies / _CUTOFF) ** 2))).real
@@ -93,11 +93,12 @@ def low_pass() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 @cache
 def filters() -> NDArray[np.float32]:
-    """Return gains of shape (24, 32, 32) at horizontal and vertical frequency, in FFT order.
+    """Return the gains of all filters, of shape (24, 32, 32).
 
-    A gain is exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles
-    per pixel for scale s = 0, 1, 2 and orientation o = 0 … 7. Each filter covers one side of the origin only,
-    so that the magnitude of its response follows the contrast of the stripes, not their phase.
+    The last two axes are horizontal and vertical frequency, both in FFT order. A gain is
+    exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles per pixel
+    for scale s = 0, 1, 2 and orientation o = 0 … 7. Each filter covers one side of the origin only, so that
+    the magnitude of its response follows the contrast of the stripes, not their phase.
     """
     across, down = np.meshgrid(np.fft.fftfreq(SIDE), np.fft.fftfreq(SIDE), indexing="ij")
     radius, angle = np.hypot(across, down), np.arctan2(down, across)

@@ -3,37 +3,38 @@
 144 windows of 6×6 pixels lie on a grid of 12×12, two pixels apart. Each window is a point with five
 coordinates: its row and column; the direction of its edges, as the cosine and sine of twice the angle, so
 that an edge from dark to bright equals one from bright to dark; and the strength of its edges. The last three
-are computed from the gradient g of the intensities, in units of their standard deviation σ over the whole
-image, averaged over the window [1]_:
+coordinates, c, s and e, are computed from the gradient (g_x, g_y) of the intensities, which are first divided
+by their standard deviation over the whole image. ⟨…⟩ is the mean over the window [1]_:
 
     E = ⟨g_x² + g_y²⟩,   c = ⟨g_x² − g_y²⟩ / (E + 0.15²),   s = ⟨2 g_x g_y⟩ / (E + 0.15²),   e = √E / (1 + √E)
 
-Without a clear edge, c and s are close to zero. They are spread by f(c) = 1.4 c / (0.4 + |c|), which maps −1,
-0 and 1 to themselves.
+Without a clear edge, c and s are close to zero. The function f(c) = 1.4 c / (0.4 + |c|) spreads their values;
+it maps −1, 0 and 1 to themselves.
 
-The range of these points is divided into 6 × 6 bins of position, 4 × 4 of direction and 4 of strength; level
-1 has half as many bins in each dimension (`core.mercer.box`). A bin of level 0 contains at most 4 windows, a
-bin of level 1 at most 16, so the vocabulary is known in advance and is the same for all pools. Coarser levels
-would add little, since most points match there anyway.
+The pyramid match divides the range of these points into bins at two levels (`core.mercer.box`). Level 0 has
+6 × 6 bins of position, 4 × 4 of direction and 4 of strength, and level 1 has half as many bins in each
+dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The set of features
+is therefore known in advance, and is the same for all pools. Coarser levels would add little, because most
+points match there anyway.
 
-**Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen by 1,000 queries and tested with
-1,000 others. The first two columns give the percentage of queries whose class is predicted correctly by their
-ten nearest neighbours. The last column gives the percentage of these ten neighbours that are among the 80
-images with the most similar LSH codes of 128 bits:
+**Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen with 1,000 queries and tested with
+1,000 others. For both sets of queries, the table gives the percentage whose class is predicted correctly by
+their ten nearest neighbours. The last column gives the percentage of these ten neighbours that are among the
+80 images with the most similar LSH codes of 128 bits:
 
     features                                                         choice        test   by codes
     GIST                                                             53           50          26
     this module                                                      46           45          19
     6 × 6 bins of direction, 8 of strength                           49           47          11
-    … and windows of 4×4 pixels                                      50           49           8
+    6 × 6 bins of direction, 8 of strength, windows of 4×4 pixels    50           49           8
     a grid of 8×8 windows of 8×8 pixels, three levels                42           44          10
-    … mean and gradients for direction and strength, 8 bins each     34           34
+    8×8 windows as above, 8 bins each of mean and gradients          34           34
 
-Finer bins separate classes better, but then almost all images are nearly orthogonal, and codes cannot resolve
-such angles.
+Finer bins separate classes better. But then almost all images are nearly orthogonal, and codes cannot resolve
+the differences between their angles.
 
-Sums are taken in a fixed order and only sums, products, quotients and square roots are computed, so a row is
-the same to the last bit for any batch and on any machine.
+The computation uses only sums, products, quotients and square roots, and sums are taken in a fixed order. A
+row is therefore the same to the last bit for any batch and on any machine.
 
 References
 ----------
@@ -54,7 +55,7 @@ GRID = 12
 N_POINTS = GRID**2
 
 _FIRST, _END = 2, 30
-"""First pixel of the windows, and the pixel after their last, in both directions."""
+"""First pixel that windows cover, and the pixel after the last one, in both directions."""
 
 _FAINT = np.float32(1 / 64)
 """Added to the standard deviation, so that almost constant images have weak gradients."""
@@ -102,7 +103,7 @@ class EdgeSets:
 def points(grey: ArrayLike) -> NDArray[np.float32]:
     """Return the points of each image, of shape (n_images, 144, 5), in units of the finest bins.
 
-    Takes the same argument as `EdgeSets.transform` and raises the same errors.
+    The argument and the errors are those of `EdgeSets.transform`.
     """
     grey = checked_grey(grey)
     inner = slice(_FIRST, _END)
@@ -130,7 +131,7 @@ def _deviation(grey: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _total(flat: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the sum of each row of 2ⁿ numbers, by adding halves."""
+    """Return the sum of each row of 2ⁿ numbers, by repeatedly adding one half to the other."""
     while flat.shape[1] > 1:
         half = flat.shape[1] // 2
         flat = flat[:, :half] + flat[:, half:]
@@ -138,7 +139,7 @@ def _total(flat: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _averaged(products: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the means over the windows, of shape (n_images, 12, 12), of values per pixel."""
+    """Return the mean of the pixels' values in each window, of shape (n_images, 12, 12)."""
     pairs = products[:, ::2] + products[:, 1::2]
     pairs = pairs[:, :, ::2] + pairs[:, :, 1::2]
     rows = pairs[:, :-2] + pairs[:, 1:-1] + pairs[:, 2:]
@@ -146,5 +147,5 @@ def _averaged(products: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _spread(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return 1 + f(x), from 0 to 2, with the f of the module."""
+    """Return 1 + f(x), from 0 to 2; the docstring of this module defines f."""
     return np.asarray(np.float32(1) + (np.float32(1) + _SPREAD) * x / (_SPREAD + np.abs(x)))

@@ -82,9 +82,10 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def publish_folder(temporary: Path, path: Path) -> None:
-    """Rename a folder of finished files to `path`, and delete a folder that is already there.
+    """Rename a folder of finished files to `path`, replacing any folder that is already there.
 
-    Nothing may refer to that folder: it must be the leftover of an interrupted attempt.
+    The replaced folder is deleted, so nothing may refer to it: it must be left over from an interrupted
+    attempt.
     """
     sync_folder(temporary)
     if path.exists():
@@ -100,7 +101,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in `folder` to the disk; Windows does so by itself."""
+    """Flush the names of the files in `folder` to the disk; Windows does so by itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -111,7 +112,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a file with its present content."""
+    """Return the stamp of a file's current content."""
     digest, length = hashlib.blake2b(digest_size=16), 0
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):

@@ -2,8 +2,8 @@
 
     labels so far → linear SVM → hyperplane → query strategy over the pool → next item to label
 
-No state is kept between rounds. A round can therefore be computed before its answer is given, on any thread,
-or recomputed from the log years later, with the same result to the last bit.
+No state is kept between rounds. A round can therefore be computed on any thread, in advance for each possible
+answer, or recomputed from the log years later. The result is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Labels:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        Distinct. Items of the pool have their item ids; examples, which are not in the pool, have negative
-        ids.
+        Distinct ids. Items of the pool have their item ids; examples, which are not in the pool, have
+        negative ids.
     X : array of shape (n, n_features), float32, or csr_array
-        Their features.
+        Features of the labeled items and examples.
     y : array of shape (n,), bool
         True for yes.
     """
@@ -90,7 +90,7 @@ def learn_rows(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Trained:
-    """Train the SVM if there is a yes and a no; see `core.linear.svm.train` for parameters and errors."""
+    """Train the SVM if both answers occur; see `core.linear.svm.train` for parameters and errors."""
     if y.all() or not y.any():
         return Trained(None, None)
     start = perf_counter()
@@ -110,9 +110,10 @@ def select_next(
     memory: object = None,
     diversity: float = 0.0,
 ) -> Selection:
-    """Select items by the strategy, or without a hyperplane by similarity to the examples, or at random.
+    """Select the next items to label.
 
-    Strategies that need no hyperplane are always used.
+    The strategy selects if there is a hyperplane or the strategy needs none. Otherwise, the items most
+    similar to the examples are selected, or random items if there are no examples.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def select_next(
     PoolExhausted
         If every item is excluded.
     InputError
-        As `core.selection.QueryStrategy.select`.
+        For the same reasons as in `core.selection.QueryStrategy.select`.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)

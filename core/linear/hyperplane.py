@@ -54,7 +54,7 @@ class Hyperplane:
 
     @cached_property
     def norm(self) -> float:
-        """‖w‖ without the bias: |wᵀx + b| / ‖w‖ is the Euclidean distance."""
+        """‖w‖ without the bias; |wᵀx + b| / ‖w‖ is the Euclidean distance from x to the hyperplane."""
         return float(np.linalg.norm(self.normal))
 
     @cached_property
@@ -88,7 +88,7 @@ def unit_rows(X: Rows) -> Rows:
 
 
 def euclidean(Q: Rows, X: Rows) -> NDArray[np.float64]:
-    """Return ‖q − x‖ of each row q of Q and x of X, of shape (n_queries, n_points), in float64."""
+    """Return ‖q − x‖ for each row q of Q and each row x of X, of shape (n_queries, n_points), in float64."""
     Q, X = Q.astype(np.float64), X.astype(np.float64)
     inner = Q @ X.T
     inner = inner.toarray() if is_sparse(inner) else inner
@@ -103,7 +103,7 @@ def _own_squares(X: Rows) -> NDArray[np.float64]:
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return eigenvectors, given as columns, with signs that make the entry of largest magnitude positive.
 
-    This makes them unique, because an eigenvector is only determined up to its sign.
+    With this choice, the eigenvectors are unique; otherwise each is determined only up to its sign.
     """
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

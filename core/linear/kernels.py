@@ -17,16 +17,20 @@ Float32s = NDArray[np.float32]
 Float64s = NDArray[np.float64]
 Index = int | np.intp
 
-# Relative ridge on the diagonal of a face's Gram matrix. It makes dependent labels push each other to a
-# bound.
+# Relative ridge on the diagonal of the Gram matrix of a face (see `pivots`). With it, linearly dependent
+# labels push each other to a bound.
 _RIDGE = 1e-10
 _ENTERING = 8
-_AHEAD = 2  # rows that are requested before they are read
+_AHEAD = 2  # number of rows by which prefetching is ahead of reading
 _LINE = 16  # float32 values in a cache line
 
 
 class Signed(NamedTuple):
-    """The rows aᵢ = yᵢ[xᵢ, 1], as the places of the xᵢ, their yᵢ = ±1, and an array of the type of the xᵢ."""
+    """The rows aᵢ = yᵢ[xᵢ, 1] of all labels i, without a copy of the xᵢ.
+
+    `places` has the memory address of each xᵢ, `signs` has yᵢ = ±1, and `typed` is any array with the dtype
+    of the xᵢ.
+    """
 
     places: NDArray[np.uintp]
     signs: Float64s
@@ -35,7 +39,11 @@ class Signed(NamedTuple):
 
 @strict_kernel
 def free_at_most(d: int) -> int:
-    """Return how many labels may be free: d + 1 where no rows are dependent, and some more where some are."""
+    """Return the maximum number of free labels.
+
+    At most d + 1 rows can be linearly independent. Rounding up to a multiple of 16 leaves room for dependent
+    rows.
+    """
     return -(-(d + 1) // _LINE) * _LINE
 
 
@@ -56,7 +64,7 @@ def _margin(A, i, d, w):  # type: ignore[no-untyped-def]
 
 @strict_kernel
 def _request(A, i, d):  # type: ignore[no-untyped-def]
-    """Prefetch the row: rows of a mapped pool lie apart, so each would otherwise be waited for."""
+    """Prefetch row i, because the rows of a mapped pool are scattered in memory and slow to reach."""
     coming = carray(pointer(A.places[i], A.typed), (1, d))
     for j in range(0, d, _LINE):
         prefetch(coming, 0, j)
@@ -110,9 +118,10 @@ def sides(
 ) -> None:
     """Run dual coordinate descent from alpha = 0, in place.
 
-    It ends when all projected gradients of a pass are within `tolerance` of each other, or after `passes`
-    passes. Labels at a bound that the last pass gave no reason to leave are left out (shrinking) and checked
-    again before the end.
+    The descent ends when all projected gradients of a pass are within `tolerance` of each other, or after
+    `passes` passes. A label at a bound is left out (shrinking) if its gradient points out of the box and is
+    outside the range of the projected gradients of the last pass. All labels are checked again before the
+    descent ends.
     """
     n = alpha.shape[0]
     w = np.zeros(d + 1, dtype=np.float32)
@@ -167,7 +176,8 @@ def _append(
     row: Float64s,
 ) -> None:
     """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
-    # Assigned number by number: for a slice, Numba compiles the error of unequal shapes too, in seconds.
+    # Numbers are assigned one by one. For a slice, Numba would also compile the error for unequal shapes,
+    # which takes seconds.
     for j in range(row.shape[0]):
         row[j] = 0.0
     _add_row(A, i, d, 1.0, row)
@@ -214,11 +224,17 @@ def _solve(L: Float64s, f: int, x: Float64s) -> None:
 def pivots(
     A: Signed, d: int, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
 ) -> bool:
-    """Run the active-set method from a feasible alpha, in place; False if `most` steps are not enough.
+    """Run the active-set method from a feasible alpha, in place.
 
-    A face contains the free labels. At its optimum all their margins are 1. Step towards it as far as the box
-    allows; labels that reach a bound leave the face. At the optimum, the labels that violate their condition
-    most join the face.
+    The face is the set of free labels, with 0 < αᵢ < Cᵢ. At the optimum of a face, the margins of its labels
+    are all 1. Each step moves alpha towards this optimum as far as the box allows, and labels that reach a
+    bound leave the face. At the optimum, the labels that most violate their optimality condition join the
+    face.
+
+    Returns
+    -------
+    bool
+        Whether `most` steps were enough.
     """
     n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * free_at_most(d) + _ENTERING)
@@ -279,9 +295,10 @@ def pivots(
 
 @strict_kernel
 def numbers(A: Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
-    """Return the weights and αᵢ, computed from the sides alone.
+    """Return the weights and the αᵢ, computed only from the side of each label.
 
-    Labels at their upper bound contribute Cᵢaᵢ, and labels on the face have margins of 1.
+    The side of a label is whether its αᵢ is 0, Cᵢ or free in between. The weights are Σαᵢaᵢ, and the free αᵢ
+    make the margins of their labels equal to 1.
     """
     p = d + 1
     exact = np.where(alpha >= upper, upper, 0.0)

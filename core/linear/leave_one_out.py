@@ -1,16 +1,16 @@
 """Leave-one-out scores of all labels, from a single training.
 
-A label affects its own score: the SVM bends towards it, so a wrong label looks right. The score by an SVM
-that is trained on the other labels alone does not have this flaw, but training n times would be too slow.
-There is a closed form if each of the other αs stays where it is: at 0, at C or free in between. Without label
-i, with aᵢ = yᵢ[xᵢ, 1],
+A label affects the score of its own item: the SVM adapts to the label, so a wrong label looks right. A score
+from an SVM that is trained only on the other labels does not have this flaw. But for n labels, training n
+SVMs would be too slow. There is a closed form if each of the other αⱼ stays where it is: at 0, at its upper
+bound Cⱼ, or free in between. Let aᵢ = yᵢ[xᵢ, 1]. If label i is removed,
 
     yᵢ(wᵀxᵢ + b) decreases by αᵢSᵢ²,
 
-where Sᵢ is the distance of aᵢ from the span of the a of the free labels other than i (Chapelle & Vapnik,
-"Model selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean
-field and leave-one-out", 2000). If the bias is regularized like the weights, as in `core.linear.svm`, this is
-the linear span. Labels with αᵢ = 0 do not affect the hyperplane, and their scores do not change.
+where Sᵢ is the distance of aᵢ from the span of the aⱼ of all free labels j ≠ i (Chapelle & Vapnik, "Model
+selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean field
+and leave-one-out", 2000). This is the linear span, because `core.linear.svm` regularizes the bias like the
+weights. Labels with αᵢ = 0 do not affect the hyperplane, and their scores do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from closecall.core.numerics.gram_rotation import rotated
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _RIDGE = 1e-10
-"""Relative ridge on the diagonal of the free labels' Gram matrix, as in `core.linear.svm`."""
+"""Relative ridge on the diagonal of the free labels' Gram matrix, as in `core.linear.kernels`."""
 
 _ROWS = 4096
 """Number of labels whose distance from the span is computed at a time."""
@@ -41,9 +41,9 @@ class LeaveOneOut:
     hyperplane : Hyperplane
         Trained on all labels.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each labeled item, as estimated for the hyperplane trained on the other labels, in the
-        order of the labels. If a class has only one label, its score is that of the hyperplane trained on all
-        labels, because no hyperplane could be trained without it.
+        wᵀx + b of each labeled item, in the order of the labels, estimated for the hyperplane trained on the
+        other labels. If a class has only one label, no hyperplane can be trained without it. The score of its
+        item then comes from the hyperplane trained on all labels.
     """
 
     hyperplane: Hyperplane
@@ -57,7 +57,7 @@ def leave_one_out(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> LeaveOneOut:
-    """Train on all labels, and score each as if it had been left out.
+    """Train on all labels, and score each labeled item as if its label had been left out.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ def leave_one_out(
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
-        As in `core.linear.svm.train`; labels keep their C when another one is left out.
+        As in `core.linear.svm.train`. Class weights are those of all labels, including the one left out.
 
     Raises
     ------
     InputError
-        As `core.linear.svm.train`.
+        For the same reasons as in `core.linear.svm.train`.
     """
     solution = solve(X, y, C=C, class_weight=class_weight)
     hyperplane = Hyperplane(solution.weights[:-1], float(solution.weights[-1]))
@@ -86,7 +86,7 @@ def leave_one_out(
 def _spans(
     X: NDArray[np.floating], sign: NDArray[np.float64], solution: Solution, upper: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return Sᵢ² of every label with αᵢ > 0, and 0 of the others."""
+    """Return Sᵢ² for every label with αᵢ > 0, and 0 for the others."""
     spans = np.zeros(len(X))
     free = np.flatnonzero((solution.alpha > 0) & (solution.alpha < upper))
     face = _extended(X[free], sign[free])

@@ -1,8 +1,9 @@
 """Scores wᵀx + b of many rows in float32, for one hyperplane or for several in one pass over the rows.
 
-For one hyperplane this is a matrix–vector product, which takes as long as reading the rows. For several it is
-a matrix product of a few rows at a time, which are read from memory once and stay in the cache for all
-hyperplanes. With 384 features, 4 hyperplanes take about as long as 1.3 scans, and 20 as long as 3.
+For one hyperplane this is a matrix–vector product, which takes as long as reading the rows. For several
+hyperplanes, it is a matrix product of a few rows at a time. These rows are read from memory once and stay in
+the cache for all hyperplanes. With 384 features, 4 hyperplanes take about as long as 1.3 scans, and 20 as
+long as 3.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SCORES = 1 << 20
 """Number of scores to yield at a time: 4 MB."""
 
 _SMALL_PRODUCT = 10**6
-"""Number of multiplications up to which OpenBLAS uses a special kernel for matrix products, twice as fast."""
+"""Number of multiplications up to which OpenBLAS uses a kernel for small products, which is twice as fast."""
 
 _CACHED_ROWS = 512
 """Number of rows that are converted, or multiplied by many hyperplanes, at a time; they fit into the cache
@@ -42,7 +43,7 @@ def score_blocks(
     segments : iterable of (int, array of shape (n, n_features), float32 or float16, or csr_array)
         Consecutive rows, each array with the number of its first row.
     hyperplanes : sequence of Hyperplane
-        k of them.
+        The k hyperplanes.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def _as_float32(X: NDArray[np.float16], out: Floats32) -> Floats32:
     """Convert X into `out`, four times as fast as NumPy does.
 
     Sign, exponent and fraction are moved to their positions in float32. The exponents' biases, 15 and 127,
-    differ by 112, which a multiplication by 2¹¹² corrects, for subnormal numbers, too. Infinities and NaN,
+    differ by 112, which a multiplication by 2¹¹² corrects, also for subnormal numbers. Infinities and NaN,
     which no pool contains, would become finite.
     """
     _move_bits(X.view(np.uint16), out.view(np.uint32))

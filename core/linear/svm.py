@@ -6,26 +6,28 @@ The classifier is the minimizer of
 
 the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is the
 weight of an appended 1 and is regularized like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
-quadratic program in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
-margin make it hard, because nearly all of them are support vectors. It is solved in three steps:
+quadratic program in a box: maximize Σαᵢ − ½‖Σαᵢaᵢ‖² subject to 0 ≤ αᵢ ≤ Cᵢ. The optimal w is unique. Labels
+selected at the margin make the program hard, because nearly all of them are support vectors. It is solved in
+three steps:
 
-1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 quickly finds for
-   nearly every label whether its αᵢ is 0, Cᵢ, or free in between.
-2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, the constraints
-   being a box) corrects the remaining sides, one face of the box at a time, until every label meets its
+1. *Sides.* The side of a label is whether its αᵢ is 0, Cᵢ, or free in between. Dual coordinate descent with
+   shrinking (Hsieh et al., ICML 2008) in float32 quickly finds the sides of nearly all labels.
+2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, with a box as
+   the constraints) corrects the remaining sides, one face of the box at a time, until every label meets its
    optimality condition within `TOLERANCE`. The dual objective increases from face to face, so the method
    terminates.
 3. *Numbers.* The free αᵢ are solved for again, from the sides alone, in the order of the ids and in plain
    IEEE arithmetic, without reassociation, fused operations or BLAS. The weights are therefore the same to the
    last bit for any order of the labels, any number of threads and every machine, however steps 1 and 2 found
-   the sides. (If several sides are optimal, as with one image labeled under two ids, the last bits may depend
-   on the kind of machine.)
+   the sides. There is one exception: if the optimal sides are not unique, for example because one image is
+   labeled under two ids, the last bits may depend on the kind of machine.
 
-Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual only depends on inner products, so n
-labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. The rotation is
-computed in float64, so that the labels meet their conditions within the same tolerance.
+Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual depends only on inner products, so the
+n sparse rows can be replaced by n dense rows of n features with the same α. In the original features,
+w = Σαᵢyᵢxᵢ. The rotation is computed in float64, so that the labels meet their conditions within the same
+tolerance.
 
-Its inner loops are in `core.linear.kernels`; they run on one thread with the GIL released.
+The inner loops are in `core.linear.kernels`; they run on one thread with the GIL released.
 """
 
 from __future__ import annotations
@@ -55,20 +57,21 @@ ClassWeight = Literal["balanced"] | None
 TOLERANCE = 1e-9
 """Tolerance of the optimality conditions.
 
-It limits how far yᵢ(wᵀxᵢ + b) may lie on the wrong side of 1 if αᵢ is 0 or Cᵢ, and from 1 if αᵢ is free. If
-ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, if ΣCᵢ exceeds 10⁵), the tolerance is 5·10⁻¹⁵ΣCᵢ‖aᵢ‖² instead, because
-the margins are rounded.
+If αᵢ is 0 or Cᵢ, it limits how far the margin yᵢ(wᵀxᵢ + b) may be on the wrong side of 1. If αᵢ is free, it
+limits the distance of the margin from 1. If ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, if ΣCᵢ exceeds 10⁵), the
+tolerance is 5·10⁻¹⁵ΣCᵢ‖aᵢ‖² instead, because the margins are rounded.
 """
 
 DEFAULT_C = 10.0
-"""Within 0.1 points of the best C in held-out accuracy, after 50 to 500 labels selected at the margin.
+"""Default C. After 50 to 500 labels selected at the margin, its held-out accuracy is at most 0.1 percentage
+points below that of the best C.
 
 GIST rows of unit norm all point in about the same direction: C ≤ 1 underfits on few labels, and C ≥ 30 gains
 nothing.
 """
 
 DEFAULT_CLASS_WEIGHT: ClassWeight = None
-"""Selection at the margin balances the labels by itself; "balanced" gained nothing at any C."""
+"""Labels selected at the margin are balanced already; "balanced" gained nothing at any C."""
 
 _PASSES = 500
 _PASS_TOLERANCE = 1e-4
@@ -101,7 +104,7 @@ def train(
     """Return the hyperplane of the support vector machine for these labels.
 
     The hyperplane depends only on the set of labels {(id, row, answer)}, C and class_weight. The order of the
-    labels and the number of threads do not change a single bit.
+    labels and the number of threads do not change a single bit of it.
 
     Parameters
     ----------
@@ -167,7 +170,10 @@ def solve(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Solution:
-    """Return both optima, for labels in the given order; arguments and errors are those of `train`."""
+    """Return the optimum of the primal and of the dual problem.
+
+    Unlike `train`, this function uses the labels in the given order. See `train` for parameters and errors.
+    """
     upper = box(y, C, class_weight)
     if isinstance(X, PlacedRows):
         return Solution(*_optimum(X, X, y, C, upper)[:2])
@@ -182,9 +188,10 @@ def solve(
 def _optimum(
     X: PlacedRows, rough: PlacedRows, y: NDArray[np.bool_], C: float, upper: Float64s
 ) -> tuple[Float64s, Float64s, Float64s]:
-    """Return the weights, α with exact sides, and α that is exact but may lie outside the box by rounding.
+    """Return the weights and two versions of α.
 
-    `rough` has the same rows in float32.
+    The first version has the exact sides. The second has the exact numbers, which rounding may have moved out
+    of the box. `rough` has the rows of `X` in float32.
     """
     n, d = X.shape
     signs = np.where(y, 1.0, -1.0)
@@ -208,7 +215,10 @@ def _typed(X: PlacedRows) -> Float32s | Float64s:
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
-    """Move all but the `most` innermost free αᵢ to their nearer bound; an optimum needs no more of them."""
+    """Move free αᵢ to their nearer bound, except the `most` that are farthest from their bounds.
+
+    There is an optimum without more free αᵢ than that.
+    """
     inside = np.minimum(alpha, upper - alpha) / upper
     others = np.argsort(-inside, kind="stable")[most:]
     alpha[others] = np.where(alpha[others] < upper[others] / 2, 0.0, upper[others])

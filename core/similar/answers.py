@@ -4,12 +4,12 @@ Items answered yes should be near each other, and far from items answered no. Tw
 be near each other. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
 information-theoretic metric learning (`core.metric`) learns from them.
 
-The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). A metric is judged by
-how it orders the answers that were left out. They are ordered by their angle to the nearest of the other yes
-answers, as on the page Find similar. The score is the area under the ROC curve: the probability that a yes
-answer comes before a no answer. The folds learn from half as many pairs as the final metric. Choosing γ then
-takes about four times as long as learning with γ = 1: for 384 features, 0.3 s with 100 answers, and 3 s with
-1,000 answers or more.
+The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a metric
+is judged by how it orders the items that were left out. They are ordered by their angle to the nearest of the
+other items answered yes, as on the page Find similar. The score is the area under the ROC curve: the
+probability that an item answered yes comes before one answered no. Each fold learns from half as many pairs
+as the final metric. Choosing γ then takes about four times as long as learning with γ = 1: for 384 features,
+0.3 s with 100 answers, and 3 s with 1,000 answers or more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_PASSES = 200
 SEED = 0
 
 MOST_JUDGED = 1000
-"""Maximum number of answers of a fold that a metric is judged by, spread evenly."""
+"""Maximum number of answers in a fold that a metric is judged by; they are spread evenly over the fold."""
 
 _ROWS_AT_ONCE = 8192
 
@@ -49,7 +49,7 @@ GoOn = Callable[[], None]
 
 
 class Answers(Protocol):
-    """The known answers: `items`, int64 and ascending, and `yes`, bool, both of shape (n_answers,)."""
+    """The known answers: `items` (int64, ascending) and `yes` (bool), both of shape (n_answers,)."""
 
     @property
     def items(self) -> NDArray[np.int64]:
@@ -57,7 +57,7 @@ class Answers(Protocol):
 
     @property
     def yes(self) -> NDArray[np.bool_]:
-        """Which items were answered yes."""
+        """Whether each item was answered yes."""
 
 
 class AnswersMetric:
@@ -149,14 +149,16 @@ def validated(
     seed: int = SEED,
     go_on: GoOn = lambda: None,
 ) -> Validated:
-    """Choose γ by cross-validation over answers; see the module.
+    """Choose γ by cross-validation over answers.
+
+    The docstring of this module describes how metrics are judged.
 
     Parameters
     ----------
     X : array or csr_array of shape (n_answers, n_features)
         Rows of the answered items.
     yes : array of shape (n_answers,), bool
-        Which were answered yes; at least `LEAST` of each kind.
+        Whether each item was answered yes; at least `LEAST` of each kind.
     n_pairs, max_passes, seed, go_on
         See `learn_from_answers`; a fold learns from n_pairs / 2 pairs.
     """
@@ -205,9 +207,9 @@ def pairs_of(
 def _drawn(
     first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return n distinct pairs of an entry of each array, or all pairs if there are fewer.
+    """Return n distinct pairs of one entry of each array, or all pairs if there are fewer.
 
-    If both are the same array, each unordered pair occurs once.
+    If both are the same array, each pair has two different entries, and their order does not count.
     """
     alike = first is second
     total = len(first) * (len(first) - 1) // 2 if alike else len(first) * len(second)

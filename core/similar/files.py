@@ -1,10 +1,11 @@
 """Codes of a pool and search structures over them, saved in separate folders.
 
-A folder of codes also contains the family that made them. Structures that use the codes in the order of the
-rows are saved without them, so several structures over the same codes only take space for their own arrays.
-Every structure is saved with the digest of its codes, which ties it to exactly these codes. Like every index
-(`core.selection.files`), a folder is written completely or not at all, checked byte by byte when it is read,
-and then mapped into memory. The arrays of a family are copied instead, because every query needs all of them.
+A folder of codes also contains the family that made them. A structure that uses the codes in the order of the
+rows is saved without the codes. Several structures over the same codes therefore take space only for their
+own arrays. Every structure is saved with the digest of its codes, which ties it to exactly these codes. Like
+every index (`core.selection.files`), a folder is written completely or not at all, checked byte by byte when
+it is read, and then mapped into memory. Only the arrays of a family are copied into memory, because every
+query needs all of them.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class SavedCodes(NamedTuple):
     Parameters
     ----------
     hasher : SimilarityHasher
-        Fitted.
+        The fitted family.
     codes : Codes
-        Mapped into memory, for the pool's first rows.
+        Codes of the pool's first rows, mapped into memory.
     also : dict
-        Plain values.
+        The additional plain values.
     arrays : dict
-        Copied into memory.
+        The additional arrays, copied into memory.
     """
 
     hasher: SimilarityHasher
@@ -62,13 +63,13 @@ def save_codes(
     Parameters
     ----------
     folder : Path
-        It is created if necessary.
+        The folder to write. It is created if necessary.
     pool : PoolRows
-        The pool that the codes are of.
+        The pool whose rows were hashed.
     hasher : SimilarityHasher
-        Fitted.
+        The fitted family.
     codes : Codes
-        One per row.
+        One code per row of the pool.
     also : mapping
         Additional plain values to save.
     arrays : dict
@@ -85,16 +86,16 @@ def save_codes(
 
 
 def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], SimilarityHasher]) -> SavedCodes:
-    """Load the codes saved in `folder`, which are of the first rows of `pool`.
+    """Load the codes that were saved in `folder` for the first rows of `pool`.
 
     Parameters
     ----------
     folder : Path
-        As in `save_codes`.
+        The folder that `save_codes` wrote.
     pool : PoolRows
-        It may have grown since.
+        The pool whose rows were hashed. It may have grown since then.
     unfitted : callable
-        Takes a number of rows, and returns the unfitted family that would hash them today.
+        Takes a number of rows, and returns the unfitted family that a new index of that many rows would use.
 
     Raises
     ------
@@ -120,13 +121,13 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
     Parameters
     ----------
     folder : Path
-        It is created if necessary.
+        The folder to write. It is created if necessary.
     structure : SearchStructure
-        Any of `core.search`.
+        Any structure of `core.search`.
     codes : Codes
         The codes over which it was built. They are not written if the structure uses them unchanged.
     how : mapping
-        The parameters it was built with, as plain values.
+        The parameters that the structure was built with, as plain values.
 
     Raises
     ------
@@ -138,7 +139,7 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
 
 
 def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mapping[str, Any]) -> Structure:
-    """Load the structure that was saved in `folder`, built over these codes with these parameters.
+    """Load a structure over these codes, built with these parameters, that was saved in `folder`.
 
     Raises
     ------

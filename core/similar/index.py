@@ -1,7 +1,7 @@
 """Find similar: the items of a pool nearest to an example, found by codes or by a scan.
 
-A search follows Section 3.3 of Kulis et al. 2009: hash the example, get candidates from a structure, rank
-them by their exact nearness (`core.similar.nearness`), and return the first. Neighbours that are not
+A search follows Section 3.3 of Kulis et al. 2009: hash the example, get candidates from a search structure,
+rank them by their exact nearness (`core.similar.nearness`), and return the nearest. Neighbours that are not
 candidates are missed. `ExactSearch` scans all rows and misses none.
 """
 
@@ -35,10 +35,10 @@ from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 COMPARED = 200_000
 
 LEAST_COMPARED = 2_000
-"""Minimum number of codes that each of several queries compares; a few hundred find too few neighbours."""
+"""Minimum number of codes compared with each of several queries; a few hundred give too few neighbours."""
 
 LEAST_SHARE = 0.02
-"""Share of the rows that each of several queries may compare, however many queries there are."""
+"""Share of the pool's codes that may be compared with each query, however many queries there are."""
 
 LEAST_CANDIDATES = 256
 """Minimum number of candidates for each of several queries."""
@@ -55,7 +55,7 @@ class Neighbours:
     ids : array of shape (n,), int64
         Nearest first; ties go to the lower id.
     values : array of shape (n,), float64
-        The exact nearness of each.
+        The exact nearness of each item.
     measure : "angle", "distance", "kernel" or "overlap"
         The quantity in `values`: angles are in radians, distances are under the metric.
     scored : int
@@ -65,7 +65,7 @@ class Neighbours:
     items : int
         Number of items in the pool.
     seconds : float
-        Wall-clock time of the whole search. If one pass answered several queries, their total.
+        Wall-clock time of the whole search. If one pass answered several queries, the time for all of them.
     """
 
     ids: Ids
@@ -102,7 +102,7 @@ class SimilaritySearch(ABC):
 
     @property
     def pool(self) -> PoolRows:
-        """The snapshot that is searched."""
+        """The snapshot of the pool that is searched."""
         return self.nearness.pool
 
     @abstractmethod
@@ -150,7 +150,7 @@ class ExactSearch(SimilaritySearch):
     Parameters
     ----------
     nearness : Nearness
-        Over the pool.
+        Order of the pool's rows.
     """
 
     name = "exact"
@@ -170,7 +170,7 @@ class ExactSearch(SimilaritySearch):
     ) -> list[Neighbours]:
         """Return the result of `neighbours` for each row of `queries` separately, in one pass over the pool.
 
-        Under `ByAngle`, each row takes a pass of its own. Errors are those of `neighbours`.
+        Under `ByAngle`, each query takes its own pass. Errors are those of `neighbours`.
         """
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
@@ -186,18 +186,18 @@ class HashedSimilarity(SimilaritySearch):
     Parameters
     ----------
     family : SimilarityHasher
-        Fitted.
+        The fitted family.
     structure : SearchStructure
-        Over the codes of the pool's rows.
+        Structure over the codes of the pool's rows.
     nearness : Nearness
         Ranks the candidates.
     n_compared : int
-        Number of whole codes that are compared with the example's; a scan compares all. With several
-        examples, each also compares at most an equal share of the pool's rows, or the share `LEAST_SHARE` if
-        that is larger, but at least `LEAST_COMPARED` codes.
+        Number of whole codes that are compared with the code of each example; a scan compares all codes. With
+        k > 1 examples, the number is limited to 1/k of the pool's rows, or to the share `LEAST_SHARE` of the
+        rows if that is larger. It is then at least `LEAST_COMPARED`.
     n_candidates : int
-        Number of candidates to rank, those with the best codes; at least ten per requested item. Several
-        examples share them, but each gets at least `LEAST_CANDIDATES`.
+        Number of candidates to rank: the items with the best codes. There are at least ten candidates per
+        requested item. With k examples, each gets 1/k of the candidates, but at least `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
         How codes are compared: by the weights of the example's own bits, or by the number of functions that
         differ. None means "weights", or "disagreements" if functions have several bits.
@@ -262,11 +262,13 @@ class HashedSimilarity(SimilaritySearch):
         megabytes : int
             Memory that tables and orders may take in addition to the codes.
         radius, epsilon : float, optional
-            Tables take both, for the (r, ε) rule with r in radians. Orders take ε, for M = 2N^{1/(1+ε)}. The
-            rule's probability needs a family with k l functions
-            (`core.search.tables.Guarantee.n_functions`); with fewer, tables share some, and
-            `BucketTables.guarantee` says what is still guaranteed. A ball takes the radius in bits; without
-            it, balls grow. A search in balls of fixed radius may find fewer than n items.
+            Tables take both, for the (r, ε) rule of `core.search.tables`, with r in radians. The rule
+            guarantees its probability only if the family has at least
+            `core.search.tables.Guarantee.n_functions` functions. With fewer, tables share functions, and
+            `BucketTables.guarantee` returns what is still guaranteed. Orders take only ε; as far as memory
+            permits, M = 2N^{1/(1+ε)} orders of N rows are built. A ball takes only the radius, in bits, and a
+            search may then find fewer than n items. Without a radius, balls grow until they contain enough
+            rows.
         random_state : int
             Seed of the choice of functions for keys and orders.
         progress : callable, optional
@@ -299,7 +301,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`; searches further if fewer than n candidates remain to rank."""
+        """See `SimilaritySearch.neighbours`; gets more candidates if fewer than n remain to rank."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)
@@ -322,7 +324,7 @@ class HashedSimilarity(SimilaritySearch):
 
     @property
     def bytes_an_item(self) -> float:
-        """Memory that codes and structure take per item, in bytes."""
+        """Memory of the codes and the structure per item, in bytes."""
         return self.structure.n_bytes / len(self.nearness.pool)
 
 

@@ -1,25 +1,28 @@
-"""Exact nearness of rows to a query, and the nearest rows, among some rows or all.
+"""Exact nearness of rows to a query, and search for the nearest rows among some rows or all.
 
-Exact nearness ranks the candidates that codes propose. Ranking all rows by it gives the true neighbours, by
-which searches are judged.
+A search by codes proposes candidates, and exact nearness ranks them. If all rows are ranked by exact
+nearness, the first ones are the true neighbours, with which the results of searches are compared.
 
-`ByDistance` is for rows of a pool, which have unit norm, and for metrics: ‖q − x‖² between unit vectors,
-which has the same order as the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. Once ‖Gx‖²
-of every row is known, which takes one pass for a new metric, both are one inner product per row, wᵀx with
-w = q or Aq. A scan then costs as much as exhaustive selection. As there (`core.selection.nearest`), float32
-finds the rows that may be among the nearest, and float64 ranks these, so that ties go to the lower id.
+`ByDistance` orders the rows x of a pool, which have unit norm, by their squared distance from a query q.
+Without a metric, this is ‖q − x‖², which gives the same order as the angle. Under a learned metric A = GᵀG,
+it is d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq. One pass over the pool computes xᵀAx = ‖Gx‖² of every row for a new
+metric. Both distances then need only one inner product wᵀx per row, with w = q or w = Aq, and a scan costs as
+much as exhaustive selection. As in `core.selection.nearest`, float32 scores find the rows that may be among
+the nearest, and float64 distances rank these rows, so that ties go to the lower id.
 
 `ByDistance` also serves families whose estimate follows from the Euclidean distance
-(`SimilarityHasher.by_angle`). `ByFamily` is for all other families, which define their quantity themselves
-(`SimilarityHasher.between`).
+(`SimilarityHasher.by_angle`). `ByFamily` is for all other families. It orders rows by the quantity that the
+family itself defines (`SimilarityHasher.between`).
 
-`ByAngle` is used by the page Find similar: cos θ = qᵀx of the rows as stored, or under a metric A = GᵀG the
-angle between Gq and Gx, cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
+The page Find similar uses `ByAngle`. Without a metric, it orders rows by the angle between q and x as stored,
+with cos θ = qᵀx. Under a metric A = GᵀG, it orders rows by the angle between Gq and Gx, with
+cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
 
-**Several queries.** A row is as near to several queries as to the nearest of them. Using their mean finds
-fewer: starting from one positive and labeling 24 items per round, ten rounds found 238.9 of 240 possible
-positives among digits and 115.6 among CIFAR-10's photographs, but 236.4 and 92.6 by the mean direction
-(20,000 items each, means over 40 starts). A class is seldom a single cluster.
+**Several queries.** The nearness of a row to several queries is its nearness to the nearest of them. A search
+by the mean direction of the queries finds fewer positives. Starting from one positive and labeling 24 items
+per round, ten rounds with the nearest query found 238.9 of 240 possible positives among digits and 115.6
+among CIFAR-10's photographs. Ten rounds with the mean direction found 236.4 and 92.6 (20,000 items each,
+means over 40 starts). A class is seldom a single cluster.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ Floats64 = NDArray[np.float64]
 RowNumbers = NDArray[np.int64]
 
 DECIMALS = 12
-"""Number of decimals to which cosines are compared, because the last digits of a matrix product depend on
-its shape.
+"""Number of decimals to which cosines are rounded before comparison, because the last digits of a matrix
+product depend on its shape.
 """
 
 _BLOCK = 8_192
@@ -69,7 +72,8 @@ class Nearness(ABC):
     """
 
     measure: Estimate
-    """The quantity that `values` returns. For angles and distances smaller is nearer, for the others larger.
+    """The quantity that `values` returns. Small angles and distances are near, and so are large kernel values
+    and overlaps.
     """
 
     def __init__(self, pool: PoolRows) -> None:
@@ -101,13 +105,13 @@ class Nearness(ABC):
 
 
 class ByDistance(Nearness):
-    """Squared distances ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
+    """Order by squared distance: ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
 
     Parameters
     ----------
     pool : PoolRows
     metric : Metric or None
-        None for ‖q − x‖², whose `values` are angles.
+        None for ‖q − x‖²; `values` then returns angles.
     squares : array of shape (N,), float64, optional
         ‖Gx‖² of every row, if known; otherwise one pass computes them.
     progress : callable, optional
@@ -165,7 +169,11 @@ class ByDistance(Nearness):
         return [self._decided(query, rows, n) for (query, _, _), (rows, _) in zip(asked, kept, strict=True)]
 
     def _asked(self, query: Rows) -> tuple[Rows, Hyperplane, float]:
-        """Return the query as a unit row, the w of wᵀx, and the maximum error of a key."""
+        """Return the query as a unit row, a hyperplane whose normal is w, and the maximum error of a key.
+
+        The key of a row is its float32 squared distance up to a constant: −2wᵀx, plus ‖Gx‖² under a
+        metric.
+        """
         if query.shape != (1, self.pool.n_features):
             raise InputError(f"a query needs {self.pool.n_features} features, got shape {query.shape}")
         unit = unit_rows(query)
@@ -181,7 +189,7 @@ class ByDistance(Nearness):
         return unit, plane, error + 2.0**-24 * float(self.squares_.max(initial=0.0)) * 2
 
     def _decided(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """Return the n nearest in float64; ties go to the lower row."""
+        """Return the n nearest rows by float64 distances; ties go to the lower row."""
         X = self.pool.rows(rows)
         if self.metric is None:
             far = _unit_distances(query, X)
@@ -192,7 +200,7 @@ class ByDistance(Nearness):
 
 
 class ByAngle(Nearness):
-    """The angle θ between a query and a row as stored, or between the two under a metric.
+    """Order by the angle θ between a query and a row, either as stored or under a metric.
 
     Parameters
     ----------
@@ -244,14 +252,14 @@ class ByAngle(Nearness):
         return self._decided(weights, np.flatnonzero(cosines >= np.float32(last - 2 * error)), n)
 
     def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
-        """See `Nearness.scan`; this one takes a pass per query."""
+        """See `Nearness.scan`; unlike other scans, this one takes one pass per query."""
         return [self.nearest(cut(queries, i, i + 1), n, excluded) for i in range(queries.shape[0])]
 
     def _nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
         return self.nearest_of(query, rows, n)
 
     def _weights(self, queries: Rows) -> Floats64:
-        """Return the w of each query such that wᵀx is the cosine, or ‖Gx‖ times the cosine."""
+        """Return the w of each query for which wᵀx is the cosine, or ‖Gx‖ times the cosine under a metric."""
         if self.metric is None:
             dense = queries.toarray() if is_sparse(queries) else queries
             return np.asarray(dense, dtype=np.float64)
@@ -259,7 +267,7 @@ class ByAngle(Nearness):
         return self.metric.directions(queries) / norms[:, None]
 
     def _decided(self, weights: Floats64, rows: RowNumbers, n: int) -> Ranked:
-        """Return the n nearest by cosines in float64; ties go to the lower row."""
+        """Return the n nearest rows by float64 cosines; ties go to the lower row."""
         if not len(rows):
             return Ranked(rows, np.empty(0))
         X = self.pool.rows(rows)
@@ -272,7 +280,7 @@ class ByAngle(Nearness):
 
 
 class ByFamily(Nearness):
-    """The quantity that a similarity family estimates, negated if larger is nearer.
+    """Order by the quantity that a similarity family estimates; it is negated if larger values are nearer.
 
     Parameters
     ----------
@@ -317,8 +325,8 @@ class ByFamily(Nearness):
 def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
     """Return the nearness by which a family's neighbours are ranked.
 
-    It is `ByDistance` for random hyperplanes, under the family's metric if it has one, and for all families
-    whose order is that of the angles. Other families define it themselves (`ByFamily`).
+    This is `ByDistance` for all families that order rows by angle; if such a family has a metric, under this
+    metric. For other families, it is `ByFamily`.
     """
     if family.estimates == "angle" or family.by_angle:
         return ByDistance(pool, getattr(family, "metric", None), progress=progress)
@@ -344,9 +352,9 @@ def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Float
 def _merged(
     rows: RowNumbers, far: NDArray[np.floating], first: int, keys: NDArray[np.floating], n: int, slack: float
 ) -> tuple[RowNumbers, NDArray[np.floating]]:
-    """Return the rows that may be among the n nearest, of those found so far and those of a block.
+    """Add the rows of a block to those found so far, and return all that may be among the n nearest.
 
-    The error of a key is at most `slack` / 2.
+    Smaller keys are nearer. The error of a key is at most `slack` / 2.
     """
     if len(far) < n:
         near = within_reach(keys, n, slack / 2)

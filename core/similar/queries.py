@@ -1,4 +1,4 @@
-"""Which positive items serve as queries, and how many results are shown at once."""
+"""Choice of the positive items that serve as queries, and the number of results shown at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE = 24
 """Number of items shown at once for answering."""
 
 MOST_QUERIES = 100
-"""Maximum number of queries at once. If there are more positive items, queries are spread evenly over them.
+"""Maximum number of queries at once. With more positive items, the queries are spread evenly over them.
 """
 
 

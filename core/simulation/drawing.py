@@ -1,4 +1,4 @@
-"""Random choice of the labeled items of a pool whose classes are known."""
+"""Random choice of the items to label, in a pool whose classes are known."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""Number of classes in the paper's widest data set; if a pool has more, `SEEN_CLASSES` of them are drawn."""
+"""Number of classes in the largest data set of Jain et al. (NIPS 2010), by classes.
+
+From a pool with more classes, `SEEN_CLASSES` of them are drawn.
+"""
 
 SEEN_CLASSES = 10
-"""Number of classes in the paper's labeled image data set, CIFAR-10."""
+"""Number of classes in CIFAR-10, the labeled image data set of Jain et al. (NIPS 2010)."""
 
 
 class ItemsByClass:
@@ -53,17 +56,17 @@ class ItemsByClass:
     def positives(self, rng: np.random.Generator, n: int) -> list[int]:
         """Return n positive classes, each with at least `least` items.
 
-        They are random permutations of `classes`, one after the other.
+        The list consists of random permutations of `classes`, one after another.
         """
         orders = [rng.permutation(self.classes) for _ in range(-(-n // len(self.classes)))]
         return [int(positive) for order in orders for positive in order][:n]
 
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Draw n items of each class, as in the paper (section 4).
+        """Draw n items of each class, as Jain et al. do (NIPS 2010, section 4).
 
-        The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items each
-        of `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close
-        to the paper's.
+        Their data sets have 10 and 20 classes. If the pool has more than `MOST_CLASSES` classes, draw n items
+        each of `positive` and of 9 other random classes, so that the ratio of positives to negatives stays
+        close to theirs.
         """
         others = self.classes[self.classes != positive]
         if len(self.classes) > MOST_CLASSES:

@@ -23,8 +23,8 @@ class Oracle:
     positive : int
         Index of the positive class.
     noise : float
-        Probability, 0 to 1, of a wrong answer. Which answers are wrong depends only on the seed and the item:
-        the oracle repeats its answer to the same item, whatever it was asked in between.
+        Probability, 0 to 1, of a wrong answer. Whether an answer is wrong depends only on the seed and the
+        item, so the oracle always gives the same answer for an item.
     seed : int
         Seed of the wrong answers.
 

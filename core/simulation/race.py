@@ -1,8 +1,8 @@
 """A race: query strategies learn the same class from the same initial labels, each by its own selections.
 
-This is the paper's experiment (section 4), run round by round. Each strategy has a *lane*: the labels it
-selected and the SVM trained on them. In each round, every lane selects one item for its hyperplane, the
-simulated annotator answers, and the lane's SVM is retrained.
+This is the experiment of Jain et al. (NIPS 2010, section 4), run round by round. Each strategy has a *lane*:
+the labels it selected and the SVM trained on them. In each round, every lane selects one item for its
+hyperplane, the simulated annotator answers, and the lane's SVM is retrained.
 
 Lanes take turns within a round on one thread, so that their times are measured under the same conditions; the
 starting lane rotates from round to round. Apart from the times, a race depends only on the pool, the
@@ -40,7 +40,7 @@ class Course:
     run : int
         Index of the repetition, from 0; each repetition draws its own initial labels.
     n_first : int
-        Initial labels per class, all correct; 5 in the paper. See `ItemsByClass.per_class`.
+        Initial labels per class, all correct; 5 in Jain et al. See `ItemsByClass.per_class`.
     C, class_weight
         See `core.linear.svm.train`.
     noise : float
@@ -48,9 +48,9 @@ class Course:
     seed : int
         Seed of initial labels, noise and random selections; not negative.
     most_seconds : float or None
-        Time limit per selection in seconds; None for no limit. A lane is out once both the wall-clock time
-        and the processor time of a selection exceed it; that selection still counts. Wall-clock time alone
-        would depend on other load on the machine.
+        Time limit per selection in seconds; None for no limit. A lane leaves the race once both the
+        wall-clock time and the processor time of a selection exceed it; that selection still counts.
+        Wall-clock time alone would depend on other load on the machine.
     """
 
     positive: int
@@ -72,7 +72,7 @@ class Turn:
     strategy : str
         Name of the lane.
     round : int
-        Counts from 1.
+        Number of the round, from 1.
     n_labels : int
         Number of labels, including this round's.
     item : int
@@ -86,9 +86,9 @@ class Turn:
     select_seconds, select_cpu_seconds : float
         Wall-clock time of the selection, and processor time of all threads.
     train_seconds, train_cpu_seconds : float
-        The same for the training on all labels afterwards.
+        Wall-clock and processor time of the training that follows, on all labels.
     auroc : float or None
-        AUROC of the new hyperplane on the held-out items; None if these are not of both classes.
+        AUROC of the new hyperplane on the held-out items; None unless these include both classes.
     hyperplane : Hyperplane
         Classifier trained on all labels so far.
     """
@@ -122,7 +122,7 @@ class Lane:
     hyperplane : Hyperplane
         Classifier trained on these labels.
     failure : str or None
-        Why the lane is out of the race, in one sentence; None while it is running.
+        Why the lane left the race, in one sentence; None while it is running.
     """
 
     def __init__(self, name: str, strategy: QueryStrategy, labels: Labels, hyperplane: Hyperplane) -> None:
@@ -145,7 +145,7 @@ class Race:
     course : Course
         Settings of the race.
     items : ItemsByClass or None
-        ``ItemsByClass(pool, course.n_first)``, if it exists already.
+        ``ItemsByClass(pool, course.n_first)``, if it exists already; otherwise it is made.
 
     Attributes
     ----------
@@ -155,14 +155,15 @@ class Race:
     first : Labels
         Initial labels of all lanes.
     first_hyperplane : Hyperplane
+        Classifier trained on the initial labels: round 0 of every lane.
     first_auroc : float or None
-        Classifier trained on the initial labels, and its AUROC: round 0 of every lane.
+        AUROC of this classifier on the held-out items.
 
     Raises
     ------
     InputError
         If an item's class is unknown, the positive class has fewer than `n_first` items, fewer than two
-        classes have as many, or the course has invalid values.
+        classes have `n_first` items, or the course has invalid values.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class Race:
         """Run one round: one turn of each running lane, returned in the order of the lanes.
 
         Takes about as long as the selections and trainings that it reports, with BLAS limited to one thread.
-        A lane that fails raises nothing; see its `failure`.
+        Errors in a lane are not raised but recorded in its `failure`.
         """
         self.round += 1
         seed = int(self._rng.integers(2**63))
@@ -271,7 +272,7 @@ class Race:
 
 
 def _in_words(error: Exception) -> str:
-    """Return why a lane is out, in one sentence."""
+    """Describe in one sentence why a lane left the race."""
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, MemoryError):
