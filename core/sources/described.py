@@ -1,4 +1,4 @@
-"""A source of images whose features come from a chosen extractor."""
+"""Source of images whose features come from a chosen extractor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from closecall.core.sources.texts import Texts
 
 
 class Described(Source):
-    """The items of `source`, with the features of the given extractor.
+    """Source with the items of another source and the features of the given extractor.
 
     Parameters
     ----------
     source : Source
-        Source of images; texts and embeddings have features of their own.
+        Source of images. It must not have features of its own, as texts and embeddings do.
     extractor : {"gist", "edges", "sets"}
         Name of the extractor; see `core.features`.
 

@@ -1,7 +1,7 @@
-"""Sources as one word, as the command line takes them.
+"""Sources described by one word, as on the command line.
 
 digits            a million handwritten digits, drawn on demand
-digits:50000      50,000 of them
+digits:50000      50,000 handwritten digits
 FOLDER            a folder of images; folder:FOLDER if its name could be mistaken for another source
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
@@ -19,7 +19,7 @@ points:FILE       sets of points, such as local features: a .npz file with the a
                   points:FILE,CLASSES adds a .npy or .txt file with one class per set
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
-sets:SOURCE       the same with sets of local features, in sparse rows
+sets:SOURCE       any other source of images, with sets of local features instead, in sparse rows
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     Parameters
     ----------
     word : str
-        See this module.
+        A word in one of the forms that the module's docstring lists.
     seed : int
         Seed of drawn digits and variants.
     use_classes : bool
