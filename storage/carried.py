@@ -125,7 +125,7 @@ def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
 
 
 def _fault_of(digest: Any, image: Any, feature: Any, feature_digest: Any) -> str | None:
-    """Return what is wrong with an upload, or None."""
+    """Return the reason why an upload is damaged, or None if it is not."""
     if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
         return "its digest must be 32 hexadecimal digits"
     for what, content, wanted in (("image", image, digest), ("features", feature, feature_digest)):

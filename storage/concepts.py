@@ -241,7 +241,7 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples that were in force at the position `through` of their log, oldest first.
+        """Return the examples not withdrawn up to the position `through` of their log, oldest first.
 
         None means the end of the log.
         """

@@ -131,7 +131,7 @@ def _copy(source: Path, target: Path) -> None:
             # Without a journal, the copy is a single file, which can be moved anywhere.
             copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
-        # Damaged pages are in the source; all other errors, such as a full disk, are about the copy.
+        # A damaged page is in the source. All other errors, such as a full disk, concern the copy.
         guilty = source if getattr(error, "sqlite_errorcode", 0) & 0xFF in damaged else target
         raise sqlite.explain(error, guilty) from error
 

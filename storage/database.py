@@ -29,8 +29,8 @@ class Database:
     """Label database with a pool of connections, returned by `Database.open`.
 
     Any thread may read and write at any time. `write` admits one transaction at a time in this process, and a
-    lock in the database admits one at a time among all processes. SQLite has one lock for writers; in
-    PostgreSQL, writers take an advisory lock for the schema.
+    lock in the database admits one transaction at a time among all processes. In SQLite, it is the lock for
+    writers. In PostgreSQL, it is an advisory lock for the schema.
 
     Rows are therefore committed in the order of `seq`, the increasing key of the log's tables. A reader who
     has read the log up to some `seq` never misses an earlier row.
@@ -143,7 +143,7 @@ class Database:
         Raises
         ------
         StorageError
-            The engine's error, in one sentence.
+            If the database engine reports an error. The message is one sentence.
         """
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection

@@ -194,7 +194,7 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
 
 
 def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
-    """Yield all answers in force, ordered by item, annotator and concept.
+    """Yield all current answers, ordered by item, annotator and concept.
 
     The adjudications of an item come after its other answers.
     """

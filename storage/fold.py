@@ -61,11 +61,11 @@ class Standing(NamedTuple):
     ----------
     labels : Labels
     answered : array of shape (n_items,), int64
-        Items with any answer in force, ascending.
+        Items with any answer that was not undone, ascending.
     skipped : array of shape (n_skipped,), int64
         Items whose status is `skip`, ascending.
     audited : array of shape (n_audited,), int64
-        Items with an answer in force that was given for an audit, ascending.
+        Items with an answer that was given for an audit and not undone, ascending.
     counts : Counts
     wanted : array of shape (n_wanted,), int64
         Items that need a further annotator; see `LabelState.wanted`. Empty unless requested.
@@ -158,11 +158,11 @@ class LabelState:
         return Labels(*self._sets.labels.read(), self.seq)
 
     def answered_items(self) -> NDArray[np.int64]:
-        """Return the items with any answer in force, including skips; ascending, of shape (n_items,)."""
+        """Return the items with any answer, even a skip, that was not undone; ascending, shape (n_items,)."""
         return self._sets.answered.read()[0]
 
     def audited_items(self) -> NDArray[np.int64]:
-        """Return the items with an answer for an audit in force; ascending, of shape (n_items,)."""
+        """Return the items with an answer for an audit that was not undone; ascending, shape (n_items,)."""
         return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
@@ -176,7 +176,7 @@ class LabelState:
         return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
-        """Return the item's status, or None if no answer about it is in force."""
+        """Return the item's status, or None if there is no answer about it that was not undone."""
         return self._meaning(item).status
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
@@ -199,7 +199,7 @@ class LabelState:
         return self._overlaps[persons].wanted(annotator)
 
     def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
-        """Return whether an answer about the item is in force that was given for an audit.
+        """Return whether the item has an answer that was given for an audit and not undone.
 
         Answers whose ids are in `without` are not considered. The service stores all further answers about an
         audited item as answers for the audit, so that they are not used for training.
@@ -232,7 +232,7 @@ class LabelState:
     def _standing(
         self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
     ) -> Standing:
-        """Return what `standing` would return if items had the `supposed` meanings."""
+        """Return the `Standing` if items had the `supposed` statuses and labels."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
@@ -300,7 +300,7 @@ class _Overlap:
 
 
 def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
-    """Update the counts after a change of an item's meaning."""
+    """Update the counts after a change of an item's status or label."""
     for meaning, change in ((before, -1), (after, 1)):
         if meaning.status is not None:
             number[meaning.status] += change
@@ -356,7 +356,7 @@ def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> S
 
 _NOTHING = _Meaning(None, None, False)
 
-# Most items have a single vote, so the meanings of single votes are computed once, in advance.
+# Most items have a single vote, so the results for single votes are computed once, in advance.
 _ALONE = {
     (word, trains): _Meaning(*_tally([_Vote("", "", word, trains)]), not trains)
     for word in VOTES

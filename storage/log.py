@@ -368,7 +368,7 @@ class LabelLog:
         return self.state(concept_id, through, is_item=is_item).labels()
 
     def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
-        """Return the items with an answer in force at a log position, including skips; ascending."""
+        """Return the items with an answer not undone at a log position, ascending. Skips are included."""
         return self.state(concept_id, through).answered_items()
 
     def counts(self, concept_id: int) -> Counts:

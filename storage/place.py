@@ -29,7 +29,8 @@ class Place(Protocol):
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
         With `alone`, the engine connects only while no other program has the place open for writing. An
-        SQLite file needs no such check, because a serving program holds a lock in the project's folder.
+        SQLite file needs no such check, because the program that serves it holds a lock in the project's
+        folder.
         """
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:

@@ -30,7 +30,7 @@ UNKNOWN = -1
 """Value in the column `Answers.taken` if the duration is unknown."""
 
 DECIDED = -2
-"""Number that adjudications share in place of an annotator's, as each replaces the one before it."""
+"""Number that stands for the annotator of any adjudication: each adjudication replaces the previous one."""
 
 Column = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Items:
     Parameters
     ----------
     item : array of shape (n_items,), int64
-        Items with an answer in force, ascending.
+        Items with an answer in force (see `Answers`), ascending.
     status : array of shape (n_items,), int64
         Status of each item, as a code of `STATUS_CODES`.
     is_contested : array of shape (n_items,), bool
@@ -88,8 +88,8 @@ class Answers:
         The answer, as a code of `CODES`.
     is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
         Whether the answer corrects another answer; whether it is an adjudication or the undo of an
-        adjudication; and whether it is in force. In force are, for each item, the last adjudication and the
-        last answer of each annotator that were not undone.
+        adjudication; and whether it is in force. The answers in force are the last answer of each annotator
+        about each item, and the last adjudication of each item, that were not undone.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
@@ -279,7 +279,7 @@ def _page() -> Select[Any]:
 
 
 def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
-    """Return the details of the answers at these log positions, with one query, as for a page of answers."""
+    """Return the details of the answers at these log positions. A single query reads them all."""
     wanted = [int(seq) for seq in seqs]
     query = (
         select(Answer.seq, Answer.undoes, Selection.round, Selection.strategy)

@@ -255,7 +255,7 @@ class QueryStrategy(ABC):
         return self
 
     def extended(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
-        """Return a new strategy over a later snapshot of the same pool; this one does not change.
+        """Return a new strategy over a later snapshot of the same pool, without changing this strategy.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class QueryStrategy(ABC):
     def select_many(self, requests: Sequence[Request]) -> list[Selection | None]:
         """Return the result of `select` for each request, or None if no item is left for it.
 
-        Strategies that can answer several concepts or annotators in one pass over the pool do so.
+        Some strategies answer all requests, such as those of several annotators, in one pass over the pool.
 
         Raises
         ------

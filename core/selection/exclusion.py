@@ -22,11 +22,17 @@ def rows_among(pool: PoolRows, ids: Ids) -> Rows:
 
 
 def drawn_rows(rng: np.random.Generator, n: int, n_rows: int, excluded: Rows) -> Rows:
-    """Draw `n` different rows below `n_rows` uniformly at random, without the `excluded`, which ascend."""
+    """Draw `n` different rows from 0 … `n_rows` − 1 uniformly at random, but none of the excluded rows.
+
+    `excluded` must be ascending.
+    """
     return nth_free(rng.choice(n_rows - len(excluded), n, replace=False), excluded)
 
 
 def nth_free(ranks: Rows, excluded: Rows) -> Rows:
-    """Return the rows with these ranks (from 0) among all rows that are not `excluded`, which ascend."""
+    """Return the rows with these ranks among all rows that are not excluded.
+
+    Ranks start at 0. `excluded` must be ascending.
+    """
     # The j-th free row is j + the number of excluded rows before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")

@@ -35,7 +35,7 @@ A part does not select an item that an earlier part has selected.
 """
 
 _DRAWING = 1
-"""Part of the seed for drawing the parts, so that the draws are independent of those of random items."""
+"""Number in the seed for drawing the parts, so that random items are drawn independently of the parts."""
 
 
 class Mixture(QueryStrategy):

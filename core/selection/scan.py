@@ -42,7 +42,7 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
 
 
 class _Scan:
-    """The n rows with the smallest key so far, for one query."""
+    """Scan for one query, which keeps the n rows with the smallest key so far."""
 
     def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
         self.hyperplane, self._unit = balanced(query.plane())

@@ -7,8 +7,9 @@ images in this folder. If there is a file `words.txt`, WordNet ids are replaced 
 images have the same class, they count as images without classes.
 
 **Held out.** If there is a split `train`, the images of the split `test` that have a known class are held
-out; if there are none, those of the split `val`. Otherwise, a tenth of the images with a known class, at most
-10,000, are chosen by a hash of their paths.
+out. If there are none, the images of the split `val` that have a known class are held out. If there are none
+of these either, or no split `train`, a tenth of the images with a known class, at most 10,000, are chosen by
+a hash of their paths.
 """
 
 from __future__ import annotations

@@ -210,7 +210,9 @@ def _cover(
     start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the ink of each pixel: its share in which `level` exceeds `outline`, to first order, times `ink`.
+    """Write the ink of each pixel: `ink` times the part of the pixel in which `level` exceeds `outline`.
+
+    The part is computed to first order, and a texture from `grain` is applied to the ink.
 
     `level` has a border of one additional pixel.
     """
@@ -259,8 +261,8 @@ def draw(
     chosen : array of shape (n,)
         Index of the field that each drawing shows.
     parameters : array of shape (n, 15)
-        The coordinates of a drawing run from −1 to 1, down (y) and right (x); those of a field are in
-        samples. Columns 0–5: the affine map from drawing to field (y0, yy, yx, x0, xy, xx). Columns 6–8: a
+        The coordinates of a drawing run from −1 to 1, down (y) and right (x). The coordinates of a field are
+        in samples. Columns 0–5: the affine map from drawing to field (y0, yy, yx, x0, xy, xx). Columns 6–8: a
         wave (amplitude in samples, frequency, phase) that shifts rows sideways. Columns 9–11: a wave that
         shifts columns down. Column 12: the distance at which the outline is drawn. Column 13: the ink, 0 to
         1. Column 14: the first cell of the grain (64·row + column), where a cell is 1/32 of a side.

@@ -41,7 +41,7 @@ class Newsgroups(TextFolder):
         A folder with the subfolders 20news-bydate-train and 20news-bydate-test, or the archive
         20news-bydate.tar.gz.
 
-    Other parameters are those of `TextFolder`; `use_classes` has no effect.
+    See `TextFolder` for the other parameters; `use_classes` has no effect.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of bins in the vocabulary, each counted as often as points of one set share it at most."""
+        """Number of columns: a bin has as many columns as the largest number of points of one set in it."""
         return self.pyramid.n_features_
 
     @property

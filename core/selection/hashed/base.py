@@ -72,7 +72,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, without excluded ones; empty only if all rows are excluded."""
+        """Return the rows to score, without excluded rows. There are none only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -70,9 +70,8 @@ class CodeSearch(HashedSearch):
     ----------
     structure : "orders" or "tables"
         "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
-        means bucket tables; see `core.search.tables`. A query of bucket tables reads the buckets with the
-        hyperplane's own code. It reads further buckets only if the own ones have too few items that may be
-        selected.
+        means bucket tables; see `core.search.tables`. A query of bucket tables reads the buckets of the
+        hyperplane's own code. It reads further buckets only if these have too few items that may be selected.
     radius, epsilon : float, optional
         r, an angle from the hyperplane in radians, and ε. If both are given, the tables are built so that the
         papers' guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the hyperplane's
@@ -249,7 +248,7 @@ class CodeSearch(HashedSearch):
 class HHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane's code by H-Hash, with two bits per function.
 
-    A function agrees if both of its bits do. See `core.hashing.HHash`. Parameters are those of `CodeSearch`.
+    A function agrees if both of its bits do. See `core.hashing.HHash`, and `CodeSearch` for the parameters.
     """
 
     name = "h-hash"
@@ -277,7 +276,7 @@ class EHHashSearch(CodeSearch):
     query_samples : int or None
         Number of entries of the query that are sampled, called t in Lemma 3.4 of [1]_. None takes all.
 
-    Other parameters are those of `CodeSearch`.
+    See `CodeSearch` for the other parameters.
 
     Raises
     ------
@@ -356,7 +355,7 @@ class EHHashSearch(CodeSearch):
 class BHHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane's code by BH-Hash: signs of products of two projections.
 
-    See `core.hashing.BHHash`. Parameters are those of `CodeSearch`.
+    See `core.hashing.BHHash`, and `CodeSearch` for the parameters.
     """
 
     name = "bh-hash"
@@ -382,7 +381,7 @@ class LBHHashSearch(CodeSearch):
     n_samples : int
         Number of items from which the functions are learned.
 
-    Other parameters are those of `CodeSearch`.
+    See `CodeSearch` for the other parameters.
     """
 
     name = "lbh-hash"

@@ -116,7 +116,7 @@ class WeightedSearch(HashedSearch):
 class WeightedHHash(WeightedSearch):
     """Query strategy that ranks candidates by the weighted bits of H-Hash, two per function.
 
-    See `core.hashing.HHash`. Parameters are those of `WeightedSearch`.
+    See `core.hashing.HHash`, and `WeightedSearch` for the parameters.
     """
 
     name = "h-hash-weighted"
@@ -129,7 +129,7 @@ class WeightedHHash(WeightedSearch):
 class WeightedBHHash(WeightedSearch):
     """Query strategy that ranks candidates by the weighted bits of BH-Hash: signs of products of projections.
 
-    See `core.hashing.BHHash`. Parameters are those of `WeightedSearch`.
+    See `core.hashing.BHHash`, and `WeightedSearch` for the parameters.
     """
 
     name = "bh-hash-weighted"
@@ -149,7 +149,7 @@ class WeightedLBHHash(WeightedSearch):
     n_samples : int
         Number of items from which the functions are learned.
 
-    Other parameters are those of `WeightedSearch`.
+    See `WeightedSearch` for the other parameters.
     """
 
     name = "lbh-hash-weighted"
@@ -199,7 +199,7 @@ class WeightedEHHash(WeightedSearch):
     query_samples : int or None
         See `core.hashing.EHHash`.
 
-    Other parameters are those of `WeightedSearch`.
+    See `WeightedSearch` for the other parameters.
     """
 
     name = "eh-hash-weighted"

@@ -352,9 +352,9 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of places[start:end], and move rows that may be near to the front of them.
+    """Add a block to the scores of the rows at places[start:end], and drop rows that cannot be near.
 
-    Returns the end of the rows that may be near.
+    The rows that may be near are moved to the front of the range. Returns the end of these rows.
     """
     codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]

@@ -81,7 +81,7 @@ def add_moments(  # noqa: D417
     squares: NDArray[np.int64],
     strayed: NDArray[np.bool_],
 ) -> None:
-    """Add each row's bytes and their squares to those of its cluster, and mark rows with bytes at the limit.
+    """Add each row's bytes and their squares to its cluster's sums, and mark rows with bytes at the limit.
 
     `sums`, `squares` and `strayed` are updated in place.
 
