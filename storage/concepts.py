@@ -174,8 +174,8 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kind `invalid` for an image that is too large or no PNG, and for features of another shape or not
-            finite; `missing` for an unknown concept.
+            Kind `invalid` for an image that is too large or not a PNG, and for features of another shape or
+            not finite; `missing` for an unknown concept.
         """
         if not image.startswith(_PNG):
             raise StorageError("an example image must be a PNG", "invalid")

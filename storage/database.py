@@ -29,8 +29,8 @@ class Database:
     """Label database with a pool of connections, returned by `Database.open`.
 
     Any thread may read and write at any time. `write` admits one transaction at a time in this process, and a
-    lock in the database admits one transaction at a time among all processes. In SQLite, it is the lock for
-    writers. In PostgreSQL, it is an advisory lock for the schema.
+    lock in the database admits one transaction at a time among all processes. With SQLite, this is its own
+    lock for writers. With PostgreSQL, it is an advisory lock for the schema.
 
     Rows are therefore committed in the order of `seq`, the increasing key of the log's tables. A reader who
     has read the log up to some `seq` never misses an earlier row.
@@ -66,7 +66,7 @@ class Database:
         where : str or Path
             A file, or a PostgreSQL address: ``postgresql://user@host/database?schema=name``.
         create : bool
-            Create the database if it is missing. If this is interrupted, it is still missing.
+            Create the database if it is missing. An interrupted creation leaves no database.
         read_only : bool
             Only read: nothing is created, migrated or written. Another process may be serving the project.
         alone : bool

@@ -143,7 +143,7 @@ def export_predictions(
     Parameters
     ----------
     database, out, format, names_of
-        As for `export`, without Label Studio's format.
+        As for `export`, except that the format "label-studio" is not possible.
     set_id : int
         Id of the record in `Predictions.all` that describes the predictions.
 

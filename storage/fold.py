@@ -120,8 +120,8 @@ class LabelState:
         Raises
         ------
         StorageError
-            Kind `invalid` for another concept's answer; `corrupt` for an undo of an answer that is not in
-            force, which the log never accepts.
+            Kind `invalid` for an answer about another concept; `corrupt` for an undo of an answer that is
+            unknown or already undone. The log never accepts such an undo.
         """
         if answer.concept_id != self.concept_id:
             raise StorageError(

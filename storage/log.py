@@ -394,9 +394,10 @@ class LabelLog:
         annotator: str | None = None,
         purpose: Purpose | None = None,
     ) -> list[AnswerRecord]:
-        """Return up to n current answers, newest first, one per item and annotator.
+        """Return up to n current answers, newest first.
 
-        A correction takes the place of the answer that it corrects. Only the end of the log is read.
+        The current answer of an annotator about an item is the last one that was not undone. A correction
+        takes the place of the answer that it corrects. Only the end of the log is read.
         """
         query = _in_force()
         if session_id is None:

@@ -219,7 +219,7 @@ def file_trouble(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open the file as text, line ends unchanged; a byte order mark distinguishes UTF-16 from UTF-8."""
+    """Open the file as text with unchanged line ends. A byte order mark distinguishes UTF-16 from UTF-8."""
     with file_trouble(path):
         with path.open("rb") as raw:
             marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")

@@ -197,7 +197,7 @@ class QueryStrategy(ABC):
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """Build what `prepare` would build, from `old`, a strategy that covers the first rows of `pool`."""
+        """Build the index of `prepare` by extending the index of `old`, over the first rows of `pool`."""
         self.prepare(pool, progress)
 
     def arrays(self) -> Arrays:

@@ -58,7 +58,7 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
         Number of items to choose.
     least_angle : float
         Minimum angle between chosen items, in radians. If too few items are that far apart, the item farthest
-        from the chosen ones is added until there are `n`, as in [2]_.
+        from the chosen ones is added until there are `n`, as in Gonzalez (1985).
 
     Returns
     -------

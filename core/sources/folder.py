@@ -103,7 +103,7 @@ class Folder(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list saved in `folder` or, if `folder` is None, from the current files.
+        """Restore the source from the list in `folder` or, if `folder` is None, from the current files.
 
         See `Source.from_spec` for errors.
         """

@@ -36,7 +36,7 @@ _REACH = np.float32(8.0)
 
 
 class Glyphs(NamedTuple):
-    """Fields of n digits, of shape (n, 40, 40), with the digit and half the maximum stroke width of each."""
+    """Fields of shape (n, 40, 40), with the digit that each field shows and half its maximum stroke width."""
 
     fields: NDArray[np.float32]
     digits: NDArray[np.int16]

@@ -1,9 +1,9 @@
 """Reading of image files of any origin and mode, with up to 100 million pixels, intact or damaged.
 
-Only formats that Pillow decodes without calling another program are opened. Color and
-grayscale images keep their mode. Transparent images are placed on white. Sixteen-bit and floating-point
-images are stretched from their darkest to their brightest value. The first frame of an animation is used, and
-the camera's orientation is applied.
+Only formats that Pillow decodes without calling another program are opened. Color and grayscale images keep
+their mode. Transparent images are placed on white. Sixteen-bit and floating-point images are stretched from
+their darkest to their brightest value. The first frame of an animation is used, and the camera's orientation
+is applied.
 """
 
 from __future__ import annotations

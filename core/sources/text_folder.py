@@ -96,8 +96,9 @@ class TextFolder(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list and vocabulary in `folder` or, if `folder` is None, from the current files.
+        """Restore the source from the list and vocabulary in `folder`.
 
+        If `folder` is None, restore the source from the current files.
         See `Source.from_spec` for errors.
         """
         path = Path(spec["path"])

@@ -54,13 +54,13 @@ from closecall.core.selection.reader import PoolRows, Rows
 Structure = Literal["orders", "tables"]
 
 FUNCTIONS = 300
-"""Number k of functions in the experiments of [1]_ (Section 4)."""
+"""Number k of functions in the experiments of Jain et al. (2010), Section 4."""
 
 _SHARE_OF_SPEED = 0.85
 """Speed of hashing by dense matrices, relative to the speed of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
-"""1/ε′² for the ε′ = 0.01 of [1]_ (Section 4)."""
+"""1/ε′² for ε′ = 0.01, as in Section 4 of Jain et al. (2010)."""
 
 
 class CodeSearch(HashedSearch):
@@ -82,9 +82,9 @@ class CodeSearch(HashedSearch):
         fewer functions, some tables share functions; the guarantee then counts only as many tables as can
         have functions of their own.
     n_candidates : int
-        Number of rows that are scored if no radius is given (N^ρ in [1]_), but at least ten per requested
-        item. A search of permuted orders is repeated with a larger number if fewer than half of the rows
-        found may be selected.
+        Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010), but at least ten per
+        requested item. A search of permuted orders is repeated with a larger number if fewer than half of the
+        rows found may be selected.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.
@@ -274,7 +274,8 @@ class EHHashSearch(CodeSearch):
     Parameters
     ----------
     query_samples : int or None
-        Number of entries of the query that are sampled, called t in Lemma 3.4 of [1]_. None takes all.
+        Number of entries of the query that are sampled, called t in Lemma 3.4 of Jain et al. (2010). None
+        takes all.
 
     See `CodeSearch` for the other parameters.
 

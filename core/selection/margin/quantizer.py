@@ -1,8 +1,8 @@
 """Quantization of a pool's rows: principal directions, clusters, and one byte per coordinate.
 
-A row x becomes p = Vᵀ(x − μ), with the principal directions V of the pool in descending order of variance. It
-is assigned to the cluster whose centroid is nearest in the first `CLUSTERED` coordinates, and encoded by the
-bytes
+A row x becomes p = Vᵀ(x − μ), where μ is the mean of the rows and V has the principal directions of the pool,
+in descending order of variance. The row is assigned to the cluster whose centroid is nearest in the first
+`CLUSTERED` coordinates, and encoded by the bytes
 
     q_j = round((p_j − c_j) / Δ_j).
 
@@ -49,13 +49,13 @@ class Quantizer:
     Parameters
     ----------
     centre : array of shape (d,), float32
-        μ.
+        Mean μ of the rows.
     directions : array of shape (d, d), float32
-        V, with orthonormal columns in descending order of variance.
+        Principal directions V: orthonormal columns in descending order of variance.
     centroids : array of shape (n_clusters, min(d, CLUSTERED)), float32
-        c.
+        Centroids c of the clusters.
     steps : array of shape (d,), float32
-        Δ, positive.
+        Steps Δ of the coordinates, which are positive.
     """
 
     centre: Floats32
