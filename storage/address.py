@@ -1,7 +1,8 @@
 """Addresses of label databases on a server: ``postgresql://user@host:port/database?schema=name``.
 
-Each project has its own schema, named after the project, so one database serves them all. PostgreSQL's client
-library finds passwords and certificates: ``PGPASSWORD``, ``~/.pgpass``, ``PGSERVICE``, ...
+Each project has its own schema, named after the project, so one database can serve all projects. PostgreSQL's
+client library takes passwords and certificates from its usual places, such as ``PGPASSWORD``, ``~/.pgpass``
+and ``PGSERVICE``.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ FORM = "postgresql://user@host/database"
 
 
 def is_address(where: str) -> bool:
-    """Return whether the text is meant as an address rather than a path."""
+    """Return whether the text is an address rather than a path."""
     return "://" in where
 
 
 def parse(address: str) -> tuple[URL, str | None]:
-    """Return the URL to connect to and the schema, None if the address names none.
+    """Return the URL to connect to, and the schema, which is None if the address names none.
 
     Raises
     ------
     StorageError
-        `invalid`; the message does not repeat the address, which may contain a password.
+        Kind `invalid`; the message does not repeat the address, which may contain a password.
     """
     try:
         url = make_url(address)
@@ -57,7 +58,7 @@ def has_password(address: str) -> bool:
     Raises
     ------
     StorageError
-        `invalid`.
+        Kind `invalid`.
     """
     return bool(secrets_of(parse(address)[0]))
 
@@ -69,12 +70,12 @@ def secrets_of(url: URL) -> list[str]:
 
 
 def with_schema(address: str, name: str) -> str:
-    """Return the address without its secrets, with the schema `name` unless it names one itself.
+    """Return the address without its secrets, and with the schema `name` if the address names no schema.
 
     Raises
     ------
     StorageError
-        `invalid`.
+        Kind `invalid`.
     """
     url, schema = parse(address)
     made = shown(url, schema or name)

@@ -1,4 +1,4 @@
-"""Append answers: check each, and store the valid ones in one transaction, none of them twice."""
+"""Append answers to the log: check each answer, and store each valid one once, all in one transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK = 500  # values in one IN (...), well below each engine's limit
 _MAX_INT = 2**63 - 1
 
 
-class _Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
+class _Refused(Exception):  # noqa: N818 (no error, but the refusal of one answer)
     def __init__(self, kind: RefusalKind, reason: str) -> None:
         super().__init__(reason)
         self.kind: RefusalKind = kind
@@ -28,11 +28,11 @@ class _Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
 
 @dataclass
 class _Known:
-    """The rows in the database that a batch refers to."""
+    """Rows in the database to which a batch of answers refers."""
 
     concepts: set[int]
-    annotators: dict[str, str]  # by session
-    selections: dict[str, tuple[str, int]]  # session, item
+    annotators: dict[str, str]  # by session id
+    selections: dict[str, tuple[str, int]]  # session and item, by selection id
     answers: dict[str, AnswerRecord]
     undone: set[str] = field(default_factory=set)
 
@@ -40,7 +40,7 @@ class _Known:
 def append(
     connection: Connection, answers: Sequence[AnswerRecord], server_time: int, shown: Sequence[str] = ()
 ) -> AppendResult:
-    """Store a batch in order in the connection's open transaction; see `LabelLog.append_answers`."""
+    """Store a batch of answers, in order, in the open transaction; see `LabelLog.append_answers`."""
     accepted: list[AnswerRecord] = []
     there: list[AnswerRecord] = []
     refused: list[Refusal] = []
@@ -81,7 +81,10 @@ def append(
 
 
 def _record_shown(connection: Connection, ids: set[str]) -> None:
-    """Move the foreseen selections among `ids`, which have been shown, to the log of selections."""
+    """Move the selections `ids`, which have been shown, from the table `Foreseen` to the log of selections.
+
+    Ids that are not in `Foreseen` are ignored.
+    """
     found = sorted(_rows(connection, (Foreseen.seq, Foreseen.selection), Foreseen.id, ids))
     if found:
         connection.execute(insert(Selection), [row.selection for row in found])
@@ -89,7 +92,7 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:
-    """Return the answer without a negative duration, which a clock that was set back produces."""
+    """Return the answer, without its duration if it is negative because a clock was set back."""
     if given.time_taken_ms is not None and given.time_taken_ms < 0:
         return replace(given, time_taken_ms=None)
     return given

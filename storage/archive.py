@@ -1,4 +1,4 @@
-"""Archived concepts: no longer offered, with all their answers kept, and their replacements."""
+"""Archived concepts, which are no longer offered but keep their answers, and the concepts replacing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage.records import ConceptRecord
 
 
 class Archival(Base):
-    """The fact that a concept is archived, and since when."""
+    """Row for an archived concept, with the time at which it was archived."""
 
     __tablename__ = "archivals"
 
@@ -24,9 +24,10 @@ class Archival(Base):
 
 
 class Replacement(Base):
-    """A concept that has replaced another one; its place is the id of the first of all that had this place.
+    """Row for a concept that has replaced another one, and has its place in the list of concepts.
 
-    The place of any other concept is its own id.
+    `place` is the id of the first concept that had this place. A concept without such a row has its own id as
+    its place.
     """
 
     __tablename__ = "replacements"
@@ -36,21 +37,21 @@ class Replacement(Base):
 
 
 def archive(connection: Connection, concept_id: int, created: int) -> None:
-    """Archive a concept in the connection's open transaction; an archived one stays archived."""
+    """Archive a concept in the connection's open transaction, unless it is archived already."""
     known = select(Archival.concept_id).where(Archival.concept_id == concept_id)
     if connection.scalar(known) is None:
         connection.execute(insert(Archival).values(concept_id=concept_id, created=created))
 
 
 def replace(connection: Connection, concept_id: int, replacement: int, created: int) -> None:
-    """Archive a concept in the connection's open transaction, and give its place to another one."""
+    """Archive a concept in the connection's open transaction, and give its place to `replacement`."""
     place = connection.scalar(select(Replacement.place).where(Replacement.concept_id == concept_id))
     connection.execute(insert(Replacement).values(concept_id=replacement, place=place or concept_id))
     archive(connection, concept_id, created)
 
 
 class Archive:
-    """The archived concepts of a project.
+    """Archived concepts of a project.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class Archive:
         Raises
         ------
         StorageError
-            `missing`.
+            Kind `missing`.
         """
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
@@ -77,9 +78,9 @@ class Archive:
             archive(connection, concept_id, self._clock())
 
     def offered(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the active concepts, on request with archived ones.
+        """Return the active concepts or, if `archived`, all concepts.
 
-        The oldest is first, but a replacement comes where the replaced concept was.
+        Older concepts come first, but a replacement has the place of the concept that it replaced.
         """
         query = (
             select(*rows.columns(Concept))

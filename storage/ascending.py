@@ -1,4 +1,4 @@
-"""Sets of items as arrays in ascending order; a small change costs a copy but no sort."""
+"""Sets of items as arrays in ascending order. A small change takes a copy of the arrays, but no sort."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Ascending:
-    """Items with one mark each, read as two arrays. A plain set gives every item the same mark.
+    """Set of items with one mark, true or false, for each; both are read as arrays.
 
     Changes are collected until the next read. Returned arrays never change, and `read` returns the same
-    objects until an item or a mark changes. Not thread-safe.
+    objects until an item or a mark changes. If the marks are not needed, all items may have the same mark.
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class Ascending:
     def read(self, supposed: Mapping[int, bool | None] | None = None) -> tuple[Items, Marks]:
         """Return the items, ascending, and their marks, both read-only.
 
-        The `supposed` changes are applied to the result but not kept.
+        The changes in `supposed` are applied to the result, but not kept.
         """
         if self._changes:
             self._items, self._marks = _changed(self._items, self._marks, self._changes)
@@ -60,13 +61,13 @@ def _changed(items: Items, marks: Marks, changes: Mapping[int, bool | None]) -> 
 
 
 def without(items: Items, others: Items) -> Items:
-    """Return the `items` that are not among `others`; both ascending, without repeats."""
+    """Return the `items` that are not among `others`; both arrays are ascending, without repeats."""
     places, there = _found(items, others)
     return np.delete(items, places[there]) if there.any() else items
 
 
 def joined(items: Items, others: Items) -> Items:
-    """Return the union; both arrays ascending, without repeats. Fast if there are few `others`."""
+    """Return the union of two ascending arrays without repeats. It is fast if there are few `others`."""
     places, there = _found(items, others)
     return items if there.all() else np.insert(items, places[~there], others[~there])
 
@@ -78,7 +79,7 @@ def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
-    """Return the places where the wanted items are or would be inserted, and whether they are there."""
+    """Return the position of each wanted item, where it is or would be inserted, and whether it is there."""
     places = np.searchsorted(items, wanted)
     if not len(items):
         return places, np.zeros(len(wanted), dtype=np.bool_)

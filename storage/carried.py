@@ -1,4 +1,4 @@
-"""Uploaded images in a backup, kept in a table that label databases don't have."""
+"""Uploaded images in a backup, in a table that only backups have."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from closecall.storage import sqlite
 from closecall.storage.errors import StorageError
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Maximum size of an image, and of its features, in bytes; above any that an upload can have."""
+"""Maximum size of an image, and of its features, in bytes. Every valid upload is smaller."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
-"""Pattern of an upload's name; nothing else becomes part of a path."""
+"""Pattern of an upload's digest. Only texts that match it become part of a path."""
 
 _TABLE = "carried_uploads"
 _MADE_BY = (
@@ -27,7 +27,7 @@ _MADE_BY = (
 
 
 class Upload(NamedTuple):
-    """An image, its digest, and its features as little-endian float32."""
+    """Uploaded image, with its digest, and its features as little-endian float32."""
 
     digest: str
     image: bytes
@@ -45,7 +45,8 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
     Raises
     ------
     StorageError
-        `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
+        Kind `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full` or
+        another kind if the file cannot be written.
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
@@ -67,13 +68,13 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
 
 
 def read(file: Path) -> Iterator[Upload]:
-    """Yield the uploads in a backup, ascending by digest; older backups have none.
+    """Yield the uploads in a backup, in ascending order of their digests. Older backups have no uploads.
 
     Raises
     ------
     StorageError
-        `corrupt` for an upload that is too large, of another type or repeated, or that does not match its
-        digest: a backup is not trusted.
+        Kind `corrupt` for an upload that is too large, of another type or repeated, or that does not match
+        its digest. The uploads are checked because a backup may come from anywhere.
     """
     part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
     name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"
@@ -113,7 +114,10 @@ def remove(file: Path) -> None:
 
 
 def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
-    """Return whether the table exists as created here; any other object of its name is refused unread."""
+    """Return whether the backup has the table that `write` creates.
+
+    Another table or view of the same name is refused without reading it.
+    """
     found = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchall()
     if found and found != [("table", _MADE_BY)]:
         raise StorageError(f"{file} carries uploads in a form that this version does not know", "corrupt")
@@ -121,7 +125,7 @@ def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
 
 
 def _fault_of(digest: Any, image: Any, feature: Any, feature_digest: Any) -> str | None:
-    """Return what is wrong with an upload, or None."""
+    """Return the reason why an upload is damaged, or None if it is not."""
     if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
         return "its digest must be 32 hexadecimal digits"
     for what, content, wanted in (("image", image, digest), ("features", feature, feature_digest)):

@@ -30,7 +30,7 @@ _LIMITS = {"name": MAX_NAME, "question": MAX_QUESTION, "guideline": MAX_GUIDELIN
 
 
 class Concepts:
-    """The concepts of a project: its yes/no questions with their example images.
+    """Concepts of a project: its yes/no questions with their example images.
 
     Parameters
     ----------
@@ -55,12 +55,15 @@ class Concepts:
         archived: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept; in the same transaction, archive it if `archived`, and let it replace `instead_of`.
+        """Add a concept, and return it.
+
+        In the same transaction, the new concept is archived if `archived`, and replaces the concept with the
+        id `instead_of` if one is given.
 
         Raises
         ------
         StorageError
-            `exists`, if another has this name; `invalid`, for a value that is not allowed.
+            Kind `exists`, if another concept has this name; `invalid`, for a value that is not allowed.
         """
         values = _checked(
             {
@@ -94,7 +97,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            `missing`.
+            Kind `missing`.
         """
         with self.database.read() as connection:
             row = connection.execute(select(*rows.columns(Concept)).where(Concept.id == concept_id)).first()
@@ -113,12 +116,12 @@ class Concepts:
     def update(self, concept_id: int, **changes: Any) -> ConceptRecord:
         """Change a concept's question, guideline, name, positive_class, c or class_weight.
 
-        Earlier selections record the C and the class weight that they were made with.
+        The log keeps the C and the class weight of every earlier selection.
 
         Raises
         ------
         StorageError
-            `missing`, `exists` or `invalid`, as in `create`.
+            Kinds `missing`, `exists` or `invalid`, as in `create`.
         """
         values = _checked(changes)
         with self.database.write() as connection:
@@ -131,18 +134,18 @@ class Concepts:
         return self.get(concept_id)
 
     def audit_share(self, concept_id: int) -> float:
-        """Return the share of the concept's rounds that draw an item for its audit, 0 … 1."""
+        """Return the fraction, 0 … 1, of the concept's rounds in which an item is drawn for its audit."""
         with self.database.read() as connection:
             found = connection.scalar(select(AuditShare.share).where(AuditShare.concept_id == concept_id))
         return found or 0.0
 
     def set_audit_share(self, concept_id: int, share: float) -> None:
-        """Set the share of the concept's rounds that draw an item for its audit.
+        """Set the fraction of the concept's rounds in which an item is drawn for its audit.
 
         Raises
         ------
         StorageError
-            `invalid`, if the share is not in 0 … 1 or there is no such concept.
+            Kind `invalid`, if the share is not in 0 … 1 or there is no such concept.
         """
         of_concept = AuditShare.concept_id == concept_id
         with self.database.write() as connection:
@@ -152,9 +155,10 @@ class Concepts:
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
     ) -> ExampleRecord:
-        """Store an example image with its answer, and return it; if the same one is in force, return that.
+        """Store an example image with its answer, and return the example.
 
-        A retried upload is therefore not added twice.
+        If the concept already has an example with this image and answer, return that example, unless it was
+        withdrawn. A retried upload is therefore not added twice.
 
         Parameters
         ----------
@@ -165,13 +169,13 @@ class Concepts:
         is_positive : bool
             Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            The image's features, as the SVM learns them.
+            The features of the image on which the SVM is trained.
 
         Raises
         ------
         StorageError
-            `invalid` for an image that is too large or no PNG, and for features of another shape or not
-            finite; `missing` for an unknown concept.
+            Kind `invalid` for an image that is too large or not a PNG, and for features of another shape or
+            not finite; `missing` for an unknown concept.
         """
         if not image.startswith(_PNG):
             raise StorageError("an example image must be a PNG", "invalid")
@@ -216,7 +220,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            `missing`.
+            Kind `missing`.
         """
         with self.database.write() as connection:
             row = connection.execute(
@@ -237,7 +241,10 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples that were in force at a position in their log (now, if None), oldest first."""
+        """Return the examples not withdrawn up to the position `through` of their log, oldest first.
+
+        None means the end of the log.
+        """
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
         query = (

@@ -1,4 +1,4 @@
-"""Back up a live database into a file, and restore such a file."""
+"""Backups: copying a live database to a file, and restoring a database from such a file."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from closecall.storage.place import LabelFile, Server, Where, place_of
 def backup(
     where: Where, file: str | Path, *, overwrite: bool = False, uploads: Iterable[Upload] = ()
 ) -> Path:
-    """Copy the database at `where` to `file`: a checked snapshot, even while a server writes to it.
+    """Copy a snapshot of the database at `where` to `file`, even while a server writes to the database.
 
-    The copy is an SQLite file, wherever the labels are, and gets its name only when it is complete and sound.
+    The copy is always an SQLite file, even if the labels are on a PostgreSQL server. It gets its name only
+    after it is complete and has been checked.
 
     Parameters
     ----------
     where : str or Path
         The database, as for `Database.open`.
     file : str or Path
-        The copy.
+        Path of the copy.
     overwrite : bool
         Replace an existing `file` instead of refusing.
     uploads : iterable of Upload
-        Images that the log may refer to, stored in the copy (see `storage.carried`). They are read after the
-        labels are copied, so that none is missing.
+        Images that the log may refer to, to be stored in the copy (see `storage.carried`). They are read
+        after the labels are copied, so that no image in the copied log is missing.
 
     Raises
     ------
     StorageError
-        `invalid` (the address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its check,
-        or an upload is damaged), `full`, `read-only`, `locked`, `unreachable`.
+        Kinds `invalid` (the address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its
+        check, or an upload is damaged), `full`, `read-only`, `locked`, `unreachable`.
     """
     place, file = place_of(where), Path(file)
     if not place.exists():
@@ -62,15 +63,15 @@ def backup(
 def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> LabelFile | Server | None:
     """Check the backup `file`, and install a copy of it as the database at `where`.
 
-    No server may have the database open. With `overwrite`, an existing database (a file with its journal) is
-    renamed, and its new place is returned. `file` itself is not changed. Its uploads are not part of the
-    database; `storage.carried.read` yields them.
+    No server may have the database at `where` open. With `overwrite`, an existing database is renamed, and
+    its new place is returned. A database file is renamed together with its journal. `file` itself is not
+    changed. Its uploads do not become part of the database; `storage.carried.read` yields them.
 
     Raises
     ------
     StorageError
-        `invalid` (the address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`,
-        `read-only`, `unreachable`; `where` is unchanged then.
+        Kinds `invalid` (the address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`,
+        `full`, `read-only`, `unreachable`. The database at `where` is then unchanged.
     """
     file, place = Path(file), place_of(where)
     sqlite.check_owner(file)
@@ -81,14 +82,14 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
 
 
 def removal(where: str) -> Callable[[], None]:
-    """Return a function that removes the labels that are restored to a server's address after this call.
+    """Return a function that undoes a later `restore` to a server's address, by removing the labels.
 
-    There must be no labels yet. The function leaves the labels if the server can't be reached.
+    There must be no labels at this address yet. If the server can't be reached, the function has no effect.
 
     Raises
     ------
     StorageError
-        `invalid` (the address), `unreachable`.
+        Kinds `invalid` (the address), `unreachable`.
     """
     place = place_of(where)
     assert not isinstance(place, LabelFile)
@@ -127,10 +128,10 @@ def _copy(source: Path, target: Path) -> None:
             closing(sqlite.connect(target, read_only=False)) as copy,
         ):
             live.backup(copy)
-            # A single file without a journal, which can be moved anywhere.
+            # Without a journal, the copy is a single file, which can be moved anywhere.
             copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
-        # A damaged page means a bad source, a full disk a bad copy.
+        # A damaged page is in the source. All other errors, such as a full disk, concern the copy.
         guilty = source if getattr(error, "sqlite_errorcode", 0) & 0xFF in damaged else target
         raise sqlite.explain(error, guilty) from error
 
@@ -162,15 +163,17 @@ def _checked_version(copy: Path, source: Path | None = None) -> str:
 
 @contextmanager
 def _set_aside(path: Path) -> Iterator[Path | None]:
-    """Rename an old database and its journal, which would otherwise be replayed into the new one.
+    """Rename an old database and its journal during the block.
 
-    If the block fails, they get their names back, unless another program has created a file at `path`.
+    The old journal would otherwise be replayed into the new database. If the block fails, both files get
+    their names back, unless another program has created a file at `path`.
     """
     if path.exists():
         _close_journal(path)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.name}.replaced-{moment}")
-    # The database goes first: after an interruption here it is missing, but never opened without its journal.
+    # The database is renamed before its journal, so that it is never opened without the journal, even if the
+    # program is interrupted here.
     names = [
         (old, aside.with_name(aside.name + old.name.removeprefix(path.name)))
         for old in (path, *sqlite.companions(path))
@@ -192,7 +195,7 @@ def _set_aside(path: Path) -> Iterator[Path | None]:
 def _close_journal(path: Path) -> None:
     try:
         with closing(sqlite.connect(path, read_only=False, busy_timeout=1.0)) as old:
-            # Leaving the write-ahead log needs exclusive access: this fails if another program has it open.
+            # Leaving write-ahead mode needs exclusive access. It fails if another program has the file open.
             old.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
         explained = sqlite.explain(error, path)
@@ -200,4 +203,4 @@ def _close_journal(path: Path) -> None:
             raise StorageError(
                 f"{path} is open in another program; stop it before restoring", "locked"
             ) from error
-        # A damaged database may be replaced.
+        # Other errors are ignored, because a damaged database may be replaced.

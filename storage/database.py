@@ -26,13 +26,14 @@ _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-o
 
 
 class Database:
-    """A label database with a pool of connections; `Database.open` returns one.
+    """Label database with a pool of connections, returned by `Database.open`.
 
-    Any thread may read and write at any time. `write` admits one transaction at a time in this process, and
-    the database's lock one at a time among all processes. Rows are therefore committed in the order of `seq`,
-    the increasing key of the log's tables: a reader who has seen the log up to some `seq` never misses an
-    earlier row. (SQLite has one lock for writers; PostgreSQL's writers take an advisory lock of the schema
-    first.)
+    Any thread may read and write at any time. `write` admits one transaction at a time in this process, and a
+    lock in the database admits one transaction at a time among all processes. With SQLite, this is its own
+    lock for writers. With PostgreSQL, it is an advisory lock for the schema.
+
+    Rows are therefore committed in the order of `seq`, the increasing key of the log's tables. A reader who
+    has read the log up to some `seq` never misses an earlier row.
     """
 
     def __init__(
@@ -58,30 +59,31 @@ class Database:
         copies_in: Path | None = None,
         busy_timeout: float = sqlite.BUSY_SECONDS,
     ) -> Database:
-        """Open the database at `where`; unless `read_only`, migrate an older one to the newest tables.
+        """Open the database at `where` and, unless `read_only`, migrate its schema to the newest version.
 
         Parameters
         ----------
         where : str or Path
             A file, or a PostgreSQL address: ``postgresql://user@host/database?schema=name``.
         create : bool
-            Create a missing database; an interrupted creation leaves none.
+            Create the database if it is missing. An interrupted creation leaves no database.
         read_only : bool
             Only read: nothing is created, migrated or written. Another process may be serving the project.
         alone : bool
-            With PostgreSQL, refuse (`locked`) while another program has it open for writing.
+            With PostgreSQL, raise an error (`locked`) while another program has the database open for
+            writing.
         backup_before_migration : bool
             Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
-            The folder for that copy. None means the folder of an SQLite file; with PostgreSQL it must be
-            given if a copy is needed.
+            The folder for this copy. None means the folder of the SQLite file. With PostgreSQL, a folder must
+            be given if a copy is needed.
         busy_timeout : float
             Longest wait for another writer, in seconds.
 
         Raises
         ------
         StorageError
-            `invalid` (of the address), `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with
+            Kinds `invalid` (of the address), `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with
             `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
             `unreachable`, `full` or `other`. A database that could not be migrated is unchanged.
         """
@@ -91,7 +93,7 @@ class Database:
                 raise place.unopenable()
             cls._create(place, busy_timeout)
         place.check_owner(busy_timeout)
-        # Even opening for writing changes a file, so check first whose it is.
+        # Opening a file for writing changes it, so check first that it is a label database.
         database = cls(place, read_only=True, busy_timeout=busy_timeout)
         with _closing_on_error(database):
             database._check_version(database.schema_version, may_migrate=not read_only)
@@ -117,7 +119,7 @@ class Database:
             database._migrate(keep_copy=False)
 
     def close(self) -> None:
-        """Close all connections; SQLite's last one merges the write-ahead log into the file."""
+        """Close all connections. With SQLite, this merges the write-ahead log into the file."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -141,7 +143,7 @@ class Database:
         Raises
         ------
         StorageError
-            The engine's error, in one sentence.
+            If the database engine reports an error. The message is one sentence.
         """
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection
@@ -153,9 +155,10 @@ class Database:
         Raises
         ------
         StorageError
-            `locked` after the busy timeout, `full`, `read-only`, or the engine's error: nothing of the block
-            was written. `unreachable` if the server was lost: at the end of the block, its writes may have
-            been committed, so the block must be safe to repeat.
+            Kind `locked` after the busy timeout, `full`, `read-only`, or another error of the engine.
+            Nothing that the block wrote is stored then. `unreachable` if the connection to the server was
+            lost. If it was lost while the transaction was being committed, the writes may be stored, so the
+            block must be safe to repeat.
         """
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")
@@ -182,10 +185,12 @@ class Database:
     def check(self) -> None:
         """Check whether answers can be stored now, for monitoring.
 
+        If the last write failed, a write of no rows is attempted.
+
         Raises
         ------
         StorageError
-            The reason why not. After a failed write, a write of no rows is attempted.
+            If answers cannot be stored. The message is the reason.
         """
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
@@ -247,7 +252,7 @@ class Database:
             connection.execution_options(**self.place.writing)
             self.place.before_migration(connection)
             with connection.begin():
-                # Another process may have been first; from now on it waits for this one.
+                # Another process may have migrated the database before this transaction, but not during it.
                 version = migrate.version_of(connection)
                 if version != migrate.SCHEMA_VERSION:
                     if keep_copy:

@@ -21,13 +21,16 @@ Kind = Literal[
 
 
 class StorageError(Exception):
-    """A request that could not be carried out. The message is one sentence: subject, problem and remedy.
+    """Error for a request that could not be carried out.
+
+    The message is one sentence that names the subject, the problem and a remedy.
 
     Parameters
     ----------
     message : str
     kind : str
-        One of `Kind`, for callers that handle errors differently: a lock may pass, a corrupt file does not.
+        One of `Kind`, for callers that handle some errors differently. For example, a lock may be released
+        soon, but a corrupt file stays corrupt.
     """
 
     def __init__(self, message: str, kind: Kind = "other") -> None:

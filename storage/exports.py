@@ -88,31 +88,34 @@ def export(
     names_of: NamesOf | None = None,
     data_of: DataOf | None = None,
 ) -> int:
-    """Write labels, one row per item and concept, or with `log` every answer; return the number of rows.
+    """Write the current labels or, if `log`, the answers, and return the number of rows written.
+
+    The current labels have one row per item and concept, and the log has one row per answer.
 
     Parameters
     ----------
     database : Database
-        The source; labeling may continue meanwhile.
+        Database to export from. Labeling may continue meanwhile.
     out : file
-        A text file, opened with newline="" for CSV; a binary one for Parquet. Rows are written as they are
-        read.
+        A binary file for Parquet, and a text file for other formats, opened with newline="" for CSV. Rows are
+        written as they are read.
     concept_id : int, optional
         Export only this concept.
     format : {"csv", "jsonl", "parquet", "label-studio"}
-        See `write_table`; for Label Studio, see `storage.label_studio`: one task per item, with everybody's
-        answers, and the number of tasks is returned.
+        See `write_table`. With "label-studio", one task per item is written, with the answers of all
+        annotators, and the number of tasks is returned; see `storage.label_studio`.
     log : bool
         Export every answer with the reason why its item was shown, instead of the current labels.
     names_of : callable, optional
-        Returns the names of items, for an additional column in tables.
+        Function that returns the names of items, for an additional column in tables.
     data_of : callable, optional
-        Returns the data of items' Label Studio tasks.
+        Function that returns the data of the Label Studio tasks for items.
 
     Raises
     ------
     StorageError
-        `invalid` for an unknown format, and for the log in Label Studio's format; errors of `Database.read`.
+        Kind `invalid` for an unknown format, and for the log in Label Studio's format; errors of
+        `Database.read`.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
@@ -140,9 +143,9 @@ def export_predictions(
     Parameters
     ----------
     database, out, format, names_of
-        As for `export`, without Label Studio's format.
+        As for `export`, except that the format "label-studio" is not possible.
     set_id : int
-        The id of the model's record in `Predictions.all`.
+        Id of the record in `Predictions.all` that describes the predictions.
 
     Returns
     -------
@@ -152,7 +155,7 @@ def export_predictions(
     Raises
     ------
     StorageError
-        `invalid` for an unknown format; errors of `Database.read`.
+        Kind `invalid` for an unknown format; errors of `Database.read`.
     """
     columns: tuple[Column, ...] = PREDICTED
     rows: Iterator[Row] = Predictions(database).of(set_id)
@@ -177,7 +180,10 @@ def with_names(
 
 
 def label_rows(database: Database, concept_id: int | None = None, *, by_item: bool = False) -> Iterator[Row]:
-    """Yield the current labels in the columns of `LABELS`, by concept and item, or by item and concept."""
+    """Yield the current labels as rows with the columns `LABELS`, ordered by concept and then by item.
+
+    If `by_item`, the rows are ordered by item and then by concept.
+    """
     query = (
         "SELECT c.name, l.item, l.label, l.status, l.yes, l.no, l.unsure, l.skip, l.last_time "
         "FROM current_labels AS l JOIN concepts AS c ON c.id = l.concept_id "
@@ -188,7 +194,10 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
 
 
 def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
-    """Yield all answers in force by item, annotator and concept; an item's adjudications come last."""
+    """Yield all current answers, ordered by item, annotator and concept.
+
+    The adjudications of an item come after its other answers.
+    """
     query = (
         "SELECT a.item, c.name, a.annotator, a.answer, a.purpose "
         "FROM current_answers AS a JOIN concepts AS c ON c.id = a.concept_id "

@@ -13,7 +13,7 @@ from closecall.storage.errors import Kind, StorageError
 
 
 def partial_name(file: Path) -> Path:
-    """Return a unique name beside `file` to write its content under."""
+    """Return a unique name in the folder of `file`, under which its content can be written first."""
     return file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")
 
 
@@ -23,7 +23,8 @@ def check_target(file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        `exists` (a folder, or a file without `overwrite`), `missing` or `read-only` (the parent folder).
+        Kinds `exists` (a folder, or a file without `overwrite`), `missing` or `read-only` (the parent
+        folder).
     """
     if file.is_dir():
         raise StorageError(f"{file} is a folder, where the name of a file was expected", "exists")
@@ -41,7 +42,8 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        `exists`, unless `overwrite`; `full`, `read-only` or `other`. Without `overwrite`, it leaves no file.
+        Kind `exists`, unless `overwrite`; `full`, `read-only` or `other`. Unless `overwrite`, no file is
+        left.
     """
     with explained(file):
         _sync_file(partial)
@@ -64,7 +66,7 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
 
 @contextmanager
 def explained(file: Path) -> Iterator[None]:
-    """Turn an OSError of the block into a StorageError that says that `file` can't be written."""
+    """Turn an OSError in the block into a StorageError whose message says that `file` can't be written."""
     try:
         yield
     except OSError as error:

@@ -36,7 +36,7 @@ class _Mount:
         return bool(NETWORK.fullmatch(self.kind))
 
     def holds(self, path: str) -> bool:
-        """Return whether `path` is on this mount, unless another one lies between."""
+        """Return whether `path` is below this mount point. Another mount point may be nearer to it."""
         return path == self.point or path.startswith(self.point.rstrip("/") + "/")
 
 
@@ -50,7 +50,7 @@ def network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
     except OSError:
         return None
     there = os.path.realpath(path)
-    # Of several mounts at one place, the last one is visible.
+    # If several file systems are mounted at one place, the last one is visible.
     found = [mount for mount in map(_mount, lines) if mount is not None and mount.holds(there)]
     nearest = max(enumerate(found), key=lambda numbered: (len(numbered[1].point), numbered[0]), default=None)
     return nearest[1].kind if nearest is not None and nearest[1].is_remote else None

@@ -1,9 +1,10 @@
-"""The meaning of a log: a pure fold over answers, the same for the live service and for a replay.
+"""Labels that follow from the answers in a log: a pure fold, used by the live service and by replays.
 
-An annotator's answer about an item is the last one that was not undone. An item's status combines its
-annotators' answers: the majority of yes and no, or `tied` if there are equally many of both. If nobody said
-yes or no, the status is `unsure` if somebody said so, else `skip`. The last adjudication that was not undone
-takes precedence. Only yes and no train, never a tie or an audit's answer.
+The answer of an annotator about an item is the last one that was not undone. The status of an item combines
+the answers of its annotators: it is the majority of yes and no, or `tied` if there are equally many of both.
+If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. The
+last adjudication that was not undone takes precedence over all answers. Only yes and no become training
+labels. Ties do not, and neither do answers that were given for an audit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from closecall.storage.errors import StorageError
 from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 
 IsItem = Callable[[int], bool]
-"""Returns whether answers about an item count."""
+"""Function that returns whether answers about an item count."""
 
 VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo")
 
@@ -37,7 +38,7 @@ class _Vote:
 
 
 class _Meaning(NamedTuple):
-    """The combined meaning of all answers about an item that were not undone."""
+    """Status and training label of an item, and whether it is audited, from all answers not undone."""
 
     status: Status | None
     label: bool | None
@@ -45,7 +46,7 @@ class _Meaning(NamedTuple):
 
 
 class _Sets(NamedTuple):
-    """Items by their meaning; see `_marks`."""
+    """Sets of items. `_marks` decides which of them include an item."""
 
     labels: Ascending
     answered: Ascending
@@ -54,20 +55,20 @@ class _Sets(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The labels and items that a selection depends on.
+    """Labels and items that a selection depends on.
 
     Parameters
     ----------
     labels : Labels
     answered : array of shape (n_items,), int64
-        Items with any answer in force, ascending.
+        Items with any answer that was not undone, ascending.
     skipped : array of shape (n_skipped,), int64
         Items whose status is `skip`, ascending.
     audited : array of shape (n_audited,), int64
-        Items with an audit's answer in force, ascending.
+        Items with an answer that was given for an audit and not undone, ascending.
     counts : Counts
     wanted : array of shape (n_wanted,), int64
-        Items for a further annotator; see `LabelState.wanted`. Empty unless requested.
+        Items that need a further annotator; see `LabelState.wanted`. Empty unless requested.
     """
 
     labels: Labels
@@ -79,24 +80,25 @@ class Standing(NamedTuple):
 
 
 class LabelState:
-    """The labels of one concept up to a log position, updated answer by answer.
+    """Labels of one concept up to a log position, updated answer by answer.
 
     Parameters
     ----------
     concept_id : int
     is_item : callable or None
-        Answers about other items are ignored, as if they were not in the log. None ignores none.
+        Function that returns whether answers about an item count. Other answers are ignored, as if they were
+        not in the log. None means that all answers count.
 
     Attributes
     ----------
     seq : int
         Position in the log: the `seq` of the last answer applied, 0 at first.
     left_out : set of int
-        Items of ignored answers.
+        Items whose answers were ignored.
 
     Notes
     -----
-    Arrays that were returned never change. Not locked: only one thread at a time may apply answers.
+    Returned arrays never change. There is no lock, so only one thread at a time may apply answers.
     """
 
     def __init__(self, concept_id: int, is_item: IsItem | None = None) -> None:
@@ -111,13 +113,15 @@ class LabelState:
         self._overlaps: dict[int, _Overlap] = {}  # by the number of annotators per item
 
     def apply(self, answer: AnswerRecord) -> bool:
-        """Apply the next answer of the log; return False, without effect, for one at or before `seq`.
+        """Apply the next answer of the log, and return True.
+
+        If the answer is at or before the position `seq`, do nothing and return False.
 
         Raises
         ------
         StorageError
-            `invalid` for another concept's answer; `corrupt` for an undo of an answer that is not in force,
-            which the log never accepts.
+            Kind `invalid` for an answer about another concept; `corrupt` for an undo of an answer that is
+            unknown or already undone. The log never accepts such an undo.
         """
         if answer.concept_id != self.concept_id:
             raise StorageError(
@@ -136,7 +140,7 @@ class LabelState:
             votes, annotator = tuple(vote for vote in before if vote is not undone), undone.annotator
         else:
             trains, decides = answer.purpose != "audit", answer.purpose == "decision"
-            # A name and a word are kept once, not for each of a million answers.
+            # Each name and each word is stored once, not for each of a million answers.
             annotator = self._annotators.setdefault(answer.annotator, answer.annotator)
             votes = (*before, _Vote(answer.id, annotator, _WORD[answer.answer], trains, decides))
         self._settle(item, before, votes, annotator)
@@ -154,22 +158,25 @@ class LabelState:
         return Labels(*self._sets.labels.read(), self.seq)
 
     def answered_items(self) -> NDArray[np.int64]:
-        """Return the items with any answer in force, skips included: ascending, of shape (n_items,)."""
+        """Return the items with any answer, even a skip, that was not undone; ascending, shape (n_items,)."""
         return self._sets.answered.read()[0]
 
     def audited_items(self) -> NDArray[np.int64]:
-        """Return the items with an audit's answer in force: ascending, of shape (n_items,)."""
+        """Return the items with an answer for an audit that was not undone; ascending, shape (n_items,)."""
         return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
-        """Return the audited items whose status is yes or no, with that status; they don't train."""
+        """Return the audited items whose status is yes or no, with this status as their label.
+
+        These labels are not used for training.
+        """
         status = {item: self.status(item) for item in self.audited_items().tolist()}
         settled = [item for item, word in status.items() if word in ("yes", "no")]
         yes = [status[item] == "yes" for item in settled]
         return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
-        """Return the item's status, or None without an answer in force."""
+        """Return the item's status, or None if there is no answer about it that was not undone."""
         return self._meaning(item).status
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
@@ -182,19 +189,20 @@ class LabelState:
         return decision.answer if decision else None
 
     def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
-        """Return the items that need the annotator as a further one: ascending, int64, of shape (n_items,).
+        """Return the items that still need an answer by the annotator; ascending, of shape (n_items,).
 
-        They have at least one but fewer than `persons` answers, without skips, and no adjudication. The
-        annotator has neither answered nor skipped them.
+        These items have at least one answer but fewer than `persons`, not counting skips, and they have no
+        adjudication. The annotator has neither answered nor skipped them.
         """
         if persons not in self._overlaps:
             self._overlaps[persons] = _Overlap(persons, self._votes)
         return self._overlaps[persons].wanted(annotator)
 
     def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
-        """Return whether an audit's answer about the item is in force, other than those `without`, by id.
+        """Return whether the item has an answer that was given for an audit and not undone.
 
-        The service then stores further answers about it as the audit's, too, so that they don't train.
+        Answers whose ids are in `without` are not considered. The service stores all further answers about an
+        audited item as answers for the audit, so that they are not used for training.
         """
         return any(not vote.trains and vote.id not in without for vote in self._votes.get(item, ()))
 
@@ -224,7 +232,7 @@ class LabelState:
     def _standing(
         self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
     ) -> Standing:
-        """Return the standing with the `supposed` meanings of items."""
+        """Return the `Standing` if items had the `supposed` statuses and labels."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
@@ -233,7 +241,7 @@ class LabelState:
         return Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
 
     def _undone_item(self, undo: AnswerRecord) -> int:
-        """Return the item of the undone answer: that of the undo, unless somebody has changed the log."""
+        """Return the item of the undone answer. It is the undo's own item, unless the log was changed."""
         for item in (undo.item, *self._votes):
             if any(vote.id == undo.undoes for vote in self._votes.get(item, ())):
                 return item
@@ -242,7 +250,7 @@ class LabelState:
         )
 
     def _settle(self, item: int, before: tuple[_Vote, ...], votes: tuple[_Vote, ...], annotator: str) -> None:
-        """Replace the answers about the item, after the annotator has added or undone one."""
+        """Replace the answers about the item, after the annotator has added or undone an answer."""
         if votes:
             self._votes[item] = votes
         else:
@@ -260,7 +268,7 @@ class LabelState:
 
 
 class _Overlap:
-    """The items that each annotator may still be asked about, if each item is for several annotators."""
+    """Items that each annotator may still be asked about, if several annotators answer each item."""
 
     def __init__(self, persons: int, votes: Mapping[int, Sequence[_Vote]]) -> None:
         self._persons = persons
@@ -272,7 +280,10 @@ class _Overlap:
                 self.settle(item, given, annotator)
 
     def settle(self, item: int, votes: Sequence[_Vote], annotator: str) -> None:
-        """Update the item after a change of the annotator's answers; `votes` are all that were not undone."""
+        """Update the item after a change of the annotator's answers.
+
+        `votes` are all answers about the item that were not undone.
+        """
         said = {vote.annotator: vote.answer for vote in votes}
         labeled = sum(word != "skip" for word in said.values())
         is_open = 0 < labeled < self._persons and _decision(votes) is None
@@ -289,7 +300,7 @@ class _Overlap:
 
 
 def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
-    """Update the counts after a change of an item's meaning."""
+    """Update the counts after a change of an item's status or label."""
     for meaning, change in ((before, -1), (after, 1)):
         if meaning.status is not None:
             number[meaning.status] += change
@@ -297,7 +308,7 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """Return an item's mark in each of `_Sets`, None for sets that don't include it."""
+    """Return an item's mark in each set of `_Sets`, or None for a set that does not include the item."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
@@ -345,7 +356,7 @@ def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> S
 
 _NOTHING = _Meaning(None, None, False)
 
-# Most items have one vote: their meanings are computed once.
+# Most items have a single vote, so the results for single votes are computed once, in advance.
 _ALONE = {
     (word, trains): _Meaning(*_tally([_Vote("", "", word, trains)]), not trains)
     for word in VOTES

@@ -1,8 +1,9 @@
-"""Read labels and predictions from files, without interpreting words such as class names.
+"""Reading of labels and predictions from files, without interpreting words such as class names.
 
-A file's labels become answers with purpose "import" in separate sessions, one per concept and annotator.
-Session and answer ids are derived from the file's digest and the content. A file that is imported twice is
-therefore stored once, and `closecall verify` can check that the log still agrees with the file.
+The labels in a file become answers with the purpose "import" in separate sessions, one per concept and
+annotator. The ids of sessions and answers are derived from the digest of the file and their own content. A
+file that is imported twice is therefore stored once, and `closecall verify` can check that the log still
+agrees with the file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from closecall.storage.tabular import Line, TableFormat, batched, file_trouble, 
 ImportFormat = Literal["csv", "jsonl", "parquet", "label-studio"]
 
 IMPORT = "import"
-"""Key of a session's parameter that describes the imported file; also its strategy's name."""
+"""Key of the session parameter that describes the imported file, and name of the session's strategy."""
 
 ITEM_COLUMNS = ("item",)
 NAME_COLUMNS = ("name", "path", "file", "filename", "image")
@@ -42,7 +43,7 @@ SCORE_COLUMNS = ("score", "probability", "confidence", "margin")
 VOTE_COLUMNS = ("yes", "no", "unsure", "skip")
 
 MOST_VOTES = 1_000
-"""Largest number of annotators that one line may count."""
+"""Maximum number of votes that one line may count."""
 
 _SUFFIXES: dict[str, ImportFormat] = {
     ".csv": "csv",
@@ -61,7 +62,7 @@ _MAX_INT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement about an item in a file.
+    """Statement about an item, read from a file.
 
     Parameters
     ----------
@@ -78,16 +79,16 @@ class Claim:
     annotator : str or None
         The annotator; None if the file has none.
     number : int
-        Index among several unnamed annotators, from 1.
+        Number that distinguishes several unnamed annotators, from 1.
     purpose : {"import", "audit", "decision"}
-        As in the log: audit answers don't train, and an adjudication ("decision") takes precedence over
-        votes.
+        As in the log. Answers for an audit are not used for training, and an adjudication ("decision") takes
+        precedence over votes.
     score : float or None
         The score of a prediction.
     replaces : bool
-        Whether it supersedes the same annotator's earlier statement in the file, as in a log.
+        Whether the statement supersedes an earlier one by the same annotator in the file, as in a log.
     is_certain : bool
-        Whether the concept must be one of the project's; false for names that another program chose.
+        Whether `concept` must be a concept of the project. It is false for names that another program chose.
     """
 
     place: str
@@ -109,7 +110,7 @@ def format_of(path: Path) -> ImportFormat:
     Raises
     ------
     StorageError
-        `invalid`, if it implies none.
+        Kind `invalid`, if the name implies no format.
     """
     found = _SUFFIXES.get(path.suffix.lower())
     if found is None:
@@ -125,7 +126,7 @@ def digest_of(path: Path) -> str:
     Raises
     ------
     StorageError
-        `missing`, `invalid` for anything but a file, or `other` if it can't be read.
+        Kind `missing`; `invalid` for anything but a regular file; `other` if the file can't be read.
     """
     with file_trouble(path):
         if not S_ISREG(path.stat().st_mode):
@@ -135,15 +136,15 @@ def digest_of(path: Path) -> str:
 
 
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
-    """Yield the labels of a file in order; lines without one are skipped.
+    """Yield the labels of a file in order; lines without a label are skipped.
 
-    Files written by `export` are supported: from current labels, the votes are read; from a log, the answers
-    that were not undone.
+    Files written by `export` are supported. If a file has the current labels, the votes are read. If it has
+    the log, the answers that were not undone are read.
 
     Raises
     ------
     StorageError
-        `missing`, `invalid` or `other`; the message names the file and, if there is one, the line.
+        Kinds `missing`, `invalid` or `other`. The message names the file and, if possible, the line.
     """
     if format == "label-studio":
         return _of_annotations(path)
@@ -171,12 +172,14 @@ def answer_id(digest: str, said: AnswerRecord) -> str:
 def store(
     database: Database, sessions: Iterable[SessionRecord], answers: Iterable[AnswerRecord], server_time: int
 ) -> tuple[int, int]:
-    """Store imported answers with their sessions, all or none; return how many were new and how many known.
+    """Store imported answers with their sessions, all or none of them.
+
+    Return the number of new answers, and the number of answers that were stored before.
 
     Raises
     ------
     StorageError
-        `invalid`, if an answer is refused; errors of `Database.write`. Nothing is stored then.
+        Kind `invalid`, if an answer is refused; errors of `Database.write`. Nothing is stored then.
     """
     new = known = 0
     with database.write() as connection:
@@ -193,12 +196,12 @@ def store(
 
 
 def checked_annotator(name: str, place: str) -> str:
-    """Return an annotator's name as it is stored; `place` is its place in the file, for the message.
+    """Return an annotator's name as it is stored; an error message names its `place` in the file.
 
     Raises
     ------
     StorageError
-        `invalid` for a name that is empty or too long.
+        Kind `invalid` for a name that is empty or too long.
     """
     stripped = name.strip()
     if not 0 < len(stripped) <= MAX_NAME:
@@ -305,7 +308,7 @@ def _text(path: Path, line: Line, column: str) -> str:
 
 
 def _word(path: Path, line: Line, column: str) -> str:
-    """Return a label as text; JSON and Parquet may have truth values and numbers."""
+    """Return a label as text. In JSON and Parquet, it may be a truth value or a number."""
     value = line.cells[column]
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -439,7 +442,7 @@ def _of_result(
 
 
 def _annotator(meta: Mapping[str, Any], annotation: Mapping[str, Any]) -> str | None:
-    """Return the annotator from this program's metadata, else Label Studio's user."""
+    """Return the annotator from this program's metadata or, without metadata, the user of Label Studio."""
     named, by = meta.get("text"), annotation.get("completed_by")
     if isinstance(named, list) and len(named) == 1 and isinstance(named[0], str):
         return named[0]

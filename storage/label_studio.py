@@ -1,9 +1,9 @@
-"""Label Studio's tasks, in the form of its import and its JSON export: one task per item.
+"""Label Studio tasks, in the format of its import and of its JSON export: one task per item.
 
-Each concept is a control, <Choices name="concept:NAME">. Each annotator's answers about an item are one
-annotation, with one result per concept. An adjudication is a separate annotation, the ground truth.
-`labeling_config` is the project's labeling interface, against which Label Studio checks the tasks. The
-annotator's name is in the results' `meta`, since `completed_by` may only name Label Studio's users.
+Each concept is a control, <Choices name="concept:NAME">. The answers of one annotator about an item are one
+annotation, with one result per concept. An adjudication is a separate annotation, marked as ground truth.
+`labeling_config` returns the project's labeling interface, against which Label Studio checks the tasks. The
+annotator's name is in the `meta` of the results, because `completed_by` may only name users of Label Studio.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from closecall.storage.records import AnswerWord, Purpose
 from closecall.storage.tabular import BATCH_ROWS, batched, open_text, shown
 
 ITEM = "closecall:item"
-"""The image or text in the labeling interface: the `to_name` of each result."""
+"""Name of the image or text in the labeling interface, which is the `to_name` of each result."""
 
-_CONTROL = "concept:"  # Label Studio ignores a name that is a number, or true
+_CONTROL = "concept:"  # Label Studio ignores names that are a number, or "true"
 
 CHOICES: tuple[AnswerWord, ...] = ("yes", "no", "unsure", "skip")
 MAX_TASK = 50_000_000
@@ -34,7 +34,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Vote(NamedTuple):
-    """An annotator's answer about an item for a concept."""
+    """Answer of an annotator about an item, for a concept."""
 
     item: int
     concept: str
@@ -44,7 +44,7 @@ class Vote(NamedTuple):
 
 
 DataOf = Callable[[Sequence[int]], list[dict[str, Any]]]
-"""Returns the data of some items' tasks: an `image` or `text`, and a `name`."""
+"""Function that returns the data of the tasks for some items: an `image` or `text`, and a `name`."""
 
 
 def labeling_config(concepts: Iterable[tuple[str, str]], *, is_text: bool = False) -> str:
@@ -62,7 +62,7 @@ def labeling_config(concepts: Iterable[tuple[str, str]], *, is_text: bool = Fals
 
 
 def control_of(concept: str) -> str:
-    """Return the name of a concept's control: the `from_name` of its results."""
+    """Return the name of a concept's control, which is the `from_name` of the concept's results."""
     return _CONTROL + _xml(concept)
 
 
@@ -77,16 +77,16 @@ def concept_of(control: str) -> tuple[str, bool]:
 
 
 def write_tasks(votes: Iterable[Vote], out: IO[str], data_of: DataOf | None = None) -> int:
-    """Write one task per item, as the votes come; return the number of tasks.
+    """Write one task per item while the votes are read, and return the number of tasks.
 
     Parameters
     ----------
     votes : iterable of Vote
-        By item, then by annotator, adjudications last.
+        Votes, ordered by item and then by annotator. The adjudications of an item come last.
     out : file
         A text file.
     data_of : callable, optional
-        Returns the tasks' data for items. Without it, the data are only the item's id.
+        Function that returns the data of the tasks for items. Without it, the data are only the item's id.
     """
     number = 0
     out.write("[")
@@ -126,7 +126,7 @@ def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises
     ------
     StorageError
-        `invalid`, if something in the file is not a task; the message names the file and the task.
+        Kind `invalid`, if something in the file is not a task; the message names the file and the task.
     """
     for number, task in enumerate(_elements(path), start=1):
         place = f"task {number:,}"

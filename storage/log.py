@@ -1,4 +1,4 @@
-"""The label log: sessions, selections with their reasons, and all answers in the order of storing."""
+"""Label log: sessions, selections with their reasons, and all answers in the order in which they came."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from closecall.storage.records import (
 )
 
 FORESEEN = 1_000
-"""Foreseen selections kept per session: those of about its last 250 rounds, one for each of four answers.
+"""Number of foreseen selections that are kept per session; see `storage.models.Foreseen`.
 
-A browser may show one long after it was sent, while its answers wait for the server to return.
+A round has up to four foreseen selections, one for each possible answer, so those of about 250 rounds are
+kept. A browser that cannot reach the server may show a foreseen selection long after it was sent.
 """
 
 AHEAD = 32
-"""Number of a session's last foreseen selections to search for those that may follow the item in view."""
+"""Number of a session's last foreseen selections that `LabelLog.in_hand` searches."""
 
 _events = logging.getLogger("closecall.answers")
 
@@ -47,13 +48,14 @@ _PAGE = 2_000  # rows per query: a log is read in short transactions, however lo
 
 
 class LabelLog:
-    """The append-only log in a database.
+    """Append-only log of labels in a database.
 
     Parameters
     ----------
     database : Database
     clock : callable
-        Returns the server's time in milliseconds since 1970 UTC. It never determines the order of answers.
+        Returns the server's time in milliseconds since 1970 UTC. The time never determines the order of
+        answers.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
@@ -73,12 +75,12 @@ class LabelLog:
         parameters: Mapping[str, Any] | None = None,
         id: str | None = None,  # noqa: A002 (it is the session's id)
     ) -> SessionRecord:
-        """Start a session of one annotator; its id is generated unless given.
+        """Start a session of one annotator. Its id is generated if none is given.
 
         Raises
         ------
         StorageError
-            `invalid` for an annotator without a name, `missing` for an unknown concept.
+            Kind `invalid` for an annotator without a name, `missing` for an unknown concept.
         """
         if not 0 < len(annotator.strip()) <= MAX_NAME:
             raise StorageError(f"an annotator needs a name of at most {MAX_NAME} characters", "invalid")
@@ -114,14 +116,14 @@ class LabelLog:
     def update_session(
         self, session_id: str, *, strategy: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> SessionRecord:
-        """Change the session's strategy and parameters, so that a reload keeps them.
+        """Change the session's strategy and parameters, so that reloading the page keeps them.
 
-        Each selection records the strategy that it was made with.
+        Earlier selections keep a record of the strategy that selected them.
 
         Raises
         ------
         StorageError
-            `missing` for an unknown session.
+            Kind `missing` for an unknown session.
         """
         changes: dict[str, Any] = {}
         if strategy is not None:
@@ -139,12 +141,14 @@ class LabelLog:
     # Selections
 
     def record_selection(self, record: SelectionRecord) -> SelectionRecord:
-        """Store a selection, the reason why an item is about to be shown; return it with `seq` and `created`.
+        """Store a selection before its item is shown, and return it with `seq` and `created`.
+
+        A selection is the reason why an item is shown.
 
         Raises
         ------
         StorageError
-            `invalid`, if the session or concept is unknown, or a value is impossible.
+            Kind `invalid`, if the session or concept is unknown, or a value is impossible.
         """
         return self.record_selections([record])[0]
 
@@ -161,10 +165,10 @@ class LabelLog:
         ]
 
     def foresee(self, records: Sequence[SelectionRecord]) -> None:
-        """Store selections that a browser gets in advance, each for one possible answer to the item in view.
+        """Store selections that a browser gets in advance, each for one possible answer to the current item.
 
-        `append_answers` moves those that are shown or answered to the log of selections. The last `FORESEEN`
-        of each session are kept.
+        `append_answers` moves foreseen selections that are shown or answered to the log of selections. The
+        last `FORESEEN` of each session are kept.
         """
         created = self._clock()
         with self.database.write() as connection:
@@ -187,12 +191,15 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def foreseen(self, selection_id: str) -> SelectionRecord | None:
-        """Return the foreseen selection with this id that has not been shown, or None."""
+        """Return the foreseen selection with this id, or None if there is none or it has been shown."""
         found = self._all(select(Foreseen.selection).where(Foreseen.id == selection_id))
         return rows.foreseen(found[0][0]) if found else None
 
     def last_selection(self, session_id: str) -> SelectionRecord | None:
-        """Return the session's last shown selection, which a reload shows again, or None."""
+        """Return the last selection that was shown in the session, or None.
+
+        Reloading the page shows it again.
+        """
         found = self.recent_selections(session_id, 1)
         return found[0] if found else None
 
@@ -227,10 +234,11 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """Return the unanswered selections in view in active sessions, and those that may follow.
+        """Return the unanswered selections that active sessions show, and those that may follow them.
 
         A session is active if it has started a round or got foreseen selections at or after `since`, in
-        milliseconds since 1970 UTC. A slow server may store these long after the round has started.
+        milliseconds since 1970 UTC. Foreseen selections count because a slow server may store them long after
+        the round has started.
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
         heard = {session for (session,) in self._all(began)}
@@ -249,21 +257,23 @@ class LabelLog:
             foreseen = select(Foreseen.selection).where(Foreseen.session_id == session)
             last = self._all(foreseen.order_by(Foreseen.seq.desc()).limit(AHEAD))
             ahead += [rows.foreseen(row[0]) for row in last]
-        # In Classes, sessions take turns: an item in view in one is followed by one that another foresaw.
+        # When several classes are labeled, their sessions alternate: the item that one session shows may be
+        # followed by an item that another session foresaw.
         names = {record.id for record in shown}
         return [record for record in shown if not self.is_answered(record.id)] + [
             record for record in ahead if record.parameters.get("supposed", {}).get("selection") in names
         ]
 
     def was_answered(self, concept_id: int, item: int) -> bool:
-        """Return whether the item was ever answered for the concept, undone or not."""
+        """Return whether the item was ever answered for the concept, even if the answer was undone."""
         about = select(Answer.seq).where(Answer.concept_id == concept_id, Answer.item == item)
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Return whether the annotator of the selection's session has an answer to it that was not undone.
+        """Return whether an answer to the selection, by the annotator of its session, was not undone.
 
-        Other annotators' corrections don't count: in logs of earlier versions, some name this selection.
+        Corrections by other annotators do not count. In logs of earlier versions, some of them refer to this
+        selection.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 
@@ -285,9 +295,9 @@ class LabelLog:
             yield rows.selection(row)
 
     def audited(self, concept_id: int) -> list[SelectionRecord]:
-        """Return the selections that got an audit's answers, in the order of these answers.
+        """Return the selections with answers that were given for an audit, in the order of these answers.
 
-        Not all of them are draws: another annotator may see an audited item for another reason.
+        Not all of them are random draws. Another annotator may see an audited item for another reason.
         """
         query = _selections().join(Answer, Answer.selection_id == Selection.id)
         wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Answer.answer != "undo")
@@ -297,9 +307,10 @@ class LabelLog:
 
     @property
     def newest(self) -> object:
-        """A token that is another one after each append.
+        """Token that changes whenever answers are appended.
 
-        During an append, and after one that failed and may yet reach the database, it is a new one each time.
+        During an append, every access returns a new token. The same is true after an append that failed,
+        because its answers may nevertheless have reached the database.
         """
         return object() if self._newest is None else self._newest
 
@@ -307,17 +318,17 @@ class LabelLog:
         """Store answers in one transaction; acknowledged answers are on disk when this returns.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
-        answer that can't be right is refused with a reason, and the others are stored. Reasons include an id
-        that belongs to other content, a selection of another item, and an undo of an answer that is unknown,
-        undone already or another session's.
+        invalid answer is refused with a reason, and the others are stored. Reasons include an id that is
+        already used for other content, a selection of another item, and an undo of an answer that is unknown,
+        already undone, or from another session.
 
-        `shown` lists foreseen selections that the browser has shown. They, and those that an answer refers
-        to, join the selections in the same transaction.
+        `shown` lists the ids of foreseen selections that the browser has shown. These, and the foreseen
+        selections to which an answer refers, are moved to the log of selections in the same transaction.
 
         Raises
         ------
         StorageError
-            As `Database.write`; all of the batch may be sent again.
+            As for `Database.write`. The whole batch may be sent again.
         """
         if not answers and not shown:
             return AppendResult((), (), ())
@@ -349,7 +360,7 @@ class LabelLog:
     def state(
         self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None
     ) -> LabelState:
-        """Return the meaning of a concept's answers up to a log position (now, if None); see `LabelState`."""
+        """Return the `LabelState` of a concept at the log position `through`; None means the log's end."""
         return LabelState(concept_id, is_item).fold(self.answers_after(concept_id, 0, through))
 
     def labels(self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None) -> Labels:
@@ -357,7 +368,7 @@ class LabelLog:
         return self.state(concept_id, through, is_item=is_item).labels()
 
     def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
-        """Return the items with an answer in force at a log position, skips included: ascending."""
+        """Return the items with an answer not undone at a log position, ascending. Skips are included."""
         return self.state(concept_id, through).answered_items()
 
     def counts(self, concept_id: int) -> Counts:
@@ -365,7 +376,7 @@ class LabelLog:
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """Return the same as `counts`, counted by the database, which is faster than folding the log."""
+        """Return the same as `counts`. The database counts, which is faster than folding the log."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )
@@ -383,9 +394,10 @@ class LabelLog:
         annotator: str | None = None,
         purpose: Purpose | None = None,
     ) -> list[AnswerRecord]:
-        """Return up to n current answers, newest first, one per item and annotator.
+        """Return up to n current answers, newest first.
 
-        A correction takes the place of the answer that it corrects. Only the log's end is read.
+        The current answer of an annotator about an item is the last one that was not undone. A correction
+        takes the place of the answer that it corrects. Only the end of the log is read.
         """
         query = _in_force()
         if session_id is None:
@@ -413,7 +425,10 @@ class LabelLog:
         return list(shown.values())[:n]
 
     def log_rows(self, concept_id: int | None = None, through: int | None = None) -> Iterator[LogRow]:
-        """Yield the flattened log up to a position (now, if None) in order, read page by page."""
+        """Yield the log up to the position `through` as rows, in order, read page by page.
+
+        None means the end of the log.
+        """
         through = self.position() if through is None else through
         undo = aliased(Answer)
         query = (
@@ -439,7 +454,7 @@ class LabelLog:
     ) -> Iterator[Sequence[Any]]:
         """Yield the rows of a `_paged` query, each page in its own transaction.
 
-        Rows are only added at the end, so the pages together are the same as one query's result.
+        Rows are only added at the end, so the pages together equal the result of one query.
         """
         through = _LAST if through is None else through
         while page := self._all(query, after=after, through=through, **values):
@@ -482,7 +497,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """Return a query for an answer to a `selection` by its session's annotator that was not undone."""
+    """Return a query for an answer to a `selection`, by its session's annotator, that was not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
@@ -498,7 +513,7 @@ def _answers_to() -> Select[Any]:
 def _in_force() -> Select[Any]:
     """Return a query for answers that were not undone, newest first.
 
-    Its last column is the `seq` of the undo of the answer that each one corrects.
+    If an answer corrects another answer that was undone, the last column is the `seq` of this undo.
     """
     undo, replaced = aliased(Answer), aliased(Answer)
     return (

@@ -1,4 +1,4 @@
-"""Schema versions: detect a database's version and upgrade it."""
+"""Versions of the database schema: detect the version of a database, and upgrade the database."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from sqlalchemy import Connection, inspect, text
 
 from closecall.storage.errors import StorageError
 
-# The newest migration's number. Numbers only grow: a higher one comes from a newer program.
+# Number of the newest migration. Numbers only grow, so a higher number comes from a newer program.
 SCHEMA_VERSION = "0008"
 SCRIPTS = Path(__file__).parent / "migrations"
 
-# Alembic keeps the migration that is running in module globals.
+# Alembic keeps the running migration in module globals, so only one migration may run at a time.
 _alembic = threading.Lock()
 
 
 def version_of(connection: Connection) -> str | None:
     """Return the schema version recorded in the database.
 
-    None means that there are no tables, and "" that none records a version: they are another program's.
+    None means that there are no tables. "" means that there are tables without a version, which therefore
+    belong to another program.
     """
     tables = inspect(connection).get_table_names()
     if not tables:
@@ -36,7 +37,7 @@ def upgrade(connection: Connection, version: str = "head") -> None:
     Raises
     ------
     StorageError
-        `corrupt`, if the database records a version that never existed.
+        Kind `corrupt`, if the database records a version that never existed.
     """
     from alembic import command
     from alembic.config import Config

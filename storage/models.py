@@ -1,7 +1,7 @@
-"""The tables of a project. Migrations create them; the models describe the newest schema.
+"""Models of a project's database tables. Migrations create the tables; the models describe the newest schema.
 
-`answers`, `selections` and `examples` are logs: rows are added, and triggers forbid changing or deleting
-them. Current labels, counts and earlier training sets are derived from them.
+`answers`, `selections` and `examples` are logs: rows are only added, and triggers forbid changing or deleting
+a row. Current labels, counts and earlier training sets are derived from the logs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _one_of(column: str, words: tuple[str, ...]) -> str:
 
 
 class Base(DeclarativeBase):
-    """Common base of the tables: names of constraints, for use in later migrations."""
+    """Base class of the tables. It gives all constraints names, so that later migrations can change them."""
 
     metadata = MetaData(
         naming_convention={
@@ -58,7 +58,7 @@ class Base(DeclarativeBase):
 
 
 class Concept(Base):
-    """A yes/no question and its SVM's parameters."""
+    """Yes/no question, with the parameters of its SVM."""
 
     __tablename__ = "concepts"
     __table_args__ = (
@@ -78,7 +78,7 @@ class Concept(Base):
 
 
 class AuditShare(Base):
-    """The share of a concept's rounds that draw an item for its audit; 0 if there is no row."""
+    """Fraction of a concept's rounds in which an item is drawn for its audit; 0 if there is no row."""
 
     __tablename__ = "audit_shares"
     __table_args__ = (CheckConstraint("share BETWEEN 0 AND 1", name="share"),)
@@ -88,7 +88,7 @@ class AuditShare(Base):
 
 
 class Example(Base):
-    """An image given as an example, or (with `withdraws`) the withdrawal of an earlier one."""
+    """Image given as an example or, with `withdraws`, the withdrawal of an earlier example."""
 
     __tablename__ = "examples"
     __table_args__ = (
@@ -109,7 +109,7 @@ class Example(Base):
 
 
 class Session(Base):
-    """One annotator's session with one concept; its id is part of the page's URL."""
+    """Session of one annotator with one concept. The session's id is part of the page's URL."""
 
     __tablename__ = "sessions"
     __table_args__ = (
@@ -128,7 +128,7 @@ class Session(Base):
 
 
 class Selection(Base):
-    """The reason why an item was shown, with everything needed to compute it again."""
+    """Reason why an item was shown, with everything that is needed to compute the selection again."""
 
     __tablename__ = "selections"
     __table_args__ = (
@@ -176,10 +176,10 @@ class Selection(Base):
 
 
 class Foreseen(Base):
-    """A selection that follows a possible answer to the item in view, stored before a browser gets it.
+    """Foreseen selection: the next selection if the annotator gives a certain answer to the current item.
 
-    It moves to `selections` when it is shown or answered. This table is not a log: a session's oldest rows
-    are deleted.
+    It is stored before it is sent to the browser, and moves to `selections` when it is shown or answered.
+    This table is not a log: the oldest rows of a session are deleted.
     """
 
     __tablename__ = "foreseen"
@@ -196,7 +196,7 @@ class Foreseen(Base):
 
 
 class PredictionSet(Base):
-    """Another model's predictions for a concept: neither labels nor a log, and replaced by a new file."""
+    """Predictions of another model for a concept. They are not labels, and a new file replaces them."""
 
     __tablename__ = "prediction_sets"
     __table_args__ = (
@@ -213,7 +213,7 @@ class PredictionSet(Base):
 
 
 class Prediction(Base):
-    """A model's score of an item, its yes or no, or both."""
+    """Prediction of another model for an item: a score, yes or no, or both."""
 
     __tablename__ = "predictions"
     __table_args__ = (
@@ -230,7 +230,7 @@ class Prediction(Base):
 
 
 class Answer(Base):
-    """An annotator's answer about an item; rows are in the order of storing."""
+    """Answer of an annotator about an item. Rows are in the order in which they were stored."""
 
     __tablename__ = "answers"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""The place of labels: an SQLite file, or a schema of a PostgreSQL database."""
+"""Places where labels are stored: an SQLite file, or a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage.errors import StorageError
 
 
 class Place(Protocol):
-    """The operations that depend on the database engine. `str` returns the place's name in messages."""
+    """Operations that depend on the database engine. `str` returns the name of the place for messages."""
 
     @property
     def errors(self) -> type[Exception]:
@@ -28,8 +28,9 @@ class Place(Protocol):
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone`, it connects only while no other program has the place open for writing. An SQLite file
-        needs no such check, because its server holds a lock in the folder.
+        With `alone`, the engine connects only while no other program has the place open for writing. An
+        SQLite file needs no such check, because the program that serves it holds a lock in the project's
+        folder.
         """
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
@@ -41,7 +42,7 @@ class Place(Protocol):
         Raises
         ------
         StorageError
-            `full`.
+            Kind `full`.
         """
 
     def exists(self) -> bool:
@@ -54,10 +55,10 @@ class Place(Protocol):
         """Raise an error if no database can be created here."""
 
     def being_made(self) -> AbstractContextManager[LabelFile | Server]:
-        """Yield the place to create the database in, so that it appears complete or not at all."""
+        """Yield the place in which to create the database, so that it appears complete or not at all."""
 
     def check_owner(self, busy_timeout: float = sqlite.BUSY_SECONDS) -> None:
-        """Raise an error, without changing anything, if the database is another program's."""
+        """Raise an error, without changing anything, if the database belongs to another program."""
 
     def check_writable(self) -> None:
         """Raise an error early if the database can't be written."""
@@ -66,13 +67,13 @@ class Place(Protocol):
         """Prepare a connection before its transaction."""
 
     def make(self, connection: Connection) -> None:
-        """Create the container of the tables in the transaction."""
+        """Create the container of the tables, such as a schema, in the transaction."""
 
     def after_migration(self, connection: Connection) -> None:
         """Check the migrated database in the transaction."""
 
     def copy_name(self, folder: Path | None, words: str) -> Path:
-        """Return the file for a copy before a migration: in `folder` or, if None, beside the database."""
+        """Return the file for a copy before a migration, in `folder` or, if None, next to the database."""
 
 
 class Server(Place, Protocol):
@@ -82,10 +83,16 @@ class Server(Place, Protocol):
         """Return whether the container of the tables exists, with or without tables."""
 
     def remove(self, connection: Connection, *, container: bool) -> None:
-        """Remove the tables and what belongs to them in the transaction; with `container`, that too."""
+        """Remove the tables and what belongs to them, in the transaction.
+
+        With `container`, the container of the tables is removed, too.
+        """
 
     def take_alone(self, connection: Connection) -> None:
-        """Get exclusive access until the transaction ends; raise an error if another program has it open."""
+        """Get exclusive access to the labels until the transaction ends.
+
+        Raise an error if another program has them open.
+        """
 
     def set_aside(self, connection: Connection) -> Server:
         """Rename the existing labels in the transaction; return their new place."""
@@ -100,7 +107,7 @@ def place_of(where: Where) -> LabelFile | Server:
     Raises
     ------
     StorageError
-        With kind "invalid" if the URL is malformed, or "other" if the driver is not installed.
+        Kind `invalid`, if the URL is malformed; `other`, if the driver is not installed.
     """
     if isinstance(where, str) and is_address(where):
         try:
@@ -115,7 +122,7 @@ def place_of(where: Where) -> LabelFile | Server:
 
 
 class LabelFile:
-    """An SQLite file."""
+    """SQLite file with labels."""
 
     errors = sqlite.Error
     writing: Mapping[str, Any] = {sqlite.WRITE: True}
@@ -135,7 +142,7 @@ class LabelFile:
         return sqlite.explain(error, self.path, busy_timeout)
 
     def require_room(self, connection: Connection) -> None:  # noqa: ARG002
-        """See `Place`. This writes a file, since a row that is rolled back never reaches the disk."""
+        """See `Place`. A file is written, because a row that is rolled back never reaches the disk."""
         sqlite.require_room(self.path)
 
     def exists(self) -> bool:
@@ -154,7 +161,7 @@ class LabelFile:
 
     @contextmanager
     def being_made(self) -> Iterator[LabelFile]:
-        """Create it under another name, and rename it at the end."""
+        """Create the file under another name, and rename it at the end."""
         partial = files.partial_name(self.path)
         try:
             yield LabelFile(partial)

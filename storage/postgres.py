@@ -22,13 +22,14 @@ from sqlalchemy.schema import CreateSchema, DropSchema
 from closecall.storage import address, rows
 from closecall.storage.errors import Kind, StorageError
 
-_DEFAULT = "marginalia"  # the program's name when the first labels were stored there
+_DEFAULT = "marginalia"  # the former name of the program, under which the first labels were stored
 
-# Advisory locks have two numbers: one of these, and one made from the schema's name.
+# An advisory lock has two numbers: one of the next two constants, and one computed from the schema's name.
 _WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
 _LINGERS = 2.0  # seconds after which a killed program's connections are certainly closed
-_HUNG = "60s"  # maximum time of a statement, and between statements, in a writing transaction: others wait
+# Maximum time of a statement, and between two statements, in a writing transaction; other writers wait.
+_HUNG = "60s"
 
 _PATIENT = "closecall_patient"  # the execution option for transactions that copy or change every row
 
@@ -36,7 +37,7 @@ _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 _US = f"closecall {uuid4().hex}"  # application name of this process's connections
 
-# The server, too, must notice a lost program, however it ended.
+# The server must also notice that a program is gone, however it ended.
 _SET_UP = """
 SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeout', %s, false),
        set_config('client_min_messages', 'warning', false),
@@ -63,7 +64,7 @@ _ALIVE = {
 }
 
 _KINDS: dict[str, Kind] = {
-    "25006": "read-only",  # read_only_sql_transaction, a standby's too
+    "25006": "read-only",  # read_only_sql_transaction, also on a standby
     "42501": "read-only",  # insufficient_privilege
     "3D000": "missing",  # invalid_catalog_name
     "XX001": "corrupt",  # data_corrupted
@@ -72,18 +73,18 @@ _KINDS: dict[str, Kind] = {
 
 
 class Schema:
-    """The schema of a PostgreSQL database with one project's labels.
+    """Schema of a PostgreSQL database that contains the labels of one project.
 
     Parameters
     ----------
     url : URL
-        The server and its database.
+        Address of the server and the database.
     schema : str
-        The schema's name.
+        Name of the schema.
     """
 
     errors = psycopg.Error
-    # Each statement sees what the previous writer committed, however long it waited for the lock.
+    # After waiting for the lock, each statement sees what the previous writer has committed.
     writing: Mapping[str, Any] = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
 
     def __init__(self, url: URL, schema: str) -> None:
@@ -94,12 +95,12 @@ class Schema:
 
     @classmethod
     def at(cls, where: str) -> Schema:
-        """Return the schema at an address; ``marginalia`` if the address names none.
+        """Return the schema at an address. If the address names no schema, it is ``marginalia``.
 
         Raises
         ------
         StorageError
-            `invalid`.
+            Kind `invalid`.
         """
         url, schema = address.parse(where)
         return cls(url, schema or _DEFAULT)
@@ -116,7 +117,7 @@ class Schema:
             pool_size=8,
             max_overflow=24,
             pool_timeout=busy_timeout,
-            pool_pre_ping=True,  # a restarted server is not an error
+            pool_pre_ping=True,  # so that a restart of the server causes no error
             execution_options=_READING,
             connect_args=_ALIVE | {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US},
         )
@@ -257,7 +258,7 @@ class Schema:
         return found.scalar_one() is not None
 
     def remove(self, connection: Connection, *, container: bool) -> None:
-        """See `storage.place.Server`. Views and triggers go with their tables."""
+        """See `storage.place.Server`. Dropping a table also drops its views and triggers."""
         if container:
             connection.execute(DropSchema(self.schema, cascade=True))
             return
@@ -274,7 +275,7 @@ class Schema:
         Raises
         ------
         StorageError
-            `older`, without a folder.
+            Kind `older`, if there is no folder.
         """
         if folder is None:
             raise StorageError(
@@ -290,7 +291,7 @@ class Schema:
         Raises
         ------
         StorageError
-            `locked`, if another program has it open.
+            Kind `locked`, if another program has the schema open.
         """
         query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
         if not connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one():

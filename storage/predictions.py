@@ -1,4 +1,4 @@
-"""Other models' predictions: stored beside the labels, never used for training, replaced by a new file."""
+"""Predictions of other models, which are stored with the labels but never used for training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 10_000
 
 
 class Predicted(NamedTuple):
-    """A model's prediction for an item: a score, "yes" or "no", or both."""
+    """Prediction of a model for an item: a score, "yes" or "no", or both."""
 
     item: int
     score: float | None
@@ -27,19 +27,20 @@ class Predicted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The predictions of one model for one concept.
+    """Description of one model's predictions for one concept.
 
     Parameters
     ----------
     id, concept_id : int
     concept, model, file, digest : str
-        The concept's and the model's name; the imported file, and its content's digest.
+        Names of the concept, the model and the imported file, and the digest of the file's content.
     created : int
         Time of the import in milliseconds since 1970 UTC.
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        Number of predicted items whose status is yes or no, and number of these where the prediction agrees.
+        Number of items whose prediction is yes or no and whose status is yes or no, and number of these items
+        whose prediction equals their status.
     """
 
     id: int
@@ -55,7 +56,7 @@ class ModelRecord:
 
 
 class Predictions:
-    """The predictions in a project's database.
+    """Predictions in a project's database.
 
     Parameters
     ----------
@@ -71,13 +72,13 @@ class Predictions:
     def store(
         self, concept_id: int, model: str, predicted: Iterable[Predicted], *, file: str, digest: str
     ) -> int:
-        """Replace a model's predictions, all or none; return the number of new ones.
+        """Replace a model's predictions by new ones, all or none of them, and return their number.
 
         Raises
         ------
         StorageError
-            `invalid` for a model's name that is empty or too long, and for a repeated item; errors that
-            `predicted` raises. The earlier predictions stay then.
+            Kind `invalid` for a model's name that is empty or too long, and for a repeated item; errors that
+            `predicted` raises. The earlier predictions are then kept.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")
@@ -104,7 +105,7 @@ class Predictions:
         return number
 
     def all(self) -> list[ModelRecord]:
-        """Return all models' records, by concept and model."""
+        """Return the records of all models, ordered by concept and model."""
         query = """
             SELECT s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created, COUNT(p.item),
                    SUM(CASE WHEN l.status IN ('yes', 'no') AND p.label IS NOT NULL THEN 1 ELSE 0 END),
@@ -119,7 +120,7 @@ class Predictions:
             return [ModelRecord(*row) for row in connection.execute(text(query))]
 
     def of(self, set_id: int) -> Iterator[Predicted]:
-        """Yield a model's predictions, ascending by item."""
+        """Yield a model's predictions in ascending order of the items."""
         query = select(Prediction.item, Prediction.score, Prediction.label)
         query = query.where(Prediction.set_id == set_id).order_by(Prediction.item)
         with self.database.read() as connection:

@@ -1,7 +1,7 @@
-"""The values passed between the service and the log.
+"""Records that the service and the log exchange.
 
-All times are integers, milliseconds since 1970-01-01 UTC, as from a browser's `Date.now()`. Order is given by
-`seq`, the position in a log, never by a clock: clocks can be set back.
+All times are integers: milliseconds since 1970-01-01 UTC, as a browser's `Date.now()` returns them. Records
+are ordered by `seq`, their position in a log, and never by time, because clocks can be set back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConceptRecord:
-    """A yes/no question and its SVM's parameters; `positive_class` is the true class that means yes."""
+    """Yes/no question with the parameters of its SVM. `positive_class` is the true class that means yes."""
 
     id: int
     name: str
@@ -63,7 +63,7 @@ class ConceptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExampleRecord:
-    """An example of a yes or a no, as a PNG. `feature` has shape (n_features,), float32, read-only."""
+    """Example image for yes or no, as a PNG. `feature` has shape (n_features,), float32, read-only."""
 
     id: int
     concept_id: int
@@ -75,7 +75,7 @@ class ExampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """One annotator's session with one concept; `id` is part of the page's URL."""
+    """Session of one annotator with one concept. `id` is part of the page's URL."""
 
     id: str
     concept_id: int
@@ -88,15 +88,17 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRecord:
-    """The reason why an item was shown: written before the item is sent to a browser, never changed.
+    """Reason why an item was shown. It is stored before the item is sent to a browser, and never changed.
 
-    `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
-    that trained the hyperplane. With `c`, `class_weight`, `seed`, `leased`, `pool_version` and `items_total`
-    (the rows in the index), a selection can be computed again. `margin` is |wᵀx + b|, or None without a
-    hyperplane. `probability` is that of a random draw, or None. `selection_ms` and `retrain_ms` are in
-    milliseconds. `accuracy` is the share of held-out items on their true side, 0 … 1, or None if truth is
-    unknown. If several items are selected together, only the first records `leased`. The log sets `seq` and
-    `created`.
+    `trained_through` is the `seq` of the last answer, and `examples_through` the id of the last example, with
+    which the hyperplane was trained. From these and from `c`, `class_weight`, `seed`, `leased`,
+    `pool_version` and `items_total` (the number of rows in the index), the selection can be computed again.
+
+    Items that are selected together have the same `round`, and only the record of the first has `leased`.
+    `margin` is |wᵀx + b|, or None without a hyperplane. `probability` is the probability of a random draw, or
+    None for other selections. `selection_ms` and `retrain_ms` are in milliseconds. `accuracy` is the fraction
+    of held-out items on the correct side of the hyperplane, 0 … 1, or None if the truth is unknown. The log
+    sets `seq` and `created`.
     """
 
     session_id: str
@@ -129,11 +131,12 @@ class SelectionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """An answer as the browser sent it, with the browser's `id`. The log sets `seq` and `server_time`.
+    """Answer as the browser sent it. The browser sets `id`, and the log sets `seq` and `server_time`.
 
     An undo names the undone answer in `undoes`, and repeats its item. A correction names the answer that it
-    replaces in `corrects`. Answers with purpose "audit" never train, those with purpose "decision" are
-    adjudications and not votes, and those with purpose "import" came from a file and train like others.
+    replaces in `corrects`. Answers with the purpose "audit" are never used for training. Answers with the
+    purpose "decision" are adjudications, which do not count as votes. Answers with the purpose "import" come
+    from a file, and are used for training like answers with the purpose "train".
     """
 
     id: str
@@ -152,10 +155,10 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Return whether id and content are the same.
+        """Return whether both answers have the same id and content.
 
-        A retry has other times, and another purpose if its item has joined or left an audit meanwhile. Only
-        a decision is never the same as a vote.
+        Times are not compared, because they differ in a retry. Purposes are compared only to distinguish
+        adjudications from votes, because an item may have joined or left an audit before the retry.
         """
         return self._content() == other._content()
 
@@ -176,7 +179,7 @@ class AnswerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that was not stored; `reason` is one sentence for the annotator."""
+    """Refusal to store an answer. `reason` is one sentence for the annotator."""
 
     id: str
     kind: RefusalKind
@@ -185,10 +188,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """The outcome of storing a batch of answers. Accepted and known answers are on disk.
+    """Result of storing a batch of answers. Accepted and known answers are on disk.
 
-    `accepted` answers are new and have their `seq`; `known` ones were stored before, as returned here;
-    `refused` ones are not stored.
+    `accepted` are new answers, with their `seq`. `known` are answers that were stored before, in their stored
+    form. `refused` are the refusals of answers that were not stored.
     """
 
     accepted: tuple[AnswerRecord, ...]
@@ -203,9 +206,9 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The training labels: `items` (int64, ascending) and `yes` (bool), of shape (n_labels,), read-only.
+    """Training labels: `items` (int64, ascending) and `yes` (bool), of shape (n_labels,), read-only.
 
-    `through` is their position in the log.
+    They follow from the answers in the log up to the position `through`.
     """
 
     items: NDArray[np.int64]
@@ -225,7 +228,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of a concept's items by status; `labels` is the number of training labels."""
+    """Number of items of a concept with each status. `labels` is the number of training labels."""
 
     yes: int = 0
     no: int = 0
@@ -236,13 +239,13 @@ class Counts:
 
     @property
     def answered(self) -> int:
-        """Return the number of items with any answer in force."""
+        """Return the number of items with any answer that was not undone."""
         return self.yes + self.no + self.tied + self.unsure + self.skip
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One line of the flattened log: an answer, why its item was shown, and whether it was undone."""
+    """Row of the log: an answer, the reason why its item was shown, and the id of its undo, if any."""
 
     concept: str
     answer: AnswerRecord

@@ -1,6 +1,7 @@
-"""A concept's answers in columns, which review sorts, searches and counts without the database.
+"""Answers of a concept in columns, which can be sorted, searched and counted without the database.
 
-The log remains the source of truth. A table follows it like `LabelState` and reads each row once.
+The log remains the source of truth. An `AnswerTable` follows the log and reads each row once, as `LabelState`
+does.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ STATUS_CODES: dict[Status, int] = {status: code for code, status in enumerate(ST
 """Codes of the statuses in the column `Items.status`."""
 
 UNKNOWN = -1
-"""An unknown duration in the column `Answers.taken`."""
+"""Value in the column `Answers.taken` if the duration is unknown."""
 
 DECIDED = -2
-"""Annotator number of adjudications: each replaces the previous one, whoever gave it."""
+"""Number that stands for the annotator of any adjudication: each adjudication replaces the previous one."""
 
 Column = NDArray[np.int64]
 
@@ -50,14 +51,14 @@ _PAGE = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """The status of each item, as in `LabelState`: one row per item.
+    """Status of each item, as in `LabelState`, with one row per item.
 
     Parameters
     ----------
     item : array of shape (n_items,), int64
-        Items with an answer in force, ascending.
+        Items with an answer in force (see `Answers`), ascending.
     status : array of shape (n_items,), int64
-        By `STATUS_CODES`.
+        Status of each item, as a code of `STATUS_CODES`.
     is_contested : array of shape (n_items,), bool
         Whether annotators have answered both yes and no, without an adjudication.
     last : array of shape (n_items,), int64
@@ -72,7 +73,9 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The log of a concept up to `seq[-1]`, undos included: one row per answer, in order; read-only.
+    """Log of a concept up to the position `seq[-1]`, with one row per answer or undo, in order.
+
+    The arrays are read-only.
 
     Parameters
     ----------
@@ -82,10 +85,11 @@ class Answers:
     annotator : array of shape (n_answers,), int64
         Index into `annotators`.
     word : array of shape (n_answers,), int64
-        The answer, by `CODES`.
+        The answer, as a code of `CODES`.
     is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
-        Whether the answer corrects another; whether it is an adjudication, or the undo of one; and whether it
-        is its annotator's current answer or the current adjudication: the last that was not undone.
+        Whether the answer corrects another answer; whether it is an adjudication or the undo of an
+        adjudication; and whether it is in force. The answers in force are the last answer of each annotator
+        about each item, and the last adjudication of each item, that were not undone.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
@@ -151,7 +155,7 @@ class Answers:
 
 
 class AnswerTable:
-    """The columns of one concept; only one thread at a time may update them.
+    """Columns of one concept's answers, which grow with the log. Only one thread at a time may update them.
 
     Parameters
     ----------
@@ -260,7 +264,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Fields of an answer without a column: the undone answer, and its selection's round and strategy."""
+    """Fields of an answer that have no column: the answer it undoes, and the round and strategy."""
 
     undoes: str | None
     round: int | None
@@ -275,7 +279,7 @@ def _page() -> Select[Any]:
 
 
 def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
-    """Return the details of the answers at these positions of the log, in one query: for a page of them."""
+    """Return the details of the answers at these log positions. A single query reads them all."""
     wanted = [int(seq) for seq in seqs]
     query = (
         select(Answer.seq, Answer.undoes, Selection.round, Selection.strategy)

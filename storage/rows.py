@@ -42,7 +42,7 @@ _CONCEPT = [column.name for column in columns(Concept)]
 
 
 def answer(values: Sequence[Any]) -> AnswerRecord:
-    """Return an answer from its row; written out for speed, since a long log has many."""
+    """Return an answer from its row. The fields are written out for speed, because a log may be long."""
     (seq, id_, concept_id, session_id, selection_id, item, word, undoes, corrects, *rest) = values
     (annotator, purpose, browser_time, server_time, time_taken_ms) = rest
     return AnswerRecord(

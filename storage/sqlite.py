@@ -1,7 +1,7 @@
 """SQLite: setting up connections, explaining errors, and checking files.
 
-`storage.postgres` is the same for PostgreSQL. Backups are SQLite files whatever the engine, so modules about
-backups use this one, too.
+`storage.postgres` does the same for PostgreSQL. Backups are SQLite files with either engine, so the modules
+about backups use this module, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from closecall.storage.errors import StorageError
 
 Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that reading a damaged file may raise: its text, and SQLite's messages, may not be UTF-8."""
+"""Exceptions that reading a damaged file may raise. Its text or SQLite's messages may not be valid UTF-8."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application id
 BUSY_SECONDS = 5.0
 """Default of the busy timeout: seconds to wait for a lock that another program holds."""
@@ -101,7 +101,7 @@ def require_room(path: Path) -> None:
     Raises
     ------
     StorageError
-        `full`, or `other` if no file can be written beside the database.
+        Kind `full`, or `other` if no file can be written next to the database.
     """
     try:
         with TemporaryFile(dir=path.parent) as file:
@@ -141,15 +141,15 @@ def unopenable(path: Path) -> StorageError:
 
 
 def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
-    """Raise an error if a file is not an SQLite database, or is another program's.
+    """Raise an error if a file is not an SQLite database, or belongs to another program.
 
-    SQLite itself reads the file: on POSIX, closing a file gives up all locks that the process holds on it,
-    including those of a server in this process.
+    The file is read only through SQLite, because on POSIX, closing a file releases all locks that the process
+    holds on it. These include the locks of a server in this process.
 
     Raises
     ------
     StorageError
-        `missing`, `not-a-database`, `corrupt`, `locked`.
+        Kinds `missing`, `not-a-database`, `corrupt`, `locked`.
     """
     if not path.is_file():
         raise unopenable(path)
@@ -168,7 +168,7 @@ def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
 
 
 def connect(path: Path, *, read_only: bool, busy_timeout: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Return a plain connection to the file at `path`; it begins no transaction by itself.
+    """Return a plain connection to the file at `path`, which begins no transaction by itself.
 
     Without `read_only` a missing file is created. `busy_timeout` is in seconds.
     """
@@ -178,28 +178,28 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = BUSY_SECONDS) 
         options = "mode=ro"
         log = _beside(path, "-wal")
         if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
-            # On a read-only medium nobody else can write, and SQLite can't create its lock file.
+            # SQLite can't create its lock file on a read-only medium, and needs none, as nobody can write.
             options = "mode=ro&immutable=1"
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
         timeout=busy_timeout,
-        # None leaves BEGIN to us: the driver would begin late, and never IMMEDIATE.
+        # With None, we issue BEGIN ourselves. The driver would issue it late, and never BEGIN IMMEDIATE.
         isolation_level=None,
-        # The pool hands a connection from thread to thread, but never to two at once.
+        # The pool gives a connection to one thread after another, but never to two at once.
         check_same_thread=False,
     )
 
 
 def _roll_back(path: Path, busy_timeout: float) -> None:
-    """Roll back a change of journal mode that a killed program began; only a writer may do that."""
+    """Roll back a change of journal mode that a killed program began. Only a writer can do this."""
     if _beside(path, "-journal").exists() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         with closing(connect(path, read_only=False, busy_timeout=busy_timeout)) as connection:
             connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
 
 def companions(path: Path) -> tuple[Path, ...]:
-    """Return the files that SQLite keeps beside an open database."""
+    """Return the files that SQLite keeps next to an open database."""
     return tuple(_beside(path, suffix) for suffix in ("-wal", "-shm", "-journal"))
 
 
@@ -223,7 +223,7 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     StorageError
-        `read-only`.
+        Kind `read-only`.
     """
     if path.exists() and not os.access(path, os.W_OK):
         raise StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
@@ -240,7 +240,7 @@ def fold_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        `full`, ...; the log is kept then.
+        Kind `full` or another. The write-ahead log is then kept.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -257,7 +257,7 @@ def leave_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        `full`, ...
+        Kind `full` or another.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -267,7 +267,10 @@ def leave_journal(path: Path) -> None:
 
 
 def before_migration(connection: Connection) -> None:
-    """Allow tables to be rebuilt; `after_migration` checks foreign keys. Call it before the transaction."""
+    """Allow tables to be rebuilt, by turning off foreign keys. Call this before the transaction.
+
+    `after_migration` checks the foreign keys.
+    """
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA foreign_keys=OFF")
@@ -279,7 +282,7 @@ def after_migration(connection: Connection, path: Path) -> None:
     Raises
     ------
     StorageError
-        `corrupt`, if a row refers to a missing one.
+        Kind `corrupt`, if a row refers to a missing row.
     """
     if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
         raise StorageError(f"{path} has rows that refer to missing rows; restore it from a backup", "corrupt")

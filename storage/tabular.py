@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 BATCH_ROWS = 10_000
 MAX_LINE = 10_000_000
-"""Number of characters at which a JSON line is refused; no label is that long."""
+"""Number of characters at which a JSON line is refused. Lines with labels are much shorter."""
 
-# Spreadsheets execute cells that begin like this as formulas, full-width signs included.
+# Spreadsheets execute cells that begin with one of these characters as formulas.
 _FORMULA = "=+-@\t\r\n＝＋－＠"
 _GUARDED = frozenset(_FORMULA + "'")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ _HEADING = 65_536  # characters in which to look for the separator
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading and type; a "time" is in milliseconds since 1970 UTC."""
+    """Heading and type of a column. A "time" is in milliseconds since 1970 UTC."""
 
     name: str
     kind: Kind = "text"
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of a file: its cells by heading, and its place, such as "line 7"."""
+    """Row of a file: its cells by heading, and its place in the file, such as "line 7"."""
 
     place: str
     cells: dict[str, Any]
@@ -63,7 +63,7 @@ def unguarded(cell: str) -> str:
 
 
 def iso(milliseconds: int) -> str:
-    """Return a time as ISO 8601 in UTC with milliseconds; a time outside the calendar as a number."""
+    """Return a time as ISO 8601 in UTC with milliseconds. A time outside the calendar stays a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -77,16 +77,16 @@ def write_table(
     out: IO[Any],
     format: TableFormat,  # noqa: A002 (the command line's word)
 ) -> int:
-    """Write rows as they come; return their number, without the heading.
+    """Write rows while they are read, and return their number, not counting the heading.
 
     Parameters
     ----------
     columns : sequence of Column
-        In order.
+        Columns of the table, in order.
     rows : iterable of sequences
-        Values in the columns' order, None for an empty cell.
+        Values in the order of the columns, with None for an empty cell.
     out : file
-        A text file, opened with newline="" for CSV; a binary one for Parquet.
+        A binary file for Parquet, and a text file for other formats, opened with newline="" for CSV.
     format : {"csv", "jsonl", "parquet"}
         In CSV, text cells that a spreadsheet would execute as a formula get an apostrophe in front, which
         `unguarded` removes. The other formats are exact.
@@ -94,7 +94,7 @@ def write_table(
     Raises
     ------
     StorageError
-        `invalid` for an unknown format.
+        Kind `invalid` for an unknown format.
     """
     if format not in get_args(TableFormat):
         known = ", ".join(get_args(TableFormat))
@@ -108,7 +108,7 @@ def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
     Raises
     ------
     StorageError
-        `missing`, `invalid` or `other`; the message names the file and, if there is one, the line.
+        Kinds `missing`, `invalid` or `other`. The message names the file and, if possible, the line.
     """
     with file_trouble(path):
         yield from _READERS[format](path)
@@ -122,7 +122,8 @@ def batched(values: Iterable[T], n: int) -> Iterator[list[T]]:
 
 
 def _write_csv(columns: Sequence[Column], rows: Iterable[Row], out: IO[str]) -> int:
-    writer = csv.writer(out)  # these line ends, RFC 4180's, also make the writer quote line ends in cells
+    # The default line ends are those of RFC 4180. They also make the writer quote line ends in cells.
+    writer = csv.writer(out)
     writer.writerow([guarded(column.name) for column in columns])
     cells = [_CSV_CELLS[column.kind] for column in columns]
     number = 0
@@ -203,7 +204,7 @@ _WRITERS: dict[TableFormat, Callable[[Sequence[Column], Iterable[Row], IO[Any]],
 
 @contextmanager
 def file_trouble(path: Path) -> Iterator[None]:
-    """Raise errors of the file system or the text's encoding as a StorageError."""
+    """Turn errors of the file system and of the text's encoding into a StorageError."""
     try:
         yield
     except FileNotFoundError:
@@ -218,7 +219,7 @@ def file_trouble(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open the file as text, line ends unchanged; a byte order mark distinguishes UTF-16 from UTF-8."""
+    """Open the file as text with unchanged line ends. A byte order mark distinguishes UTF-16 from UTF-8."""
     with file_trouble(path):
         with path.open("rb") as raw:
             marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
@@ -298,7 +299,7 @@ def _read_parquet(path: Path) -> Iterator[Line]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return an error's reason on one line."""
+    """Return the reason for an error on one line."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return " ".join(str(error).split())[:200]
@@ -326,7 +327,7 @@ def require_headings(names: Sequence[str], path: Path) -> None:
     Raises
     ------
     StorageError
-        `invalid`.
+        Kind `invalid`.
     """
     if not any(names):
         raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")

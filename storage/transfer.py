@@ -21,7 +21,7 @@ def to_file(place: Server, file: LabelFile) -> None:
     Raises
     ------
     StorageError
-        Errors of both databases; `not-a-database` for another program's.
+        Kind `not-a-database` for the database of another program; errors of both databases.
     """
     with _connected(place, read_only=True) as source:
         version = migrate.version_of(source)
@@ -37,12 +37,13 @@ def to_file(place: Server, file: LabelFile) -> None:
 def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) -> Server | None:
     """Copy the labels of `file`, which has the schema `version`, to `place` in one transaction.
 
-    Return the new place of existing labels, which `overwrite` sets aside, or None.
+    With `overwrite`, existing labels at `place` are renamed, and their new place is returned. It is None if
+    there were no labels.
 
     Raises
     ------
     StorageError
-        `exists` without `overwrite`; errors of both databases.
+        Kind `exists` without `overwrite`; errors of both databases.
     """
     with _connected(file, read_only=True) as source, _connected(place, read_only=False) as target:
         place.take_alone(target)
@@ -64,7 +65,7 @@ def remove(place: Server, *, container: bool) -> None:
     Raises
     ------
     StorageError
-        `locked` if another program has them open; the server's errors.
+        Kind `locked` if another program has the labels open; errors of the server.
     """
     with _connected(place, read_only=False) as target:
         place.take_alone(target)

@@ -1,4 +1,4 @@
-"""A pool in memory, to try a query strategy on arrays without a source or a folder."""
+"""Pool in memory, for trying query strategies on arrays without a source or a folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from closecall.core.selection.reader import Ids
 
 
 class ArrayPool:
-    """Rows in memory with the interface that query strategies need of a pool (`PoolRows`).
+    """Pool whose rows are in memory, with the interface that query strategies need (`PoolRows`).
 
     Parameters
     ----------
     X : array or sparse matrix of shape (N, n_features)
-        Rows, which are normalized to unit norm.
+        Rows of the pool. They are scaled to unit norm.
     ids : array of shape (N,), int64, ascending
         Item ids, by default 0 … N − 1.
 

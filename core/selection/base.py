@@ -1,8 +1,8 @@
-"""Base class of query strategies, with their requests and answers.
+"""Base class of query strategies, and the classes of their requests and answers.
 
-A query strategy is fitted to a pool once and then shared by all sessions: it is immutable, and several
-threads may call `select` at once. It depends only on its parameters, including the seed, and on the rows of
-the pool that it covers, not on how the pool grew to them.
+A query strategy is fitted to a pool once and then shared by all sessions. It is immutable, so several threads
+may call `select` at once. A fitted strategy depends only on its parameters, including the seed, and on the
+rows of the pool that it covers. It does not matter in how many steps these rows were added to the pool.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
-"""Called occasionally with (rows done, total rows). An exception it raises stops the work and propagates."""
+"""Function called occasionally with (rows done, total rows). Raising an error in it stops the work."""
 
 
 class PoolExhausted(InputError):  # noqa: N818 - the field's own words
-    """Error that nothing is left to select, because every item of the pool is excluded."""
+    """Error raised when nothing is left to select, because every item of the pool is excluded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +41,16 @@ class Selection:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        The selected items. Strategies that search for the nearest items return the nearest first, ties by the
-        lower id.
+        Ids of the selected items. Strategies that search for the nearest items return the nearest first; ties
+        go to the lower id.
     margins : array of shape (n,), float64
-        |wᵀx + b| of each; NaN without a hyperplane.
+        |wᵀx + b| of each selected item; NaN if there was no hyperplane.
     seconds : float
         Wall-clock time of the query, or of all queries that were answered together in one pass.
     scored : int
         Number of items whose wᵀx + b was computed.
     items : int
-        Number of items that the index covers; items added to the pool later are not among them.
+        Number of items that the index covers. Items added to the pool later are not counted.
     probability : float or None
         Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
@@ -87,7 +87,8 @@ class Query:
     hyperplane : Hyperplane or None
         None only for strategies with `needs_hyperplane = False`.
     n : int
-        Number of items to choose, at least 1. It exceeds the number requested if a diverse subset is taken.
+        Number of items to choose, at least 1. It is larger than the number requested if a diverse subset is
+        to be taken from the choice.
     exclude : array of int64, ascending, without repeats
         Ids that must not be selected; ids that are not in the pool are ignored.
     seed : int
@@ -109,7 +110,7 @@ class Query:
         return self.hyperplane
 
     def allowed(self, ids: Ids) -> NDArray[np.bool_]:
-        """Return which of `ids` are not excluded, of shape (len(ids),)."""
+        """Return a mask of shape (len(ids),): true for ids that are not excluded."""
         if not len(self.exclude):
             return np.ones(len(ids), dtype=np.bool_)
         place = np.minimum(np.searchsorted(self.exclude, ids), len(self.exclude) - 1)
@@ -153,14 +154,14 @@ class QueryStrategy(ABC):
 
     A strategy is a subclass with a `name`, an `__init__` that only assigns its keyword parameters, and a
     `choose` that accesses the pool as `pool_` and computes margins with `reader_`. `check` validates the
-    parameters. A strategy with an index builds it in `prepare` (and `grow`, if extending is cheaper than
-    rebuilding). If the index is worth saving, `arrays` and `restore` do that.
+    parameters. A strategy with an index builds it in `prepare`. It overrides `grow` if extending the index is
+    cheaper than rebuilding it, and `arrays` and `restore` if the index is worth saving.
     """
 
     name: ClassVar[str]
     needs_hyperplane: ClassVar[bool] = True
     query_params: ClassVar[frozenset[str]] = frozenset()
-    """Parameters used only by queries. Strategies that differ in no other parameters can share an index."""
+    """Parameters that only queries use. Strategies that differ in no other parameter can share an index."""
 
     pool_: PoolRows
     reader_: RowReader
@@ -172,8 +173,7 @@ class QueryStrategy(ABC):
     def choose(self, query: Query) -> Choice:
         """Choose the items for one query.
 
-        Return `query.n` items, or all that are not excluded if there are fewer. Several threads may call this
-        at once.
+        Return `query.n` items, or fewer if fewer are not excluded. Several threads may call this at once.
         """
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
@@ -197,7 +197,7 @@ class QueryStrategy(ABC):
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """Build the same as `prepare`, starting from `old`, which covers the first rows of `pool`."""
+        """Build the index of `prepare` by extending the index of `old`, over the first rows of `pool`."""
         self.prepare(pool, progress)
 
     def arrays(self) -> Arrays:
@@ -205,16 +205,16 @@ class QueryStrategy(ABC):
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Restore the index instead of calling `prepare`, from what the method `arrays` returned.
+        """Restore the index from the result of the method `arrays`, instead of building it with `prepare`.
 
-        Arrays loaded from disk are memory-mapped and verified.
+        Arrays loaded from disk are memory-mapped, and their checksums have been verified.
         """
 
     @property
     def index_name(self) -> str:
-        """Name of the strategy whose index this one uses, by default its own.
+        """Name of the strategy whose index this strategy uses; by default, it is the strategy's own name.
 
-        That strategy builds the same index from the same `index_params`, so both can share it.
+        Two strategies with the same `index_name` and `index_params` can share an index.
         """
         return self.name
 
@@ -255,7 +255,7 @@ class QueryStrategy(ABC):
         return self
 
     def extended(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
-        """Return a new strategy over a later snapshot of the same pool; this one does not change.
+        """Return a new strategy over a later snapshot of the same pool, without changing this strategy.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class QueryStrategy(ABC):
         return later
 
     def sharing(self, other: QueryStrategy) -> Self:
-        """Use the index of `other`, over the same pool, instead of `fit`.
+        """Use the pool and index of `other`, instead of calling `fit`.
 
         Raises
         ------
@@ -288,7 +288,7 @@ class QueryStrategy(ABC):
         return self.restored(other.pool_, other.arrays())
 
     def restored(self, pool: PoolRows, arrays: Arrays) -> Self:
-        """Use the index given by `arrays` over `pool`, instead of `fit`."""
+        """Use the index given by `arrays` over `pool`, instead of calling `fit`."""
         self.check()
         self._cover(pool)
         self.restore(arrays)
@@ -319,10 +319,10 @@ class QueryStrategy(ABC):
         memory : object
             Result of `remember` for an earlier hyperplane; ignored by strategies that have no use for it.
         diversity : float, 0 to 1
-            Minimum angle between any two selected items if n > 1, as a share of the median angle between two
-            items of the pool. 0 allows identical items; 0.7 lets few variants of one photograph through. The
-            items are chosen among the first 10 n of the strategy's own choice, and keep its order. If too few
-            of them are far enough apart, the least similar of the others are added (see
+            Minimum angle between any two selected items, as a fraction of the median angle between two items
+            of the pool; ignored if n is 1. 0 allows identical items; 0.7 excludes most variants of one
+            photograph. The strategy chooses 10 n items, and n of these are selected, in the same order. If
+            too few of the 10 n items are far enough apart, the least similar of the others are added (see
             `core.selection.diversity`).
 
         Returns
@@ -345,7 +345,7 @@ class QueryStrategy(ABC):
     def select_many(self, requests: Sequence[Request]) -> list[Selection | None]:
         """Return the result of `select` for each request, or None if no item is left for it.
 
-        Strategies that can answer several concepts or annotators in one pass over the pool do so.
+        Some strategies answer all requests, such as those of several annotators, in one pass over the pool.
 
         Raises
         ------
@@ -373,11 +373,11 @@ class QueryStrategy(ABC):
         ]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """Return an object per hyperplane to pass as `memory` in a later query with a similar hyperplane.
+        """Return an object per hyperplane to pass as `memory` in later queries with similar hyperplanes.
 
-        The object makes that query cheaper and does not change its guarantees; it is None if the strategy has
-        no use for it. Computing the objects may take as long as a full scan, in one pass for all hyperplanes,
-        so call this in the background.
+        The object makes such a query cheaper and does not change its guarantees. It is None if the strategy
+        has no use for it. Computing the objects of all hyperplanes may take as long as a full scan of the
+        pool, so call this in the background.
         """
         return [None for _ in hyperplanes]
 
@@ -394,13 +394,14 @@ class QueryStrategy(ABC):
     def load(cls, folder: Path | str, pool: PoolRows) -> Self:
         """Load the strategy saved in `folder`.
 
-        It covers the same first rows of `pool` as when it was saved, and its arrays are memory-mapped.
+        The loaded strategy covers as many rows as when it was saved, the first rows of `pool`. Its arrays are
+        memory-mapped.
 
         Raises
         ------
         InputError
-            If the folder has no index, is damaged, contains another strategy, or was made for another pool or
-            by another version.
+            If the folder has no index, is damaged, or contains another strategy, or if the index was made for
+            another pool or by another version.
         """
         header, arrays = read_index(Path(folder))
         if (name := strategy_of(header)) != cls.name:
@@ -445,12 +446,12 @@ class QueryStrategy(ABC):
 
 
 def _thins(request: Request) -> bool:
-    """Return whether more items are chosen than requested, to take a diverse subset."""
+    """Return whether a diverse subset is to be taken from a larger choice."""
     return request.n > 1 and request.diversity > 0
 
 
 def sorted_ids(ids: Iterable[int]) -> Ids:
-    """Return ids in ascending order without repeats; an array that is already so is not copied."""
+    """Return ids in ascending order without repeats; an array that already has this order is not copied."""
     array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=np.int64)
     array = np.asarray(array, dtype=np.int64)
     if len(array) > 1 and not (array[1:] > array[:-1]).all():

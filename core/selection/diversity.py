@@ -1,16 +1,16 @@
 """Batches without near-duplicates: skip items that are too similar to one already chosen.
 
-A grid of the n items nearest to a hyperplane often shows the same photograph many times. The strategy is
-therefore asked for more items than requested. They are visited in the strategy's order. An item is chosen if
-its angle to every item chosen before is large enough. If too few items satisfy this, the item farthest from
-those chosen is added repeatedly, as in [2]. The first part is the greedy algorithm of [1], with a minimum
-angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
+A grid of the n items nearest to a hyperplane often shows the same photograph many times. Therefore, the
+strategy chooses more items than requested, and n of these are selected. The items are visited in the
+strategy's order, and an item is selected if its angle to every item selected so far is large enough. This is
+the greedy algorithm of [1]_, but with a minimum angle. [1]_ uses a weighted sum of |wᵀx + b| and the cosine,
+which have no common scale. If too few items are far enough apart, the item farthest from the selected ones is
+added until there are n, as in [2]_.
 
-The minimum is given as a share of the median angle between two items of the pool, estimated from 64 rows. A
-fixed angle would not do: the rows of a pool point in similar directions, and how similar they are depends on
-the features.
+The minimum is given as a fraction of the median angle between two items of the pool, estimated from 64 rows.
+A fixed angle would not suit every pool, because the usual angle between two rows depends on the features.
 
-Cosines are summed by einsum: unlike BLAS, it adds in the same order for any number of threads.
+Cosines are summed by einsum, because it adds in the same order for any number of threads. BLAS does not.
 
 References
 ----------
@@ -29,16 +29,16 @@ from closecall.core.numerics.rows import is_sparse
 from closecall.core.selection.reader import PoolRows, Rows
 
 AHEAD = 10
-"""Factor by which a strategy is asked for more items than requested, to choose a diverse subset from."""
+"""Number of items that a strategy chooses per requested item, before a diverse subset is taken."""
 
 _SAMPLED = 64
 
 _IDENTICAL = 1e-3
-"""Largest angle, in radians, between identical items that were rounded to float16."""
+"""Angle, in radians, below which two items count as identical. Rounding to float16 causes such angles."""
 
 
 def typical_angle(pool: PoolRows) -> float:
-    """Return the median angle between two items, in radians, over at most 64 rows spread over the pool.
+    """Return the median angle between two items, in radians, estimated from at most 64 evenly spaced rows.
 
     It is 0 if the pool has a single row.
     """
@@ -57,8 +57,8 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
     n : int
         Number of items to choose.
     least_angle : float
-        Minimum angle between chosen items, in radians. If too few items satisfy it, the items farthest from
-        those chosen are added one by one, as in [2].
+        Minimum angle between chosen items, in radians. If too few items are that far apart, the item farthest
+        from the chosen ones is added until there are `n`, as in Gonzalez (1985).
 
     Returns
     -------
@@ -79,7 +79,7 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
 
 
 def _unit(X: Features) -> NDArray[np.float64]:
-    """Return the rows in float64 with unit norm; sparse rows are rotated (`gram_rotation`)."""
+    """Return the rows in float64 with unit norm; sparse rows become dense by a rotation (`gram_rotation`)."""
     wide = rotated(X) if is_sparse(X) else X.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
     return unit

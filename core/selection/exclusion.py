@@ -14,7 +14,7 @@ def excluded_rows(pool: PoolRows, query: Query) -> Rows:
 
 
 def rows_among(pool: PoolRows, ids: Ids) -> Rows:
-    """Return the rows, ascending, of those of the ascending `ids` that are in this pool."""
+    """Return the rows of the ids that are in this pool; `ids` and the rows are ascending."""
     if not len(ids) or not len(pool):
         return np.empty(0, dtype=np.int64)
     rows = np.minimum(np.searchsorted(pool.ids, ids), len(pool) - 1)
@@ -22,11 +22,17 @@ def rows_among(pool: PoolRows, ids: Ids) -> Rows:
 
 
 def drawn_rows(rng: np.random.Generator, n: int, n_rows: int, excluded: Rows) -> Rows:
-    """Draw `n` different rows of `n_rows`, none in the ascending `excluded`, uniformly at random."""
+    """Draw `n` different rows from 0 … `n_rows` − 1 uniformly at random, but none of the excluded rows.
+
+    `excluded` must be ascending.
+    """
     return nth_free(rng.choice(n_rows - len(excluded), n, replace=False), excluded)
 
 
 def nth_free(ranks: Rows, excluded: Rows) -> Rows:
-    """Return the rows with these ranks among the rows that are not in the ascending `excluded`."""
+    """Return the rows with these ranks among all rows that are not excluded.
+
+    Ranks start at 0. `excluded` must be ascending.
+    """
     # The j-th free row is j + the number of excluded rows before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")

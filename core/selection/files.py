@@ -1,7 +1,7 @@
 """An index on disk: a folder with one .npy file per array, and index.json, which lists their checksums.
 
-The folder is written beside its destination and renamed, so it appears as a whole or not at all. Reading
-verifies every byte, and maps the arrays into memory instead of copying them.
+The folder is written next to its destination and then renamed, so an incomplete index never appears there.
+Reading verifies every byte, and maps the arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def header_of(pool: PoolRows) -> dict[str, Any]:
-    """Return the header fields that identify the pool of an index."""
+    """Return the header fields by which `covered_rows` recognizes the pool of an index."""
     return {"rows": len(pool), "pool": fingerprint(pool)}
 
 
@@ -95,7 +95,7 @@ def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRo
     Raises
     ------
     InputError
-        If the pool has fewer rows, or different ones.
+        If the pool has fewer rows than the index, or different rows.
     """
     rows = header["rows"]
     if rows > len(pool):

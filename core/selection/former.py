@@ -1,4 +1,8 @@
-"""Strategy names that meant the weighted forms before hyperplane hashing had two forms."""
+"""Indexes that were saved under the former name of their query strategy.
+
+The weighted forms of hyperplane hashing were once called "h-hash" and so on. They are now called
+"h-hash-weighted" and so on, and the former names mean the methods as published.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from typing import Any
 from closecall.core.selection.files import MANIFEST
 
 RENAMED = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
-"""Names of the papers' methods, formerly the names of their weighted forms."""
+"""Names that once meant the weighted forms, and now mean the methods as published."""
 
 
 def strategy_of(header: dict[str, Any]) -> str:
-    """Return today's name of the strategy whose index has this header.
+    """Return the current name of the strategy whose index has this header.
 
-    Only weighted forms have a `measure`.
+    Weighted forms are recognized by the parameter `measure`, which the published methods do not have.
     """
     name = str(header["strategy"])
     return f"{name}-weighted" if name in RENAMED and "measure" in header["params"] else name

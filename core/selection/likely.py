@@ -1,10 +1,11 @@
 """The most likely positive items: those farthest on the positive side of the hyperplane.
 
-Selecting the largest wᵀx + b is the greedy "one-step" search for positives of [1] and the "most positive"
-selection of relevance feedback [2]. If many items lie on the positive side, it finds positives that the
-nearest items miss, but teaches less about the boundary, because the classifier is most certain of these
-items. If hardly any items lie there, as for a class of 0.5 % with few labels, the top items are also the
-nearest to the hyperplane, and a search for the nearest selects the same (`closecall bench positives`).
+Selecting the largest wᵀx + b is the greedy "one-step" search for positives of [1]_ and the "most positive"
+selection of relevance feedback [2]_. If many items lie on the positive side, this selection finds positives
+that a search for the nearest items misses. It teaches less about the boundary, because the classifier is most
+certain of these items. If hardly any items lie on the positive side, the top items are also the nearest to
+the hyperplane, so both searches select the same items. `closecall bench positives` shows this for a class of
+0.5 % of the pool with few labels.
 
 References
 ----------
@@ -26,8 +27,7 @@ from closecall.core.selection.scan import scan
 class LikelyPositive(QueryStrategy):
     """Query strategy that finds the n items with the largest wᵀx + b exactly, by one scan of the pool.
 
-    The largest comes first. `Selection.margins` is |wᵀx + b|, as for any strategy, so it ascends where all
-    scores are negative.
+    The item with the largest wᵀx + b comes first. `Selection.margins` is |wᵀx + b|, as for any strategy.
     """
 
     name = "likely-positive"

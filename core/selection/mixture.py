@@ -1,9 +1,9 @@
-"""A mixture: each item is selected by one of several strategies, drawn at random with adjustable shares.
+"""Mixture of three strategies: each item is selected by one of them, drawn with adjustable probabilities.
 
 Items near the hyperplane teach most about its position. Likely positives are the items that users look for.
-Random items, at the cost of their labels, explore regions that the other parts never select from. Osugi et
-al. [1] toss a coin in each round for the same reason, to balance exploitation and exploration; here the user
-sets the odds.
+Random items explore regions that the other two strategies never select from, at the cost of labeling them.
+Osugi et al. [1]_ also balance exploitation and exploration by a random choice at each step. Here, the user
+sets the probabilities.
 
 References
 ----------
@@ -29,23 +29,27 @@ from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.reader import PoolRows, Rows
 
 PARTS = ("margin", "likely", "random")
-"""Names of the parts, in the order in which they select; no part selects an item that an earlier one took."""
+"""Names of the parts, the strategies that are mixed, in the order in which they select items.
+
+A part does not select an item that an earlier part has selected.
+"""
 
 _DRAWING = 1
-"""Separates the random stream that draws the parts from the one that draws random items."""
+"""Number in the seed for drawing the parts, so that random items are drawn independently of the parts."""
 
 
 class Mixture(QueryStrategy):
     """Query strategy that mixes items near the hyperplane, likely positives and random items.
 
-    The part that selects each item is drawn from the query's seed, and `Selection.parts` names it. If several
-    items are requested, each part selects as many as were drawn for it, and they are returned in the order of
-    the draws.
+    For each item, the query's seed decides which part selects it, and `Selection.parts` names this part. If
+    several items are requested, each part selects all of its items at once. The items are returned in the
+    order in which the parts were drawn.
 
     Parameters
     ----------
     margin, likely, random : float, 0 to 1
-        Shares of the margin index, of `likely-positive` and of `random`; they must sum to 1.
+        Shares of the parts: the probabilities of selecting an item by the margin index, by `likely-positive`
+        and by `random`. They must sum to 1.
     random_state : int
     """
 
@@ -91,7 +95,7 @@ class Mixture(QueryStrategy):
         return self.choose_many([query])[0]
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        """See `QueryStrategy.choose_many`; each part answers all queries drawn for it together."""
+        """See `QueryStrategy.choose_many`; each part chooses its items for all queries together."""
         drafts = [_Draft(query, self._drawn(query)) for query in queries]
         for number, part in enumerate(self.parts_.values()):
             asked = [draft for draft in drafts if number in draft.drawn]
@@ -101,11 +105,11 @@ class Mixture(QueryStrategy):
         return [draft.choice(self.n_items) for draft in drafts]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`; returns what the margin index remembers."""
+        """See `QueryStrategy.remember`; returns the objects of the margin index."""
         return self.parts_["margin"].remember(hyperplanes)
 
     def arrays(self) -> Arrays:
-        """See `QueryStrategy.arrays`; returns those of the margin index."""
+        """See `QueryStrategy.arrays`; returns the arrays of the margin index."""
         return self.parts_["margin"].arrays()
 
     def restore(self, arrays: Arrays) -> None:
@@ -130,7 +134,7 @@ class Mixture(QueryStrategy):
 
 
 class _Draft:
-    """The partial answer to one query, to which each part adds its choice."""
+    """Partial answer to one query, to which each part adds its choice."""
 
     def __init__(self, query: Query, drawn: Rows) -> None:
         self.drawn = drawn
@@ -145,7 +149,7 @@ class _Draft:
         return replace(self._query, n=int(np.count_nonzero(self.drawn == number)), exclude=exclude)
 
     def take(self, number: int, choice: Choice) -> None:
-        """Add a part's choice, which has fewer items than were drawn for it only if no more are left."""
+        """Add a part's choice. It has fewer items than were drawn for the part only if no more are left."""
         self._taken.append((np.flatnonzero(self.drawn == number)[: len(choice.ids)], choice))
 
     def choice(self, n_items: int) -> Choice:

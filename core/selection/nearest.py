@@ -1,12 +1,12 @@
 """The rows nearest to a hyperplane: float32 finds candidates, and float64 ranks them.
 
-**Why this equals brute force in float64.** Let u = 2⁻²⁴. A sum of d float32 products, in any order, with w
-and b rounded to float32 first, has an error of at most E = γ(‖x‖‖w‖ + |b|), γ = (d + 3)u / (1 − (d + 3)u), by
-the Cauchy–Schwarz inequality (Higham, *Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in
-float32. Then the n-th smallest exact value is at most a + E, so each of the n nearest rows has a float32
-value of at most a + 2E. Exactly these rows are recomputed in float64 (`core.selection.reader`). Each is
-computed by the same sequence of operations wherever it is stored, so equal rows get equal values, and ties go
-to the lower id.
+**Why this equals brute force in float64.** Let u = 2⁻²⁴ and γ = (d + 3)u / (1 − (d + 3)u). Let w and b be
+rounded to float32, and let the d products be summed in float32 in any order. By the Cauchy–Schwarz
+inequality, the error of wᵀx + b is at most E = γ(‖x‖‖w‖ + |b|) (Higham, *Accuracy and Stability*, 3.1). Let a
+be the n-th smallest |wᵀx + b| in float32. Then the n-th smallest exact value is at most a + E, so each of the
+n nearest rows has a float32 value of at most a + 2E. All rows with a value of at most a + 2E are recomputed
+in float64 (`core.selection.reader`). The sequence of operations does not depend on where a row is stored, so
+equal rows get equal values. Ties go to the lower id.
 
 The bound holds if nothing overflows or underflows in float32, so hyperplanes are `balanced` first.
 """
@@ -23,7 +23,7 @@ Ids = NDArray[np.int64]
 
 _SMALL = 2.0**-20
 _ROW_NORM = 1 + 2.0**-10
-"""Upper bound on the norm of a pool's rows, which are unit rows rounded to float16 at worst."""
+"""Upper bound on the norm of a pool's rows, which are unit rows that may have been rounded to float16."""
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
@@ -41,19 +41,19 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
-    """Return E of the module: the largest error of a float32 wᵀx + b of a unit row."""
+    """Return E of the module's docstring: a bound on the float32 error of wᵀx + b for any row of a pool."""
     units = (len(hyperplane.normal) + 3) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 
 
 def nearest_first(ids: Ids, margins: Floats64, n: int) -> tuple[Ids, Floats64]:
-    """Return the n smallest margins and their ids, ascending; ties by the lower id."""
+    """Return the ids with the n smallest margins, and these margins, ascending; ties go to the lower id."""
     order = np.lexsort((ids, margins))[:n]
     return ids[order], margins[order]
 
 
 def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray[np.int64]:
-    """Return the positions of all finite margins that may belong to the n smallest exact ones.
+    """Return the positions of all finite margins whose exact values may be among the n smallest.
 
     Parameters
     ----------
@@ -77,14 +77,15 @@ def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray
 
 
 def at_most(margins: NDArray[np.floating], reach: float) -> NDArray[np.int64]:
-    """Return the positions of margins that are at most `reach`, guarding against float32 rounding it down."""
+    """Return the positions of margins that are at most `reach`, rounded up to float32."""
     return np.flatnonzero(margins <= np.nextafter(np.float32(reach), np.float32(np.inf)))
 
 
 def _not_below_nth(margins: NDArray[np.floating], n: int) -> float:
-    """Return a bound, cheap to compute, that at least n margins do not exceed, if n of them are finite.
+    """Return an upper bound on the n-th smallest margin, possibly infinite.
 
-    The n-th smallest margin would need a partition of all; this is the maximum of the minima of n parts.
+    The bound is the largest of the minima of n parts of the array. It takes less time than the n-th smallest
+    margin itself.
     """
     if n >= len(margins):
         return np.inf

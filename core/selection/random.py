@@ -11,8 +11,8 @@ from closecall.core.selection.exclusion import drawn_rows, excluded_rows
 class RandomSampling(QueryStrategy):
     """Query strategy that selects items uniformly at random among those that are not excluded.
 
-    `Selection.probability` is the number of items selected, divided by the number of those not excluded; it
-    is None where several are chosen for diversity. Without a hyperplane, the margins are NaN.
+    `Selection.probability` is the number of selected items divided by the number of items that are not
+    excluded. It is None if a diverse subset is selected. Without a hyperplane, the margins are NaN.
     """
 
     name = "random"

@@ -1,4 +1,4 @@
-"""The pool interface of query strategies, and wᵀx + b of selected rows, computed without copying them."""
+"""Pool interface of query strategies, and a reader that computes wᵀx + b of rows without copying them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PoolRows(Protocol):
 
 
 def fingerprint(pool: PoolRows) -> str:
-    """Return sixteen hexadecimal digits computed from all ids and the features of 16 rows at most."""
+    """Return sixteen hexadecimal digits computed from all ids and the features of at most 16 rows."""
     some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
     digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
     digest.update(as_bytes(pool.rows(some)))
@@ -77,7 +77,7 @@ def fingerprint(pool: PoolRows) -> str:
 class RowReader:
     """Reader that computes wᵀx + b of rows of a pool; safe to share between threads.
 
-    The segments of a float32 pool, dense or sparse, are used as they are memory-mapped. The rows of a float16
+    The memory-mapped segments of a float32 pool, dense or sparse, are read in place. The rows of a float16
     pool are converted in small batches.
     """
 

@@ -1,4 +1,4 @@
-"""Query strategies by name: those of this package, and those that other packages register."""
+"""Registry of query strategies by name, including the strategies that other packages register."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def strategy_class(name: str) -> type[QueryStrategy]:
     Raises
     ------
     InputError
-        If there is no strategy of that name, or another package's strategy cannot be loaded, is no
-        `QueryStrategy` or is registered in the former group.
+        If there is no strategy of that name, or if the strategy of another package cannot be loaded, is not a
+        `QueryStrategy`, or is registered only in `FORMER_ENTRY_POINTS`.
     """
     if name in STRATEGIES:
         return STRATEGIES[name]

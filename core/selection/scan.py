@@ -1,8 +1,9 @@
-"""A scan of the whole pool that keeps the n items with the smallest key, a function of wᵀx + b.
+"""Scan of the whole pool that keeps the n items with the smallest key, a function of wᵀx + b.
 
-The pool is scored in float32, block by block, for all queries at once. Within a block, only rows whose key
-may be smaller than the n kept so far are recomputed in float64 (see `core.selection.nearest`), while they are
-still in the cache. A scan therefore keeps n rows per query, however large the pool is.
+The pool is scored in float32, block by block, for all queries at once. Right after a block is scored, its
+rows whose key may be among the n smallest so far are recomputed in float64 (see `core.selection.nearest`),
+because they are still in the processor's cache. A scan keeps only n rows per query, however large the pool
+is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from closecall.core.selection.reader import PoolRows, RowReader
 
 
 def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:
-    """Return the n items with the smallest key for each query, the smallest first, ties by the lower id.
+    """Return the n items with the smallest key for each query, smallest first; ties go to the lower id.
 
     Parameters
     ----------
@@ -28,10 +29,10 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
     reader : RowReader
         Reader of this pool.
     queries : sequence of Query
-        All are answered in one pass.
+        The queries, which are answered together in one pass over the pool.
     key : ufunc
-        Function of wᵀx + b whose slope is between −1 and 1: `np.abs` for the nearest items, `np.negative` for
-        those farthest on the positive side.
+        Function of wᵀx + b whose slope is between −1 and 1: `np.abs` to find the nearest items, or
+        `np.negative` to find the items farthest on the positive side.
     """
     scans = [_Scan(pool, reader, query, key) for query in queries]
     for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
@@ -41,7 +42,7 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
 
 
 class _Scan:
-    """The n rows with the smallest key so far, for one query."""
+    """Scan for one query, which keeps the n rows with the smallest key so far."""
 
     def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
         self.hyperplane, self._unit = balanced(query.plane())
@@ -55,7 +56,7 @@ class _Scan:
         self._keys = np.empty(0)
 
     def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
-        """Process the rows from `first_row` on; overwrites their float32 scores."""
+        """Process a block of rows that starts at `first_row`; its float32 scores are overwritten."""
         keys = self._key(scores, out=scores)
         start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
         keys[self._excluded[start:end] - first_row] = np.inf

@@ -2,8 +2,8 @@
 
 Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
 consecutive rows at uniformly random positions. For any run length, every row is equally likely to be in the
-sample. If neighboring rows of the pool are similar (one folder per class), a long run is worth less than the
-same number of single rows. A run length of 1 gives a simple random sample.
+sample. If neighboring rows of the pool are similar, as with one folder per class, a long run is worth less
+than the same number of single rows. A run length of 1 gives a simple random sample.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ class Subsample(QueryStrategy):
     Parameters
     ----------
     n_scored : int
-        Number of items to score, or the number of items that the query requests if it is larger.
+        Number of items to score. A query that requests more items scores as many as it requests.
     run_length : int
-        Number of consecutive rows per random draw. If whole runs do not fit, the sample is one run.
+        Number of consecutive rows per random draw. If the pool has too few rows for as many runs as are
+        needed, the sample is one run.
     random_state : int
     """
 
@@ -56,7 +57,10 @@ class Subsample(QueryStrategy):
         return Choice(ids, margins * unit, scored=len(rows))
 
     def _sample(self, query: Query, available: int) -> Rows:
-        """Return ascending ranks among the free rows: random runs on a ring with a random offset."""
+        """Return the ranks of the sampled rows among the rows that are not excluded, ascending.
+
+        The sample consists of random runs on a ring, which is then rotated by a random offset.
+        """
         wanted = max(self.n_scored, query.n)
         if wanted >= available:
             return np.arange(available)

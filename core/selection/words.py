@@ -1,10 +1,10 @@
-"""Query strategies as one word, as the command line takes them.
+"""Query strategies written as one word, as on the command line.
 
 exhaustive                              with default parameters
 subsample:n_scored=500                  with one parameter
-h-hash:structure=orders,megabytes=400   with several
+h-hash:structure=orders,megabytes=400   with several parameters
 
-A value is read as an integer, a float, true, false, none, or text: the first of these that the parameter
+A value is read as true, false, none, an integer, a float, or text: the first of these that the parameter
 allows.
 """
 
@@ -31,9 +31,9 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
     Parameters
     ----------
     word : str
-        See this module.
+        Name and parameters, written as in the module's docstring.
     random_state : int
-        Used if the word gives none.
+        Value of the parameter `random_state` if the word does not give one.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
 
 
 def covering(words: Iterable[str], pool: PoolRows) -> list[str]:
-    """Return those of the words whose strategies can cover the pool."""
+    """Return the words whose strategies can cover the pool, in their order."""
     return [word for word in words if _covers(strategy_from(word), pool)]
 
 

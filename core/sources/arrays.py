@@ -17,16 +17,16 @@ from closecall.core.sources.folder import Folder
 
 
 class Arrays(Source):
-    """Embeddings and images.
+    """Source of images that come with the user's own embeddings.
 
     Parameters
     ----------
     features : Path
         A .npy, .parquet, .fvecs or .bvecs file; see `core.sources.embeddings.Embeddings`.
     images : Path
-        Either a folder, whose images are taken in the order of their paths, that is, the order of
-        `sorted(Path(folder).rglob("*"))`; or a text file with one path per line, relative to the folder of
-        the text file and inside it.
+        A folder or a text file. The images of a folder are taken in the order of
+        `sorted(Path(folder).rglob("*"))`. A text file has one path per line. Paths are relative to the text
+        file's folder, and must be inside this folder.
     use_classes : bool
         Whether to use folder names as classes, and to hold out a part of the images for testing.
 
@@ -64,7 +64,7 @@ class Arrays(Source):
         return len(self.images)
 
     def spec(self) -> dict[str, Any]:
-        """Return the paths of both, with digests."""
+        """Return the paths of the embeddings and the images, with digests."""
         return {
             "kind": self.kind,
             "features": str(self.embeddings.path),
@@ -84,7 +84,7 @@ class Arrays(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return "embeddings"; the model is not known."""
+        """Return "embeddings". The model that computed them is not known."""
         return "embeddings"
 
     def save(self, folder: Path) -> None:
@@ -112,7 +112,7 @@ class Arrays(Source):
         return self.images.grey(items)
 
     def features(self, items: Items) -> Rows:
-        """Return the user's rows as float32, not normalized."""
+        """Return the user's embeddings of these items as float32, not normalized."""
         return self.embeddings.rows(self.check_items(items))
 
     def truth(self, items: Items) -> NDArray[np.int16]:
@@ -120,5 +120,5 @@ class Arrays(Source):
         return self.images.truth(items)
 
     def held_out(self) -> Items:
-        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        """See `Source.held_out`; `core.sources.classes` chooses the images."""
         return self.images.held_out()

@@ -1,12 +1,12 @@
 """Base class of sources of items.
 
-A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It can show each item, supply
-many items to the feature extractor and, if known, their true classes. Sources do not change after
-construction, so any number of threads may use one at once.
+A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It returns each item in a form
+that can be displayed, many items at once for the feature extractor, and the true classes if they are known.
+Sources do not change after construction, so any number of threads may use one at once.
 
-A pool is built from a source and stores two things to restore it: `Source.spec()`, which is small JSON in the
-pool's manifest, and the files that `Source.save(folder)` writes, such as a list of 110,000 files.
-`core.sources.open_source(spec, folder)` restores the source from both.
+A pool is built from a source, and stores two things to restore the source later: `Source.spec()`, which is
+small JSON in the pool's manifest, and the files that `Source.save(folder)` writes, such as a list of 110,000
+paths. `core.sources.open_source(spec, folder)` restores the source from both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Items = NDArray[np.int64]
 
 
 def changed(file: Path | None) -> InputError:
-    """Return the error about a file of a pool that is not the same any more."""
+    """Return the error for a source's file that has changed since the pool was built."""
     return InputError(
         f"{file} has changed since the pool was made: put the former file back, or build another pool"
     )
@@ -49,7 +49,7 @@ class UnreadableImageError(InputError):
 
 @dataclass(frozen=True)
 class Problem:
-    """An item that could not be read, with a reason for the owner of the file."""
+    """Item that could not be read, with a reason that is worded for the owner of the file."""
 
     item: int
     name: str
@@ -57,7 +57,7 @@ class Problem:
 
 
 class Source(ABC):
-    """An ordered, numbered, immutable set of images or texts.
+    """Ordered, numbered, immutable set of images or texts.
 
     Attributes
     ----------
@@ -74,10 +74,10 @@ class Source(ABC):
     own_features : str
         Description of the rows that `features` returns.
     extractor : {"gist", "edges", "sets"}
-        Extractor that computes them from `grey`.
+        Name of the extractor that computes features from `grey`, if the source has no features of its own.
     is_sparse : bool
-        Whether `features` returns a `csr_array`, as for texts (`core.sources.texts`). For the rows of an
-        extractor, see `core.features.has_sparse_rows`.
+        Whether `features` returns a `csr_array`, as it does for texts (`core.sources.texts`). See
+        `core.features.has_sparse_rows` for features that an extractor computes.
     mean_entries : float
         Mean number of entries of a sparse row.
     is_slow : bool
@@ -106,7 +106,7 @@ class Source(ABC):
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source that returned `spec`; `folder` is where it was saved, or None.
+        """Restore the source that returned `spec`; `folder` is the folder given to `save`, or None.
 
         Raises
         ------
@@ -116,10 +116,11 @@ class Source(ABC):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return the kind of the features of the source that returned `spec`; see `from_spec` for `folder`.
+        """Return the kind of features that the source with this spec has; see `from_spec` for `folder`.
 
-        It is the extractor, the vocabulary of texts, or "embeddings" for a user's own, whose model is not
-        known. Two sources can share a hyperplane only if their features have the same kind and number.
+        The kind names the extractor or, for texts, the vocabulary. It is "embeddings" for a user's own
+        embeddings, whose model is not known. Two sources can share a hyperplane only if their features are of
+        the same kind and have the same length.
 
         Raises
         ------
@@ -132,11 +133,11 @@ class Source(ABC):
         """Write data that is too large for the spec to `folder`, replacing existing files atomically."""
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
-        """Return this source with the items of an earlier, smaller version of it first, in their order.
+        """Return this source, reordered to begin with the items of an earlier, smaller version of it.
 
-        The earlier version is given by its spec and the folder in which it was saved. This is called when a
-        pool is built again from a larger source. Return the source itself if it is not a larger version of
-        the earlier one, or if its order does not depend on which items there are.
+        The earlier version is given by its spec and the folder in which it was saved. Its items keep their
+        order. This is called when a pool is built again from a larger source. Return the source itself if it
+        is not a larger version of the earlier one, or if it already begins with the earlier items.
         """
         return self
 
@@ -225,8 +226,9 @@ class Source(ABC):
     def held_out(self) -> Items:
         """Return the ids that are kept for measuring accuracy and never selected, ascending.
 
-        They share no original with the other items, and stay the same when the source grows at its end. Empty
-        if the truth is unknown, unless the source has queries of its own (`core.sources.vectors`).
+        No held-out item is a variant of the same original as another item. The held-out items stay the same
+        when items are appended to the source. There are none if the truth is unknown, unless the source has
+        queries of its own (`core.sources.vectors`).
         """
         return np.empty(0, dtype=np.int64)
 

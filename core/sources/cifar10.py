@@ -1,7 +1,7 @@
 """CIFAR-10 in its official binary version [1]_: 60,000 color images of 32×32 pixels in 10 classes.
 
-A folder is memory-mapped directly. An archive is unpacked once into the user's cache (180 MB) and
-memory-mapped from there, so neither uses anonymous memory.
+The files in a folder are memory-mapped. An archive is unpacked once into the user's cache (180 MB), and the
+files are memory-mapped from there. The images are never all loaded into memory.
 
 References
 ----------
@@ -37,18 +37,18 @@ _RECORD = 1 + 3 * _SIDE * _SIDE  # the class, and the red, green and blue planes
 
 
 class Cifar10(Source):
-    """The training batches in order, followed by the test batch, which is held out.
+    """Source of the training batches in order, followed by the test batch, which is held out.
 
     Parameters
     ----------
     path : Path
-        A folder with data_batch_1.bin … data_batch_5.bin, test_batch.bin and batches.meta.txt; a folder that
-        contains it as `cifar-10-batches-bin`; or the archive cifar-10-binary.tar.gz.
+        A folder with data_batch_1.bin … data_batch_5.bin, test_batch.bin and batches.meta.txt; a folder with
+        a subfolder `cifar-10-batches-bin` that has these files; or the archive cifar-10-binary.tar.gz.
 
     Raises
     ------
     InputError
-        If a file is missing, is not a whole number of images long, or has an unknown class.
+        If a file is missing, ends in the middle of an image, or has an unknown class.
     """
 
     kind: ClassVar[str] = "cifar10"

@@ -1,4 +1,4 @@
-"""Classes in a file of their own: a .npy or .txt file with one class per item, in the items' order."""
+"""Classes in a separate file: a .npy or .txt file with one class per item, in the order of the items."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def read_classes(path: Path, n_items: int) -> Truth:
     ----------
     path : Path
         A .npy file with integers or strings, of shape (n_items,) or (n_items, 1), or a text file in UTF-8
-        with one class per line. The class is unknown where an integer is negative, a string empty, or a line
-        empty or a negative integer.
+        with one class per line. A negative integer, an empty string or an empty line means that the class of
+        the item is unknown.
     n_items : int
         Number of items.
 
     Returns
     -------
     names : tuple of str
-        In ascending order, integers as numbers.
+        In ascending order; integers are ordered as numbers.
     truth : array of shape (n_items,), int16
 
     Raises

@@ -1,14 +1,15 @@
 """True classes from folder names, and the choice of held-out images.
 
 **Class.** The class of an image is its innermost folder, ignoring structural folders such as `images` or the
-splits `train` and `test` (see `folders_of_order`). If the folder of a split contains a list
-NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation images do, that list is used
-instead. WordNet ids are replaced by their names from `words.txt`, if there is one. A single class counts as
-none.
+splits `train` and `test` (see `folders_of_order`). A top folder NAME may contain a list NAME_annotations.txt
+of file names and classes, as the folder `val` of Tiny ImageNet does. Then the list gives the classes of the
+images in this folder. If there is a file `words.txt`, WordNet ids are replaced by their names in it. If all
+images have the same class, they count as images without classes.
 
-**Held out.** If there is a split `train`, the images of `test`, or else of `val`, with a known class are held
-out. Without such images, a tenth of the images with a known class, at most 10,000, are chosen by a hash of
-their paths.
+**Held out.** If there is a split `train`, the images of the split `test` that have a known class are held
+out. If there are none, the images of the split `val` that have a known class are held out. If there are none
+of these either, or no split `train`, a tenth of the images with a known class, at most 10,000, are chosen by
+a hash of their paths.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Truth = tuple[tuple[str, ...], NDArray[np.int16]]
 
 
 def path_hash(path: str) -> tuple[bytes, str]:
-    """Return a key that sorts paths in an arbitrary order that is the same on every machine."""
+    """Return a sort key that puts paths in an arbitrary order, which is the same on every machine."""
     return hashlib.blake2b(os.fsencode(path.replace(os.sep, "/")), digest_size=16).digest(), path
 
 
@@ -49,16 +50,16 @@ def unknown(n: int) -> Truth:
 
 
 def digest_of(truth: Truth) -> str:
-    """Return sixteen hexadecimal digits that change if a class does."""
+    """Return sixteen hexadecimal digits that change if the class of an image or a class name changes."""
     digest = hashlib.blake2b(json.dumps(truth[0]).encode(), digest_size=8)
     digest.update(np.ascontiguousarray(truth[1]).tobytes())
     return digest.hexdigest()
 
 
 def some_of_known(truth: NDArray[np.int16]) -> Items:
-    """Return a tenth of the items with a known class, at most 10,000, ascending, to be held out.
+    """Choose the items to hold out: a tenth of the items with a known class, at most 10,000, ascending.
 
-    They are chosen by a hash of their numbers.
+    The items are chosen by a hash of their numbers.
     """
     known = np.flatnonzero(truth >= 0)
     order = np.argsort(hashed(seed_for("held-out vectors", 0), known, 1)[:, 0], kind="stable")
@@ -105,13 +106,13 @@ def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
 def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
     """Return the structural folders, whose names say nothing about the images in them.
 
-    A name alone does not decide: "train" may be a split or a vehicle. Folders with the names of splits or
-    image containers are structural if
+    The name of a folder is not enough to decide: "train" may be a split or a vehicle. Folders with the names
+    of splits (such as "train") or containers (such as "images") are structural in these cases:
 
-    - all sibling folders have such names: ``train`` and ``test``, or ``images`` alone;
-    - splits of two kinds are siblings, whatever else is there, and contain only folders: ``train/cat``,
-      ``test/cat`` and ``unlabeled``; containers beside these are structural, too;
-    - a container occurs in the folders of several classes: ``cat/images`` and ``dog/images``.
+    - All sibling folders have such names, for example ``train`` and ``test``, or ``images`` alone.
+    - Splits of two kinds that contain only folders are siblings, for example in ``train/cat``, ``test/cat``
+      and ``unlabeled``. Then these splits are structural, and containers next to them are, too.
+    - A container occurs in the folders of several classes, for example ``cat/images`` and ``dog/images``.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:
 def _names(root: Path, keys: set[str]) -> dict[str, str]:
     """Return the display name of each class.
 
-    It is WordNet's first word for it, or all its words if two classes share the first.
+    The name of a WordNet id is the first word that `words.txt` lists for it, or all its words if two classes
+    have the same first word.
     """
     glossary = {}
     if (root / "words.txt").is_file():
@@ -193,5 +195,5 @@ def _lines(file: Path) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """Return the name of a file or folder as text, whatever its bytes are."""
+    """Return the name of a file or folder as text, replacing bytes that are not UTF-8."""
     return os.fsencode(name).decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""A source of images whose features come from a chosen extractor."""
+"""Source of images whose features come from a chosen extractor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Described(OtherFeatures):
     Parameters
     ----------
     source : Source
-        Source of images; texts and embeddings have features of their own.
+        Source of images. It must not have features of its own, as texts and embeddings do.
     extractor : {"gist", "edges", "sets"}
         Name of the extractor; see `core.features`.
 

@@ -1,4 +1,4 @@
-"""Synthetic handwritten digits, generated on demand in any number, without storing any.
+"""Synthetic handwritten digits, generated on demand and in any number, without storing them.
 
 Item i is one of scikit-learn's 1,797 digits, randomly deformed. It is rotated, sheared, scaled, shifted and
 bent by two gentle waves, the width of its strokes varies, and noise is added to the ink. The random numbers
@@ -20,7 +20,7 @@ from closecall.core.sources import glyphs
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 
 DRAWING = 1
-"""Version of the drawing, increased when the image of a seed and item changes; pools store it."""
+"""Version of the drawing, which pools store. It is increased when the image of any seed and item changes."""
 
 OWN_SIZE = 128
 """Side in pixels of the digits that models see."""
@@ -30,11 +30,11 @@ MIN_HELD_OUT = 100
 
 
 class Digits(Source):
-    """Deformed handwritten digits.
+    """Source of deformed handwritten digits.
 
-    The first ids are held out: a fifth of `n_pool`, but at least 100 and at most 10,000. They are drawn from
-    every sixth of the 1,797 digits and all other items from the rest, so no digit is on both sides. The
-    source can grow at its end without changing the held-out items.
+    The first items are held out. Their number is a fifth of `n_pool`, but at least 100 and at most 10,000.
+    Held-out items are drawn from every sixth of the 1,797 digits, and all other items from the remaining
+    digits, so none is used for both. Items can be appended without changing the held-out items.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class Digits(Source):
     seed : int
         Seed of the deformations.
     n_held_out : int, optional
-        Overrides the rule above; a grown source must keep its initial number.
+        Number of held-out items, by default as described above. A source to which items were appended must
+        keep its initial number.
 
     Raises
     ------
@@ -142,8 +143,8 @@ class Digits(Source):
     def _deformations(self, items: Items, half_widths: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the deformation parameters for `glyphs.draw`, drawn from each item's random numbers.
 
-        The scans were stretched to fill their square, so that some ones are as wide as they are high;
-        unusually wide strokes are narrowed again.
+        The original scans were stretched to fill a square, so some images of the digit 1 are as wide as they
+        are high. Therefore, unusually wide strokes are narrowed again.
         """
         u = uniform(self.seed + 1, items, 12)
         z = np.clip(normal(self.seed + 2, items, 4), -2.5, 2.5)

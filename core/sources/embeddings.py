@@ -1,7 +1,7 @@
 """The user's own vectors: a .npy, Parquet, .fvecs or .bvecs file with one row per item.
 
-All but Parquet files are memory-mapped. A Parquet file is unpacked once into the user's cache, block by
-block, and memory-mapped from there. Python objects (pickles) are never loaded.
+The files are memory-mapped. A Parquet file is first unpacked into the user's cache, block by block, and
+memory-mapped from there. Python objects (pickles) are never loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALLEST_NORM = 1e-30  # the squares of smaller numbers underflow in float32
 
 
 class Embeddings:
-    """A matrix on disk.
+    """Matrix in a file, with one row per item.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Embeddings:
         Raises
         ------
         InputError
-            See `rows`; the message names the first such row.
+            If `rows` would raise an error for any row. The message names the first such row.
         """
         if self._is_vecs:
             vecs.check_lengths(self.path)
@@ -149,7 +149,7 @@ def _mapped(file: Path, shown: Path) -> NDArray[Any]:
 
 
 def _columns(schema: Any, path: Path) -> tuple[list[str], bool]:
-    """Return the columns of the matrix, and whether it is one column of lists."""
+    """Return the names of the columns that form the matrix, and whether they are a single column of lists."""
     from pyarrow import types
 
     def is_list(kind: Any) -> bool:
@@ -198,7 +198,7 @@ def _of_columns(batch: Any) -> NDArray[np.float32]:
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Return float32 values; those that overflow become infinite and are rejected when read."""
+    """Return the values as float32. Values that overflow become infinite, and are rejected by `rows`."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""A source of images, enlarged by variants: shifted, mirrored, with other contrast, brightness and noise."""
+"""Source of images with variants that are shifted or mirrored, with other contrast, brightness and noise."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from closecall.core.sources.registry import feature_kind, open_source
 from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
-"""Version of the variants, increased when the variant of a seed and item changes; pools store it."""
+"""Version of the variants, which pools store. It is increased when the variant of a seed and item changes."""
 
 _TILE = 256  # side of the square from which the noise of every variant is cut
 
 
 class Enlarged(Source):
-    """The items of `source`, followed by variants of those that are not held out.
+    """Source with the items of another source, followed by variants of the items that are not held out.
 
-    If `source` has n items, of which p are not held out, item n + j is variant number 1 + j // p of the (j
-    mod p)-th of these. The held-out items therefore stay the same and have no variants, and increasing
-    `times` only appends items.
+    Let the other source have n items, p of which are not held out. Item n + j is then variant number 1 + j //
+    p of the item with index j mod p among these p items. Held-out items stay the same and have no variants.
+    Increasing `times` only appends items.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Enlarged(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:
-        """Return that of `source`."""
+        """Return the feature kind of `source`."""
         return feature_kind(spec["source"], folder)
 
     def save(self, folder: Path) -> None:
@@ -157,7 +157,7 @@ class Enlarged(Source):
         return self.source.held_out()
 
     def _origins(self, items: Items) -> tuple[Items, Items]:
-        """Return the original of each item, and the number of the variant (0 for the original itself)."""
+        """Return the original of each item, and the number of the variant, which is 0 for an original."""
         items = self.check_items(items)
         later = items - len(self.source)
         variants = np.where(later < 0, 0, 1 + later // max(1, len(self._ours)))
@@ -179,7 +179,7 @@ class Enlarged(Source):
 
 
 class _Changes(NamedTuple):
-    """Parameters of n variants; shifts in 1/32 of a side, noise and brightness relative to full intensity."""
+    """Parameters of n variants. Shifts are in 1/32 of a side, noise and brightness in full intensities."""
 
     mirrored: NDArray[np.bool_]
     down: NDArray[np.int64]
@@ -193,7 +193,10 @@ class _Changes(NamedTuple):
 def _varied(
     planes: NDArray[np.float32], changes: _Changes, noise: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return varied images of shape (n, n_planes, height, width) in [0, 1]; shifts repeat the edge pixels."""
+    """Return varied images of shape (n, n_planes, height, width), in [0, 1].
+
+    Shifting an image repeats the pixels at its edge.
+    """
     height, width = planes.shape[2:]
     rows = np.arange(height) - np.rint(changes.down[:, None] * (height / GREY_SIZE)).astype(np.int64)
     columns = np.arange(width) - np.rint(changes.right[:, None] * (width / GREY_SIZE)).astype(np.int64)

@@ -20,9 +20,9 @@ LIST_FILE = "files.npz"
 
 
 class Folder(Source):
-    """All images in a folder and its subfolders.
+    """Source of all images in a folder and its subfolders.
 
-    See `core.sources.listing` for their order and `core.sources.classes` for the truth.
+    See `core.sources.listing` for the order of the images and `core.sources.classes` for their classes.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Folder(Source):
     use_classes : bool
         Whether to use folder names as classes, and to hold out a part of the images for testing.
     by_path : bool
-        Whether to order by path instead of by hash.
+        Whether to order the images by path instead of by a hash of the path.
     files : Listing, optional
-        Files of the folder when the source was first made; by default, those it has now.
+        Files that the folder had when the source was first made. By default, the files that it has now.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class Folder(Source):
         Raises
         ------
         InputError
-            If the file lists no images, or one that does not exist.
+            If the file lists no images, or an image that does not exist.
         """
         root = Path(os.path.realpath(file)).parent
         source = cls(
@@ -103,7 +103,7 @@ class Folder(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list saved in `folder`, or from the current files if they are still the same.
+        """Restore the source from the list in `folder` or, if `folder` is None, from the current files.
 
         See `Source.from_spec` for errors.
         """
@@ -160,7 +160,7 @@ class Folder(Source):
         return self._read(item, WHOLE)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; images are squeezed into a square."""
+        """See `Source.grey`; images that are not square are squeezed into a square."""
         items = self.check_items(items)
         grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
         problems = []
@@ -176,7 +176,7 @@ class Folder(Source):
         return self.files.truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        """See `Source.held_out`; `core.sources.classes` chooses the images."""
         return self.files.held_out
 
     def original(self, item: int) -> Path:

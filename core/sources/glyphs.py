@@ -1,10 +1,10 @@
 """Handwritten digits as shapes: from 8×8 ink counts to smooth outlines that can be drawn at any size.
 
 scikit-learn's digits are real handwriting, scanned at 32×32 pixels in black and white and stored as the
-number of ink pixels in each 4×4 block. `fields` inverts this by iterated back-projection: it finds a smooth
-field whose ink per block equals the stored counts, and converts it to the distance from the outline. `draw`
-samples such a field through an affine map and gentle waves, and converts distance to coverage, so that edges
-are one pixel soft at every size.
+number of ink pixels in each 4×4 block. `fields` inverts this counting by iterated back-projection. It finds a
+smooth field whose ink per block equals the stored counts, and converts the field to the distance from the
+outline. `draw` samples such a field through an affine map and gentle waves, and converts distances to
+coverage. Edges are therefore one pixel soft at every size.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from closecall.core.numerics.jit import kernel
 
 BLOCK = 4
-"""Field samples along one side of a block of the 8×8 original."""
+"""Number of field samples along one side of a block of the 8×8 original."""
 SIDE = BLOCK * (8 + 2)
-"""Field samples along one side: the 8×8 blocks and a border of one empty block."""
+"""Number of field samples along one side of a field: 8 blocks, and an empty block at both ends."""
 PARAMETERS = 15
 """Number of parameters of `draw` per glyph; see its docstring."""
 
@@ -36,7 +36,7 @@ _REACH = np.float32(8.0)
 
 
 class Glyphs(NamedTuple):
-    """Fields of shape (n, 40, 40), the digit that each shows, and half the maximum width of its strokes."""
+    """Fields of shape (n, 40, 40), with the digit that each field shows and half its maximum stroke width."""
 
     fields: NDArray[np.float32]
     digits: NDArray[np.int16]
@@ -49,8 +49,8 @@ def bundled(chosen: NDArray[np.integer] | None = None) -> Glyphs:
     Parameters
     ----------
     chosen : array of int, optional
-        Indices of the digits that will be drawn; other fields may still be zeros, as computing all takes a
-        second.
+        Indices of the digits that will be drawn. The fields of other digits may be zeros, because computing
+        all fields takes a second.
     """
     return _shapes().with_fields(chosen)
 
@@ -94,7 +94,7 @@ _one_at_a_time = Lock()
 
 
 def _shapes() -> _Shapes:
-    with _one_at_a_time:  # with a cache alone, every thread that finds it empty would do the work
+    with _one_at_a_time:  # with @cache alone, several threads could compute the shapes at once
         return _made()
 
 
@@ -104,7 +104,7 @@ def _made() -> _Shapes:
 
 
 def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the images and digits of `sklearn.datasets.load_digits`, without its import, which is slow.
+    """Return the images and digits of `sklearn.datasets.load_digits` without importing it, which is slow.
 
     The images have shape (1797, 8, 8), with 0 to 16 ink pixels in each block.
     """
@@ -115,7 +115,7 @@ def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         with gzip.open(file, "rt") as lines:
             table = np.loadtxt(lines, delimiter=",")
         return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
-    from sklearn.datasets import load_digits  # in a version that keeps its files elsewhere
+    from sklearn.datasets import load_digits  # for versions of scikit-learn that have the file elsewhere
 
     images, digits = load_digits(return_X_y=True)
     return images.reshape(-1, 8, 8), digits
@@ -148,7 +148,7 @@ def _along_both(matrix: NDArray[np.float32], images: NDArray[np.float32]) -> NDA
 
 
 def _signed_distance(field: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the distance to the field's zero line in samples, negative outside, at most ±8 [1]_.
+    """Return the distance to the field's zero line [1]_, in samples, clipped to ±8; negative outside.
 
     References
     ----------
@@ -210,7 +210,9 @@ def _cover(
     start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the coverage of each pixel by {level > outline}, to first order.
+    """Write the ink of each pixel: `ink` times the part of the pixel in which `level` exceeds `outline`.
+
+    The part is computed to first order, and a texture from `grain` is applied to the ink.
 
     `level` has a border of one additional pixel.
     """
@@ -259,8 +261,8 @@ def draw(
     chosen : array of shape (n,)
         Index of the field that each drawing shows.
     parameters : array of shape (n, 15)
-        The coordinates of a drawing run from −1 to 1, down (y) and right (x); those of a field are in
-        samples. Columns 0–5: the affine map from drawing to field (y0, yy, yx, x0, xy, xx). Columns 6–8: a
+        The coordinates of a drawing run from −1 to 1, down (y) and right (x). The coordinates of a field are
+        in samples. Columns 0–5: the affine map from drawing to field (y0, yy, yx, x0, xy, xx). Columns 6–8: a
         wave (amplitude in samples, frequency, phase) that shifts rows sideways. Columns 9–11: a wave that
         shifts columns down. Column 12: the distance at which the outline is drawn. Column 13: the ink, 0 to
         1. Column 14: the first cell of the grain (64·row + column), where a cell is 1/32 of a side.

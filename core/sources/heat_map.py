@@ -1,8 +1,9 @@
 """Pictures of vectors: a grid of colored cells, one per number, in rows from left to right.
 
-Zero is dark; positive numbers are amber, negative ones blue, and large ones are bright. Each vector is scaled
-by its largest absolute number, so that pictures show directions, which are all that is compared. The grid is
-as square as the length allows: 784 numbers are drawn as 28 × 28, and flattened images can be recognized.
+Zero is dark, positive numbers are amber, and negative numbers are blue. Larger numbers are brighter. Each
+vector is divided by its largest absolute number, because only the directions of vectors are compared. The
+grid is as nearly square as the length allows. For example, 784 numbers are drawn as 28 × 28, so flattened
+images can be recognized.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ZERO, _POSITIVE, _NEGATIVE = (
     np.array(rgb, np.float32) for rgb in ((30, 34, 44), (255, 194, 84), (92, 176, 255))
 )
 _CELL_WITH_GAP = 8  # pixels; smaller cells touch
-_FLATTEST = 4  # columns per number of rows, up to which a grid without empty cells is preferred to a square
+_FLATTEST = 4  # largest ratio of columns to rows for which a full grid is preferred to a square with gaps
 
 
 def heat_map(values: NDArray[np.float32], size: int) -> Image.Image:
@@ -42,7 +43,7 @@ def heat_map(values: NDArray[np.float32], size: int) -> Image.Image:
 
 
 def _columns(n: int) -> int:
-    """Return the number of columns, at least that of rows."""
+    """Return the number of columns, which is at least the number of rows."""
     least = math.isqrt(n - 1) + 1
     exact = (columns for columns in range(least, n + 1) if n % columns == 0)
     columns = next(exact)

@@ -1,9 +1,9 @@
-"""Read image files of any origin and mode, with up to 100 million pixels, intact or damaged.
+"""Reading of image files of any origin and mode, with up to 100 million pixels, intact or damaged.
 
-Only formats that Pillow decodes by itself are opened, never one that calls another program. Color and
-grayscale images keep their mode. Transparent images are placed on white. Sixteen-bit and floating-point
-images are stretched from their darkest to their brightest value. The first frame of an animation is used, and
-the camera's orientation is applied.
+Only formats that Pillow decodes without calling another program are opened. Color and grayscale images keep
+their mode. Transparent images are placed on white. Sixteen-bit and floating-point images are stretched from
+their darkest to their brightest value. The first frame of an animation is used, and the camera's orientation
+is applied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_PIXELS = 100_000_000
 RENDITION = 4 * GREY_SIZE
 """Longest side, in pixels, to which an image is scaled before it becomes a grayscale square for features."""
 
-# Pillow would print its warnings while a pool is built; the relevant ones become a reason below.
+# Pillow would print its warnings while a pool is built. `_reason` reports the relevant ones.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
@@ -57,7 +57,7 @@ _BROKEN = (
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Return the formats that Pillow decodes by itself, common ones first; not every build has them all."""
+    """Return the formats that this build of Pillow decodes by itself, common ones first."""
     Image.init()
     wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
     return tuple(name for name in wanted if name in Image.OPEN)
@@ -98,7 +98,7 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
 
 
 def grey_drawings(source: Source, items: Items) -> NDArray[np.float32]:
-    """Return what `image` of a source draws at 32 × 32 pixels, of shape (n, 32, 32), in [0, 1]."""
+    """Return the images that `Source.image` draws at 32 × 32 pixels, of shape (n, 32, 32), in [0, 1]."""
     drawn = [grey_of(source.image(item, GREY_SIZE)) for item in source.check_items(items).tolist()]
     return np.array(drawn, dtype=np.float32).reshape(len(drawn), GREY_SIZE, GREY_SIZE)
 

@@ -1,8 +1,8 @@
-"""The images, or other files, in a folder, in a fixed order.
+"""Lists of the images, or of other files, in a folder, in a fixed order.
 
 Files are ordered by a hash of their relative path. This order is the same on every machine, and every prefix
-of the list is a fair sample of the whole, so labeling can start before the rest is read. (`by_path=True`
-orders by path instead, for embeddings that were computed in that order.)
+of the list is a fair sample of the whole, so labeling can start before all files are read. With
+`by_path=True`, files are ordered by path instead, as for embeddings that were computed in this order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WELL_KNOWN = {".jpg": "JPEG", ".png": "PNG", ".txt": "TXT"}
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """The images of a folder.
+    """Images of a folder, with their classes.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Listing:
     truth : array of shape (n_paths,), int16
         Index into `classes`, −1 where unknown.
     held_out : array of int64, ascending
-        Positions in `paths`.
+        Positions of the held-out images in `paths`.
     """
 
     paths: tuple[str, ...]
@@ -70,26 +70,26 @@ def list_files(
 ) -> Listing:
     """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files and folders, symbolic links and files with other extensions are left out. A subfolder that
-    cannot be listed is included as if it were an unreadable image, so that the pool's report names it.
+    Hidden files and folders, symbolic links, and files with other extensions are left out. A subfolder that
+    cannot be listed is included as if it were an unreadable image, so that the report on the pool names it.
 
     Parameters
     ----------
     root : Path
         An existing folder.
     by_path : bool
-        Whether to order by path instead of by hash.
+        Whether to order the files by path instead of by a hash of the path.
     use_classes : bool
         Whether to use folder names as classes.
     extensions : collection of str
-        In lower case, including the dots.
+        Extensions of the files to list, in lower case, including the dots.
     what : str
-        Display name of such files.
+        Display name of the files, for messages.
 
     Raises
     ------
     InputError
-        If there are no such files.
+        If there are no files with these extensions.
     """
     links: list[str] = []
     found = list(_walk(root, "", links, extensions))
@@ -132,7 +132,7 @@ def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
 def continued(earlier: Listing, now: Listing) -> Listing:
     """Return the items of `earlier` in their order, followed by the new files of `now`.
 
-    None of the new files is held out. Their class is unknown if `earlier` does not have it.
+    The new files are not held out. The class of a new file is unknown if it is not a class of `earlier`.
     """
     known = set(earlier.paths)
     new = [i for i, path in enumerate(now.paths) if path not in known]
@@ -182,7 +182,7 @@ def load(file: Path) -> Listing:
 
 
 def as_text(path: str) -> str:
-    """Return the path as text with slashes, whatever its bytes are."""
+    """Return the path as text with slashes, replacing bytes that are not UTF-8."""
     text = path if path.isascii() else os.fsencode(path).decode("utf-8", errors="replace")
     return text.replace(os.sep, "/")
 
@@ -199,7 +199,7 @@ def _walk(root: Path, folder: str, links: list[str], extensions: Collection[str]
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        # A hundred thousand Path objects would take a second.
+        # Creating a hundred thousand Path objects would take a second.
         path = os.path.join(folder, entry.name)  # noqa: PTH118
         if entry.is_symlink():
             links.append(path)

@@ -1,8 +1,7 @@
-"""20 Newsgroups [1]_, split by date: 18,846 postings to 20 groups, with the later ones for testing.
+"""20 Newsgroups [1]_, split by date: 18,846 postings to 20 groups. The later postings are for testing.
 
-Each posting is used as a whole: its header lines (From, Subject, Organization …; those that name the group
-are not in this version), body, quotes and signature, as scikit-learn's `fetch_20newsgroups` returns by
-default.
+Each posting is used as a whole, with header lines, body, quotes and signature, as scikit-learn's
+`fetch_20newsgroups` returns it by default. This version of the data has no header lines that name the group.
 
 References
 ----------
@@ -32,7 +31,9 @@ TRAIN, TEST = "20news-bydate-train", "20news-bydate-test"
 
 
 class Newsgroups(TextFolder):
-    """The training postings in a fixed pseudorandom order, followed by the test postings, which are held out.
+    """Source of the training postings in pseudorandom order, followed by the test postings.
+
+    The test postings are held out. The order is always the same.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Newsgroups(TextFolder):
         A folder with the subfolders 20news-bydate-train and 20news-bydate-test, or the archive
         20news-bydate.tar.gz.
 
-    Other parameters are those of `TextFolder`; `use_classes` has no effect.
+    See `TextFolder` for the other parameters; `use_classes` has no effect.
 
     Raises
     ------
@@ -69,7 +70,7 @@ class Newsgroups(TextFolder):
         return Listing(tuple(paths), classes, truth, tests)
 
     def opening(self, text: str) -> str:
-        """Return the subject and the body; other header lines would fill the page."""
+        """Return the subject and the body, because other header lines would fill the page."""
         head, _, body = text.partition("\n\n")
         subjects = [line[len(_SUBJECT) :] for line in head.splitlines() if line.startswith(_SUBJECT)]
         return "\n".join([*subjects[:1], body])

@@ -1,4 +1,4 @@
-"""Kinds of sources, by their names in specs."""
+"""Registry of the kinds of sources, by their names in specs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS: dict[str, type[Source]] = {}
 
 
 def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
-    """Restore the source that returned `spec`; `folder` is where `Source.save` wrote, if it did.
+    """Restore the source that returned `spec`; `folder` is the folder given to `Source.save`, or None.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
 
 
 def feature_kind(spec: dict[str, Any], folder: Path | None) -> str:
-    """Return `Source.feature_kind` of the source that returned `spec`.
+    """Return `Source.feature_kind` for the source that returned `spec`.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def holds_texts(spec: dict[str, Any]) -> bool:
 
 
 def item_word(spec: dict[str, Any]) -> str:
-    """Return `Source.item_word` of the source that returned `spec`, without opening it; "item" if unknown."""
+    """Return `Source.item_word` of the source with this spec, without opening it; "item" if it is unknown."""
     kind = KINDS.get(spec.get("kind", ""))
     return "item" if kind is None else kind.item_word
 

@@ -22,9 +22,9 @@ LIST_FILE = "files.npz"
 
 
 class TextFolder(Texts):
-    """All text files in a folder and its subfolders.
+    """Source of all text files in a folder and its subfolders.
 
-    See `core.sources.listing` for their order and `core.sources.classes` for the truth.
+    See `core.sources.listing` for the order of the files and `core.sources.classes` for their classes.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class TextFolder(Texts):
     use_classes : bool
         Whether to use folder names as classes, and to hold out a part of the texts for testing.
     files : Listing, optional
-        Files of the folder when the source was first made; by default, those it has now.
+        Files that the folder had when the source was first made. By default, the files that it has now.
     vocabulary : Vocabulary, optional
-        Vocabulary when the source was first made.
+        Vocabulary that the source had when it was first made. By default, a new one.
 
     Raises
     ------
@@ -96,8 +96,9 @@ class TextFolder(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore from the list and vocabulary in `folder`, or from the current files if still the same.
+        """Restore the source from the list and vocabulary in `folder`.
 
+        If `folder` is None, restore the source from the current files.
         See `Source.from_spec` for errors.
         """
         path = Path(spec["path"])
@@ -115,7 +116,7 @@ class TextFolder(Texts):
         return source
 
     def save(self, folder: Path) -> None:
-        """Save the list of files and the vocabulary, so that later changes in the folder change no item."""
+        """Save the list of files and the vocabulary, so that new files do not change the existing items."""
         listing.save(self.files, folder / LIST_FILE)
         super().save(folder)
 
@@ -163,5 +164,5 @@ class TextFolder(Texts):
         return self.files.truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        """See `Source.held_out`; `core.sources.classes` chooses the texts."""
         return self.files.held_out

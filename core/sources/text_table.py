@@ -1,4 +1,4 @@
-"""Texts in a table: a CSV, JSON Lines or Parquet file with a column of texts, and optionally one of classes.
+"""Texts in a table: a CSV, JSON Lines or Parquet file with a text column and, optionally, a class column.
 
 The texts are unpacked once into the user's cache, one after the other, and memory-mapped from there.
 """
@@ -35,20 +35,22 @@ _TEXTS, _ENDS, _TRUTH, _CLASSES = "texts.bin", "ends.npy", "truth.npy", "classes
 
 
 class TextTable(Texts):
-    """The rows of a table in order; a tenth of those with a known class, at most 10,000, are held out.
+    """Source of the texts in a table, in the order of the rows.
+
+    A tenth of the rows with a known class, at most 10,000, are held out.
 
     Parameters
     ----------
     path : Path
         A .csv file with a header, a .jsonl file, or a .parquet file.
     text, label : str, optional
-        Names of the text column and of the class column. By default, the first of `TEXT_COLUMNS` and, if
-        there is one, of `CLASS_COLUMNS`. A class column found in this way is ignored unless it has 2 to 1,000
-        classes. A missing text is an empty one; a missing class is unknown.
+        Names of the text column and of the class column. By default, they are the first names in
+        `TEXT_COLUMNS` and `CLASS_COLUMNS` that the table has. Such a default class column is ignored unless
+        it has 2 to 1,000 classes. A missing text counts as an empty text, and a missing class as unknown.
     earlier : dict, optional
-        Spec of the same table with fewer rows, whose classes and held-out items are kept.
+        Spec of an earlier version of the table with fewer rows. Its classes and held-out items are kept.
     vocabulary : Vocabulary, optional
-        Vocabulary when the source was first made.
+        Vocabulary that the source had when it was first made. By default, a new one.
 
     Raises
     ------
@@ -150,7 +152,7 @@ class TextTable(Texts):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; chosen by a hash of the row number, among the initial rows."""
+        """See `Source.held_out`; items are chosen among the initial rows by a hash of the row number."""
         return self._held_out
 
     @cached_property

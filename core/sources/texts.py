@@ -1,7 +1,7 @@
-"""Base class of sources of texts, with words as features and pages as pictures.
+"""Base class of sources of texts, which have words as features and pictures of pages as images.
 
 The vocabulary is computed from the items that are not held out when the pool is first built, and is saved
-with it. A growing pool therefore keeps its features; words that occur only in later texts are ignored.
+with the pool. A growing pool therefore keeps its features; words that occur only in later texts are ignored.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from closecall.core.sources.vocabulary import Vocabulary
 
 VOCABULARY_FILE = "vocabulary.npz"
 LONGEST = 5_000_000
-"""Maximum length of a text in bytes; longer files are not documents to label."""
+"""Maximum length of a text in bytes. Longer texts count as unreadable."""
 
 _SMALLEST_PAGE = 64
 _COLUMNS, _LINES = 24, 10
 
 
 class UnreadableTextError(InputError):
-    """A text that cannot be read; the message is the reason, without the item's name."""
+    """Error for a text that cannot be read. The message is the reason, without the item's name."""
 
 
 class Texts(Source):
@@ -42,7 +42,7 @@ class Texts(Source):
     own_features: str = "tf-idf over the pool's vocabulary"
 
     _saved: Vocabulary | None = None
-    """Vocabulary fixed by an earlier version of the source, if there was one."""
+    """Vocabulary of an earlier version of the source, which must be kept; None if there was none."""
 
     @abstractmethod
     def read(self, item: int) -> str:
@@ -63,7 +63,7 @@ class Texts(Source):
             raise InputError(f"{self.name(item)} in {self.title} can't be shown: {error}") from error
 
     def opening(self, text: str) -> str:
-        """Return the part of a text that its thumbnail page starts with."""
+        """Return the text, or a part of it, whose first lines the thumbnail shows."""
         return text
 
     @cached_property
@@ -153,7 +153,10 @@ class Texts(Source):
 
 
 def decoded(raw: bytes, encoding: str | None = None) -> str:
-    """Decode bytes with the given encoding, or else as UTF-8, or else as Latin-1, which accepts any bytes.
+    """Decode bytes with the given encoding.
+
+    Without an encoding, the bytes are decoded as UTF-8 or, if this fails, as Latin-1, which accepts any
+    bytes.
 
     Raises
     ------

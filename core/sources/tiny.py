@@ -1,7 +1,7 @@
 """The binary file of the 80 Million Tiny Images [1]_, for users who have it: color images of 32×32 pixels.
 
 The data set was withdrawn by its authors, and this module does not download it. An image takes 3,072 bytes:
-its red, green and blue planes, each stored column by column. Its class is unknown, so there is no truth.
+its red, green and blue planes, each stored column by column. The classes of the images are unknown.
 
 References
 ----------
@@ -29,19 +29,19 @@ _RECORD = 3 * GREY_SIZE * GREY_SIZE
 
 
 class TinyImages(Source):
-    """The first `n_items` images of the file.
+    """Source of the first `n_items` images of the file.
 
     Parameters
     ----------
     path : Path
         tiny_images.bin, or a part of it.
     n_items : int or None
-        By default, all images.
+        Number of images. None means all images in the file.
 
     Raises
     ------
     InputError
-        If the file does not exist, is not a whole number of images long, or has fewer images.
+        If the file does not exist, ends in the middle of an image, or has fewer than `n_items` images.
     """
 
     kind: ClassVar[str] = "tiny"

@@ -27,9 +27,10 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
     file : Path
         The file to unpack.
     unpack : callable
-        Takes a new, empty folder and writes files to it. If it raises, nothing is kept.
+        Function that writes the content to a new, empty folder, its argument. If it raises an error, nothing
+        is kept.
     what : str
-        Distinguishes this content from other content unpacked from the same file.
+        Text that distinguishes this content from other content that is unpacked from the same file.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Vectors in .fvecs and .bvecs files, the formats of SIFT1M and similar collections [1]_.
 
-Each row is its length, a little-endian int32, followed by as many float32 numbers (.fvecs) or bytes (.bvecs).
+A row consists of its length, a little-endian int32, and as many float32 numbers (.fvecs) or bytes (.bvecs).
 All rows must have the same length, so that the file can be memory-mapped as one matrix.
 
 References
@@ -51,7 +51,7 @@ def check_lengths(path: Path) -> None:
     Raises
     ------
     InputError
-        If one has another; the message names the first.
+        If a row has another length. The message names the first such row.
     """
     raw, _ = _raw(path)
     width = (raw.shape[1] - _LENGTH.itemsize) // TYPES[path.suffix.lower()].itemsize

@@ -22,8 +22,8 @@ from closecall.core.sources.images import grey_drawings
 class Vectors(Source):
     """Source of the rows of a matrix.
 
-    Queries follow as further items, which are held out. With classes instead of queries, a tenth of the rows
-    with a known class, at most 10,000, are held out; without either, none.
+    Queries are further items, after the rows, and are held out. If there are classes instead of queries, a
+    tenth of the rows with a known class, at most 10,000, are held out. Otherwise, nothing is held out.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ class Vectors(Source):
     labels : Path, optional
         A .npy or .txt file with one class per row; see `core.sources.class_list.read_classes`.
     queries : Path, optional
-        A file like `path` with items to search for, of unknown class.
+        A file in a format of `path`, with the vectors to search for. Their classes are unknown.
 
     Raises
     ------
     InputError
-        If a file is missing or unsuitable, a row is all zeros or not finite, the queries have
-        another number of features, or there are both labels and queries.
+        If a file is missing or unsuitable, if a row is all zeros or not finite, if the queries have another
+        number of features than the rows, or if there are both labels and queries.
     """
 
     kind: ClassVar[str] = "vectors"
@@ -96,7 +96,7 @@ class Vectors(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return "embeddings"; the model is not known."""
+        """Return "embeddings". The model that computed them is not known."""
         return "embeddings"
 
     def name(self, item: int) -> str:
@@ -109,7 +109,7 @@ class Vectors(Source):
         return heat_map(self.features(np.array([item]))[0], size)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; returns the drawings that `image` shows."""
+        """See `Source.grey`; returns the drawings of `image` in grayscale."""
         return grey_drawings(self, items), []
 
     def features(self, items: Items) -> NDArray[np.float32]:
@@ -128,7 +128,7 @@ class Vectors(Source):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; the queries, or else items chosen by a hash of the row number."""
+        """See `Source.held_out`; returns the queries or, without queries, items chosen by a hash."""
         return self._held_out
 
     @cached_property

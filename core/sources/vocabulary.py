@@ -1,9 +1,10 @@
 """Texts as bags of words: a fixed vocabulary, and for each text the weights of its words.
 
 A word is a sequence of two or more letters, digits or underscores, in lower case. The weight of a word in a
-text is tf·idf: its count in the text times 1 + ln((1 + n) / (1 + df)), where df is the number of texts that
-contain it, of the n texts from which the vocabulary was computed. Rows are normalized to unit norm
-afterwards. These are the defaults of scikit-learn's `TfidfVectorizer`, and the values are the same.
+text is tf·idf: the count of the word in the text times 1 + ln((1 + n) / (1 + df)). Here n is the number of
+texts from which the vocabulary was computed, and df is the number of these texts that contain the word. Rows
+are normalized to unit norm afterwards. The weights equal those of scikit-learn's `TfidfVectorizer` with its
+default parameters.
 
 All words are kept. Rare words carry most of what a few labels can teach, and linear classifiers cope with any
 number of features.
@@ -39,7 +40,7 @@ class Vocabulary:
     Parameters
     ----------
     words : tuple of str
-        Ascending.
+        The words, in ascending order.
     frequencies : array of shape (n_words,), int64
         Number of texts in which each word occurs.
     n_texts : int

@@ -1,7 +1,7 @@
-"""Sources as one word, as the command line takes them.
+"""Sources described by one word, as on the command line.
 
 digits            a million handwritten digits, drawn on demand
-digits:50000      50,000 of them
+digits:50000      50,000 handwritten digits
 FOLDER            a folder of images; folder:FOLDER if its name could be mistaken for another source
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
@@ -63,7 +63,7 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     Parameters
     ----------
     word : str
-        See this module.
+        A word in one of the forms that the module's docstring lists.
     seed : int
         Seed of drawn digits and variants.
     use_classes : bool

@@ -1,4 +1,4 @@
-"""Selection by hyperplane hashing: the papers' methods (`papers`), and our weighted form (`weighted`)."""
+"""Query strategies by hyperplane hashing: methods as published (`papers`) and with weights (`weighted`)."""
 
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.hashed.papers import (
@@ -17,7 +17,7 @@ from closecall.core.selection.hashed.weighted import (
 )
 
 PAPERS = tuple(kind.name for kind in (HHashSearch, EHHashSearch, BHHashSearch, LBHHashSearch))
-"""Names of the papers' methods; those of their weighted forms end in "-weighted"."""
+"""Names of the strategies that follow the papers. The names of the weighted forms end in "-weighted"."""
 
 __all__ = [
     "PAPERS",

@@ -1,11 +1,12 @@
-"""Base class of strategies by hyperplane hashing, which score only the candidates that codes propose.
+"""Base class of strategies that use hyperplane hashing: codes propose candidates, and only these are scored.
 
-A query follows Section 3.5 of Jain et al. (NIPS 2010), "the paper": collect candidates in a search structure,
-compute wᵀx + b of these alone, and take the nearest. The paper sets N^ρ = 500 candidates (Section 4).
+A query follows Section 3.5 of Jain et al. (NIPS 2010), called "the paper" here. It looks up candidates in a
+search structure, computes wᵀx + b only for them, and returns the nearest. The paper's experiments use N^ρ =
+500 candidates (Section 4).
 
 A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
-the old rows are kept and only new rows are hashed; the search structure is rebuilt from the codes, which is
-the smaller part of the work.
+old rows are kept and only new rows are hashed. The search structure is then rebuilt from all codes, which
+takes less time than hashing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class HashedSearch(QueryStrategy):
     n_functions : int or None
         Number of hash functions, k; 300 in the paper. Only `CodeSearch` allows None.
     n_candidates : int
-        Number of candidates that are scored, N^ρ in the paper and 500 there; at least ten per requested item.
+        Number of candidates that are scored, called N^ρ in the paper, which sets it to 500. At least ten
+        candidates are scored per requested item.
     megabytes : int
         Memory limit in MB for the search structure, in addition to the codes.
     random_state : int
@@ -46,7 +48,7 @@ class HashedSearch(QueryStrategy):
     """Search structures by name."""
 
     weighted: ClassVar[bool]
-    """Whether queries need the weights that estimate a score from its bits."""
+    """Whether queries need the weights with which the bits of a row estimate its score."""
 
     hasher_: HyperplaneHasher
     structure_: SearchStructure
@@ -66,11 +68,11 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:
-        """Build the search structure over codes by the hasher."""
+        """Build the search structure over codes that the hasher computed."""
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, without excluded ones; empty only if all rows are excluded."""
+        """Return the rows to score, without excluded rows. There are none only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -1,20 +1,21 @@
-"""The papers' methods: hash the hyperplane, look up its code, and score the rows found.
+"""Hyperplane hashing as published: hash the hyperplane, look up its code, and score the rows found.
 
-A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`).
-Candidates are the rows whose codes share the longest part of the hyperplane's code. The first n_candidates
-are scored, in the order in which the structure finds them. `core.selection.hashed.weighted` has our form of
+A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`). The
+candidates are the rows whose codes have the longest part in common with the hyperplane's code. The first
+n_candidates that the search structure finds are scored. `core.selection.hashed.weighted` has our form of
 these methods, which finds nearer rows.
 
-**As printed.** Points are not centred. A constant 1 is appended to unit rows, and the bias to the hyperplane
-(footnote 2 of [1]_). k = 300, N^ρ = 500 and ε′ = 0.01 (Section 4), so EH-Hash samples 1/ε′² = 10,000 entries
-of its query. The paper describes hash tables (Sections 3.1 and 3.5), but its experiments name no structure
-and no key length; its companions use permuted sorted orders. `structure` chooses one of the two.
+**Settings of [1]_.** Points are not centred. A constant 1 is appended to each unit row, and the bias to the
+hyperplane's normal (footnote 2). There are k = 300 functions and N^ρ = 500 candidates (Section 4). EH-Hash
+samples 1/ε′² = 10,000 entries of its query, since ε′ = 0.01 (Section 4). [1]_ describes hash tables (Sections
+3.1 and 3.5), but does not say which structure and key length its experiments use. Related papers use permuted
+sorted orders. The parameter `structure` chooses between tables and orders.
 
-**Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999),
-with the collision probabilities at the angles r and (1 + ε)r from the hyperplane. All rows in the
-hyperplane's buckets are scored, however many. The rule's probability of success assumes independent tables,
-so every table gets functions of its own. `guarantee` returns the probability for the tables that fit into
-memory.
+**Tables with a guarantee.** Given a radius r and an ε, the key length and the number of tables follow Theorem
+1 of Gionis et al. (1999), with the collision probabilities of points at the angles r and (1 + ε)r from the
+hyperplane. All rows in the hyperplane's buckets are scored, however many there are. The theorem's
+probability of success assumes independent tables, so no two tables share a function. `guarantee` returns this
+probability for the tables that fit into memory.
 
 References
 ----------
@@ -53,13 +54,13 @@ from closecall.core.selection.reader import PoolRows, Rows
 Structure = Literal["orders", "tables"]
 
 FUNCTIONS = 300
-"""Number k of functions in the experiments of [1]_ (Section 4)."""
+"""Number k of functions in the experiments of Jain et al. (2010), Section 4."""
 
 _SHARE_OF_SPEED = 0.85
-"""Speed of hashing by dense matrices, as a share of that of plain matrix products."""
+"""Speed of hashing by dense matrices, relative to the speed of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
-"""1/ε′² for the ε′ = 0.01 of [1]_ (Section 4)."""
+"""1/ε′² for ε′ = 0.01, as in Section 4 of Jain et al. (2010)."""
 
 
 class CodeSearch(HashedSearch):
@@ -68,21 +69,22 @@ class CodeSearch(HashedSearch):
     Parameters
     ----------
     structure : "orders" or "tables"
-        "orders" are 32 permuted orders, or as many as memory permits; see `core.search.orders`. "tables" are
-        bucket tables; see `core.search.tables`. A query of bucket tables reads the hyperplane's own buckets.
-        It reads others only if these contain too few items that may be selected.
+        "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
+        means bucket tables; see `core.search.tables`. A query of bucket tables reads the buckets of the
+        hyperplane's own code. It reads further buckets only if these have too few items that may be selected.
     radius, epsilon : float, optional
-        r, in radians from the hyperplane, and ε. If both are given, the tables are built so that the papers'
-        guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the hyperplane's
+        r, an angle from the hyperplane in radians, and ε. If both are given, the tables are built so that the
+        papers' guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the hyperplane's
         buckets are scored.
     n_functions : int or None
-        Number of hash functions, k. None means `FUNCTIONS`; if a radius is given, it means enough functions
-        that no two tables have one in common. With a radius and fewer functions, some tables have functions
-        in common, and the guarantee is computed from only as many tables as have none in common.
+        Number of hash functions, k. If it is None and no radius is given, there are `FUNCTIONS`. If it is
+        None and a radius is given, there are enough functions for tables that share none. With a radius and
+        fewer functions, some tables share functions; the guarantee then counts only as many tables as can
+        have functions of their own.
     n_candidates : int
-        Number of rows that are scored if no radius is given (N^ρ in the paper), but at least ten per
-        requested item. With permuted orders, if fewer than half of the rows found may be selected, the search
-        is repeated for a larger number.
+        Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010), but at least ten per
+        requested item. A search of permuted orders is repeated with a larger number if fewer than half of the
+        rows found may be selected.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.
@@ -111,7 +113,7 @@ class CodeSearch(HashedSearch):
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
-        # Without a radius, the number is the same in logs and saved indexes as if it had been given.
+        # Without a radius, None is replaced here, so that logs and saved indexes contain the number.
         n_functions = FUNCTIONS if n_functions is None and radius is None else n_functions
         super().__init__(
             structure=structure,
@@ -138,10 +140,13 @@ class CodeSearch(HashedSearch):
 
     @abstractmethod
     def agreement(self, theta: ArrayLike) -> Probabilities:
-        """Return the probability that a function agrees for a point at the angle `theta` from the normal."""
+        """Return the probability that a function gives a hyperplane and a point the same bits.
+
+        The point is at the angle `theta` from the hyperplane's normal.
+        """
 
     def rule(self, n_rows: int) -> Guarantee:
-        """Return the key width and number of tables that the rule needs, without regard to memory.
+        """Return the guarantee with the key width and number of tables of the theorem, however large.
 
         Raises
         ------
@@ -175,12 +180,12 @@ class CodeSearch(HashedSearch):
         return 2 * (pool.n_features + 1) * (1 if pool.is_sparse else 4)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `HashedSearch.prepare`; draws as many functions as the tables take."""
+        """See `HashedSearch.prepare`; draws as many functions as the tables need."""
         self.n_functions_ = self._n_functions(pool)
         super().prepare(pool, progress)
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `HashedSearch.grow`; hashes all rows again if the tables take more functions than before."""
+        """See `HashedSearch.grow`; hashes all rows again if the number of functions needed has changed."""
         self.n_functions_ = self._n_functions(pool)
         if self.n_functions_ == old.n_functions_:
             super().grow(old, pool, progress)
@@ -225,7 +230,7 @@ class CodeSearch(HashedSearch):
             asked *= 4
 
     def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
-        """Return the rows in the hyperplane's buckets; if too few may be selected, others, or all rows."""
+        """Return rows from the hyperplane's buckets or, if too few of them may be selected, further rows."""
         wanted = self._wanted(query)
         limit = wanted if self.radius is None else self.n_items
         own = self._allowed(tables.probed(code, self.n_items, most_probes=len(tables.functions_))[0], query)
@@ -241,9 +246,9 @@ class CodeSearch(HashedSearch):
 
 
 class HHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane's code by H-Hash: two bits per function; both must agree.
+    """Query strategy that looks up the hyperplane's code by H-Hash, with two bits per function.
 
-    See `core.hashing.HHash`. Parameters are those of `CodeSearch`.
+    A function agrees if both of its bits do. See `core.hashing.HHash`, and `CodeSearch` for the parameters.
     """
 
     name = "h-hash"
@@ -261,16 +266,18 @@ class HHashSearch(CodeSearch):
 class EHHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane's code by EH-Hash, with dense d × d matrices.
 
-    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item, as matrix products on
-    all processors: for 384 features and 300 functions about 0.6 ms per item and processor, ten minutes for a
-    million on one. `cost` estimates it for a pool. `eh-hash-weighted` takes seconds.
+    See `core.hashing.EHHash`. With d features, hashing takes d²/2 multiplications per function and item, done
+    as matrix products on all processors. With 384 features and 300 functions, one processor hashes an item in
+    about 0.6 ms and a million items in ten minutes. `cost` estimates the time for a pool. `eh-hash-weighted`
+    takes only seconds.
 
     Parameters
     ----------
     query_samples : int or None
-        Number of entries of the query that are sampled, t of Lemma 3.4; None takes all.
+        Number of entries of the query that are sampled, called t in Lemma 3.4 of Jain et al. (2010). None
+        takes all.
 
-    Other parameters are those of `CodeSearch`.
+    See `CodeSearch` for the other parameters.
 
     Raises
     ------
@@ -331,7 +338,7 @@ class EHHashSearch(CodeSearch):
         return dense_agrees(theta)
 
     def planned(self, pool: PoolRows) -> Guarantee:
-        """See `CodeSearch.planned`; matrices have at most `MOST_DENSE_ENTRIES` entries."""
+        """See `CodeSearch.planned`; all matrices together have at most `MOST_DENSE_ENTRIES` entries."""
         plan = super().planned(pool)
         n_entries = self.bytes_a_function(pool) // 4
         most = max(1, MOST_DENSE_ENTRIES // (n_entries * plan.width))
@@ -349,7 +356,7 @@ class EHHashSearch(CodeSearch):
 class BHHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane's code by BH-Hash: signs of products of two projections.
 
-    See `core.hashing.BHHash`. Parameters are those of `CodeSearch`.
+    See `core.hashing.BHHash`, and `CodeSearch` for the parameters.
     """
 
     name = "bh-hash"
@@ -375,7 +382,7 @@ class LBHHashSearch(CodeSearch):
     n_samples : int
         Number of items from which the functions are learned.
 
-    Other parameters are those of `CodeSearch`.
+    See `CodeSearch` for the other parameters.
     """
 
     name = "lbh-hash"

@@ -32,13 +32,15 @@ class WeightedSearch(HashedSearch):
     n_functions : int
         Number of hash functions, k.
     n_compared : int
-        Number of rows whose full codes are compared, at least as many as are scored; a scan compares all.
+        Number of rows whose full codes are compared with the hyperplane; never fewer than are scored. A scan
+        compares all rows.
     n_candidates : int
-        Number of rows that are scored, those with the most similar codes; at least ten per requested item. If
-        exclusions leave fewer than half of this number, the search is repeated for more.
+        Number of rows that are scored: the rows with the most similar codes. At least ten rows are scored per
+        requested item. If exclusions leave fewer than half of this number, the search is repeated with a
+        larger number.
     megabytes : int
-        Memory limit in MB for permuted orders, in addition to the codes, which take 80 bytes per row for
-        H-Hash and 40 for the others with 300 functions. A table takes 4 bytes per row, a scan nothing.
+        Memory limit in MB for permuted orders. It does not include the codes: with 300 functions, 80 bytes
+        per row for H-Hash, and 40 for other families. A table takes 4 bytes per row, and a scan no memory.
     centred : bool
     scale : float
     n_directions : int or None
@@ -112,9 +114,9 @@ class WeightedSearch(HashedSearch):
 
 
 class WeightedHHash(WeightedSearch):
-    """Query strategy that ranks candidates by H-Hash's bits, weighted: two per function.
+    """Query strategy that ranks candidates by the weighted bits of H-Hash, two per function.
 
-    See `core.hashing.HHash`. Parameters are those of `WeightedSearch`.
+    See `core.hashing.HHash`, and `WeightedSearch` for the parameters.
     """
 
     name = "h-hash-weighted"
@@ -125,9 +127,9 @@ class WeightedHHash(WeightedSearch):
 
 
 class WeightedBHHash(WeightedSearch):
-    """Query strategy that ranks candidates by BH-Hash's bits, weighted: signs of products of projections.
+    """Query strategy that ranks candidates by the weighted bits of BH-Hash: signs of products of projections.
 
-    See `core.hashing.BHHash`. Parameters are those of `WeightedSearch`.
+    See `core.hashing.BHHash`, and `WeightedSearch` for the parameters.
     """
 
     name = "bh-hash-weighted"
@@ -138,7 +140,7 @@ class WeightedBHHash(WeightedSearch):
 
 
 class WeightedLBHHash(WeightedSearch):
-    """Query strategy that ranks candidates by LBH-Hash's bits, weighted: BH-Hash with learned functions.
+    """Query strategy that ranks candidates by the weighted bits of LBH-Hash: BH-Hash with learned functions.
 
     See `core.hashing.LBHHash`.
 
@@ -147,7 +149,7 @@ class WeightedLBHHash(WeightedSearch):
     n_samples : int
         Number of items from which the functions are learned.
 
-    Other parameters are those of `WeightedSearch`.
+    See `WeightedSearch` for the other parameters.
     """
 
     name = "lbh-hash-weighted"
@@ -187,7 +189,7 @@ class WeightedLBHHash(WeightedSearch):
 
 
 class WeightedEHHash(WeightedSearch):
-    """Query strategy that ranks candidates by EH-Hash's bits, weighted: signs of quadratic forms.
+    """Query strategy that ranks candidates by the weighted bits of EH-Hash: signs of quadratic forms.
 
     See `core.hashing.EHHash`.
 
@@ -197,7 +199,7 @@ class WeightedEHHash(WeightedSearch):
     query_samples : int or None
         See `core.hashing.EHHash`.
 
-    Other parameters are those of `WeightedSearch`.
+    See `WeightedSearch` for the other parameters.
     """
 
     name = "eh-hash-weighted"

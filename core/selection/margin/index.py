@@ -25,25 +25,27 @@ from closecall.core.selection.subsample import Subsample
 LEAST_BUDGET = 8_000
 """Smallest budget for which clusters are used.
 
-Finding the clusters to read takes as long as reading several thousand random rows. We compared the nearest
-row within a budget with the nearest of the random rows that can be read in the same time, on a million
-enlarged photographs and two other pools. With a budget of 8,000 rows, it was undecided which is nearer in one
-of 57 settings at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`. With smaller budgets, some of the
-19 settings of the photographs were undecided: 3 with 3,500 rows, 1 with 5,000, and 1 or 2 with 7,000. All of
-these had balanced SVMs that cut through the bulk of the data.
+Finding the clusters to read takes as long as reading several thousand random rows. We compared two rows: the
+nearest that the clusters find within a budget, and the nearest of the random rows that can be read in the
+same time. The pools were a million enlarged photographs and two others. With a budget of 8,000 rows, neither
+method was clearly better in 1 of 57 settings at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`.
+With smaller budgets, neither was clearly better in some of the 19 settings of the photographs: 3 with 3,500
+rows, 1 with 5,000, and 1 or 2 with 7,000. In all these settings, a balanced SVM cut through the bulk of the
+data.
 """
 
 NEAR_EXACT = 0.9999
-"""Default confidence without a budget, where the nearest of all rows is wanted."""
+"""Default confidence without a budget, when a query looks for the nearest of all rows."""
 
 WITH_BUDGET = 0.9
-"""Default confidence with a budget, where nearer rows may be outside the budget anyway.
+"""Default confidence with a budget, when nearer rows may remain unread anyway.
 
-It saves up to a quarter of the time of `NEAR_EXACT` and changed no median rank in 15 settings on CIFAR-10.
+Compared with `NEAR_EXACT`, it saves up to a quarter of the time. It changed no median rank in 15 settings on
+CIFAR-10.
 """
 
 PROMISING = 32
-"""Number of rows that are scored exactly first, in addition to those requested."""
+"""Number of rows, in addition to the number requested, that are scored exactly before the others."""
 
 MANY = 256
 """If more rows than this remain, they are scored in float32 before float64."""
@@ -51,7 +53,7 @@ MANY = 256
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """State kept by a session: the scores of all rows under one of its hyperplanes.
+    """Scores of all rows under one hyperplane, which make later queries cheaper (`MarginIndex.remember`).
 
     Parameters
     ----------
@@ -59,9 +61,9 @@ class Memory:
         wᵀx + b of each row under the `balanced` hyperplane, in the order of `order`.
     normal : array of shape (d,), float32
     at_centre : float
-        The hyperplane as returned by `core.selection.margin.kernels.turned`.
+        The hyperplane, as returned by `core.selection.margin.kernels.turned`.
     order : array of shape (N,), int32
-        The index's order of rows. An index uses only memories that have this same array.
+        Order of the rows in the index. An index ignores a memory with another order.
     """
 
     scores: NDArray[np.float32]
@@ -76,28 +78,28 @@ _NOTHING = Memory(np.empty(0, np.float32), np.empty(0, np.float32), 0.0, np.empt
 class MarginIndex(QueryStrategy):
     """Query strategy that finds the nearest items by clusters and quantized coordinates.
 
-    Rows are stored in the order of their clusters, with one byte per coordinate. For each cluster, a query
-    computes the density of its rows at the hyperplane, and reads the densest clusters first. If a row turns
+    Rows are stored in the order of their clusters, with one byte per coordinate. A query estimates for each
+    cluster how densely its rows lie at the hyperplane, and reads the densest clusters first. If a row turns
     out to be far away, only its first few bytes are read. Rows that may be the nearest are scored exactly,
-    from the pool.
+    with their features from the pool.
 
-    Sparse rows are not quantized: a few directions do not represent words well, and there is little to save,
-    because a scan of 11,000 documents takes 3 ms. Instead, all sparse rows are scored, or as many random ones
-    as the budget allows. `Selection.scored` reports the number.
+    Sparse rows are not quantized, because a few directions do not represent words well. There is also little
+    to save: a scan of 11,000 documents takes 3 ms. Instead, all sparse rows are scored, or as many random
+    rows as the budget allows. `Selection.scored` reports their number.
 
     Parameters
     ----------
     budget : int or None
-        Maximum number of rows to examine. None examines all rows that may be nearer than those found, for a
-        near-exact result. A budget below `LEAST_BUDGET` is spent on a random subsample instead, with a
-        warning.
+        Maximum number of rows to examine. With None, every row that may be nearer than the rows found is
+        examined, so the result is nearly exact. With a budget below `LEAST_BUDGET`, a random subsample is
+        scored instead, with a warning.
     confidence : float or None
         Approximate probability, between 0 and 1, of finding the nearest of the examined rows (see
-        `core.selection.margin.kernels`). The default is `NEAR_EXACT`, because an item missed once in a
-        session would be missed again: it stays in the pool, and the next hyperplane is similar. With a budget
+        `core.selection.margin.kernels`). The default is `NEAR_EXACT`, because an item that is missed stays in
+        the pool, and is likely to be missed again with the next hyperplane, which is similar. With a budget
         smaller than the pool, the default is `WITH_BUDGET`.
     n_clusters : int or None
-        By default about the square root of the number of rows.
+        Number of clusters. None means about the square root of the number of rows.
     random_state : int
 
     Warns
@@ -178,7 +180,7 @@ class MarginIndex(QueryStrategy):
     def _nearest(self, query: Query, limit: int) -> Choice:
         """Return the n nearest of the `limit` rows most likely to be near.
 
-        If `limit` covers all rows, strayed rows are included.
+        The rows in `Layout.strayed` are included only if `limit` is the number of all rows.
         """
         hyperplane, unit = balanced(query.plane())
         everything, excluded = limit == self.n_items, query.exclude
@@ -204,7 +206,7 @@ class MarginIndex(QueryStrategy):
         return Choice(self.pool_.ids[rows], margins * unit, scored=scored)
 
     def _settled(self, found: Found, hyperplane: Hyperplane, n: int) -> tuple[Rows, NDArray[np.float64]]:
-        """Return the n nearest of the rows found by their exact margins, ties by the lower row.
+        """Return the n nearest of the rows found, and their exact margins; ties go to the lower row.
 
         The most promising rows are scored first, because their margins rule out many of the others.
         """

@@ -1,24 +1,30 @@
 """Search for the rows nearest to a hyperplane: densest clusters first, with increasingly exact scores.
 
-**Order.** Within a cluster, wᵀx + b is assumed to be normal, with its mean and variance over the cluster's
-rows. Clusters are read in descending order of this density at zero.
+**Order.** Within a cluster, wᵀx + b is assumed to be normally distributed, with the mean and variance of the
+cluster's rows. Clusters are read in descending order of the density at zero.
 
 **Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
-is a quantile of the normal distribution. σ² is the variance of the unread part of the row: s² w_j² E[p_j²]
-for each remaining coordinate, where s is the row's own scale (see `core.selection.margin.moments`), plus
-w_j² Δ_j² / 12 for the rounding of each byte read. κ is the slope of the logarithm of the density of scores.
-If a hyperplane passes far from the pool, rows slightly farther away are much more numerous. The nearest row
-is then probably one of these, brought close by its unread part. A normal unread part, tilted by that slope,
-has a mean that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because
-near-duplicates may differ by no more than that.
+is a quantile of the normal distribution.
 
-**Memory.** Given the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β, where
-δ = w − α w₀ and α minimizes the variance of δᵀx. The cascade then sums δᵀx + β, after a first test that uses
-only α s₀ and the cluster's mean of the rest.
+σ² is the variance of the unread part of the score. In principal coordinates, let w be the normal, p a row and
+Δ the steps of the quantizer (see `core.selection.margin.quantizer`). Then σ² is the sum of s² w_j² E[p_j²]
+over the unread coordinates j, where s is the row's own scale (see `core.selection.margin.moments`), plus the
+sum of w_j² Δ_j² / 12 over the coordinates read, for the rounding of their bytes.
 
-Sums of bytes are integer sums, equal on every machine. The whole query is compiled, because other work evicts
-the caches between two queries, and the interpreter's code would have to be read from memory again.
+κ is the slope of the logarithm of the density of scores. If a hyperplane passes far from the pool, rows
+become much more numerous with a little more distance. The nearest row is then probably one of the many with a
+larger partial score, whose unread part brings it closer to zero. Weighted by this density, a normally
+distributed unread part has a mean that is κσ² closer to zero. The float32 rounding error is added to the
+tolerance, because the scores of near-duplicates may differ by less than this error.
+
+**Memory.** Let s₀ be the scores of all rows under an earlier hyperplane with the normal w₀. Then wᵀx + b =
+α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that minimizes the variance of δᵀx. A first test of
+each row uses only α s₀ and the mean of δᵀx + β over the row's cluster. The cascade sums δᵀx + β for the rows
+that pass.
+
+Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled, because
+other work evicts the interpreter's code from the processor's caches between two queries.
 """
 
 from __future__ import annotations
@@ -42,12 +48,12 @@ Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 FRONT = 32
-"""Number of clusters to order by density if all clusters are read; the order of the others matters little."""
+"""Number of clusters to order by density if all clusters are read. The others are read in any order."""
 
 _BATCH = 1024
 _LONG_BATCH = 4096
 _AHEAD = 64
-_MANY = 6  # all rows are read if more than one in six is left: gaps save no page of memory
+_MANY = 6  # a batch is read whole while more than one row in six is left: short gaps save no page of memory
 _MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
@@ -57,7 +63,7 @@ _ROUNDING = 2.0**-24
 
 
 class Tables(NamedTuple):
-    """Tables that a query reads, for N rows of d features in K clusters; read-only.
+    """Read-only tables for queries over N rows of d features in K clusters.
 
     Parameters
     ----------
@@ -75,13 +81,13 @@ class Tables(NamedTuple):
     codes : array of shape (n_blocks, N, BLOCK), int8
         Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        Scale, as a byte, of the part of the row at each position that follows each block.
+        Scale, as a byte, of the rest of a row after a block, for each block and position.
     scales : array of shape (256,), float32
         Values of the bytes in `tails`; see `core.selection.margin.moments`.
     order : array of shape (N,), int32
         The row at each position.
     ids : array of shape (N,), int64
-        The item of each row.
+        The item id of each row.
     """
 
     centre: Floats32
@@ -100,15 +106,16 @@ class Tables(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """An affine function x ↦ wᵀx + b, in terms of clusters and bytes.
+    """Affine function x ↦ wᵀx + b, to be computed from the cluster and the bytes of a row.
 
     Parameters
     ----------
     weights : array of shape (n_blocks, BLOCK), int16
     units : array of shape (n_blocks,), float32
-        The score of a row is offsets[its cluster] + Σ_block units[block] · (weights[block] · its bytes).
+        A row in cluster c with bytes q has the score offsets[c] + Σ_i units[i] · (weights[i] · q[i]), summed
+        over the blocks i.
     unread : array of shape (n_blocks,), float32
-        Variance of the unread part of an average row after each block.
+        Variance of the unread part of an average row's score after each block.
     rounded : array of shape (n_blocks,), float32
         Variance due to the rounding of the bytes read up to and including each block.
     offsets : array of shape (K,), float32
@@ -153,7 +160,7 @@ def _prefetch_row(array: Floats32, row: int) -> None:
 
 @fast_kernel
 def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, float]:
-    """Return a hyperplane's normal along the principal directions, in float32, and its score at `centre`."""
+    """Return a hyperplane's normal in principal coordinates, in float32, and the score of `centre`."""
     d = normal.shape[0]
     along = np.zeros(d, dtype=np.float32)
     at_centre = bias
@@ -168,7 +175,7 @@ def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, flo
 
 @fast_kernel
 def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
-    """Return the outlook of the affine function with this rotated normal."""
+    """Return the `Outlook` of the affine function with this normal and score of the centre (see `turned`)."""
     n_blocks, n_clusters = tables.codes.shape[0], tables.centroids.shape[0]
     weights = np.zeros((n_blocks, BLOCK), dtype=np.int16)
     units = np.ones(n_blocks, dtype=np.float32)
@@ -230,7 +237,7 @@ def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
 
 @fast_kernel
 def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> float:
-    """Return α = w₀ᵀΣw / w₀ᵀΣw₀, where Σ holds the variances of the rows about their centroids."""
+    """Return α = w₀ᵀΣw / w₀ᵀΣw₀, where the diagonal Σ has the variances of the rows about their centroids."""
     across = 0.0
     along = 0.0
     for j in range(normal.shape[0]):
@@ -251,7 +258,10 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 
 @fast_kernel
 def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
-    """Return how far the unread part may move a row after each block, by its tail; shape (n_blocks, 256)."""
+    """Return how far the rest of a row may move its score, for each block and byte of `tails`.
+
+    The shape is (n_blocks, 256).
+    """
     found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):
         for scale in range(found.shape[1]):
@@ -262,7 +272,7 @@ def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, roundin
 
 @kernel
 def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
-    """Return the clusters to read for `limit` rows, those with the highest density at zero first."""
+    """Return the clusters to read for `limit` rows; clusters with the highest density at zero come first."""
     n_clusters = outlook.means.shape[0]
     clusters = np.empty(n_clusters, dtype=np.int64)
     logs = np.empty(n_clusters, dtype=np.float32)
@@ -342,9 +352,9 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of places[start:end]; move rows that may be near to the front of it.
+    """Add a block to the scores of the rows at places[start:end], and drop rows that cannot be near.
 
-    Returns the end of these rows.
+    The rows that may be near are moved to the front of the range. Returns the end of these rows.
     """
     codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
@@ -364,7 +374,7 @@ def _read_some(
 
 @strict_kernel
 def _marks(excluded: Ints64) -> Flags:
-    """Return a filter by id modulo `_MARKS`, which rules out most ids without a search in `excluded`."""
+    """Return a filter by id modulo `_MARKS`, which makes most searches in `excluded` unnecessary."""
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:
         marks[excluded_id % _MARKS] = True
@@ -394,10 +404,10 @@ def _cascade(
 ) -> tuple[int, int]:  # fmt: skip
     """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
 
-    `tolerances` bound the error of a score after each block. If there are `old` scores, the score includes
-    slope · old, and slope · old plus the cluster's mean has an error of at most the cluster's reach. On
-    return, `best` has the smallest approximate distances from zero, and `places` and `scores` have the rows
-    kept.
+    `tolerances` bound the error of a partial score after each block. If there are `old` scores, a row's score
+    is slope · old plus the value of the outlook's function. Before any block is read, the function's mean
+    over the cluster replaces this value; `reaches` bound the error, per cluster. On return, `best` has the
+    smallest approximate distances from zero, and `places` and `scores` describe the rows kept.
 
     Returns the number of rows kept, and the number of rows whose bytes were read.
     """
@@ -459,7 +469,7 @@ def search(  # noqa: D417
     tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int, limit: int, z: float,
     old: Floats32, old_normal: Floats32, old_at_centre: float,
 ) -> Found:  # fmt: skip
-    """Find the rows that may be among the n nearest of the first `limit` rows in the order of density.
+    """Find the rows that may be among the n nearest of the first `limit` rows that are read.
 
     Parameters
     ----------
@@ -470,13 +480,13 @@ def search(  # noqa: D417
     excluded : array of shape (n_excluded,), int64, ascending
         Ids of items that must not be returned.
     n : int
-        Number of rows wanted.
+        Number of nearest rows to find.
     limit : int
         Number of rows to read.
     z : float
-        Quantile for the tolerance; see the module.
+        Quantile of the tolerance; see the module's docstring.
     old : array of shape (N,), float32
-        Scores under an earlier hyperplane, by position; of shape (0,) for none.
+        Scores under an earlier hyperplane, by position; an empty array if there is none.
     old_normal : array of shape (d,), float32
     old_at_centre : float
         The earlier hyperplane, as returned by `turned`.

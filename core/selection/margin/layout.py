@@ -1,4 +1,4 @@
-"""A pool's rows in the order of their clusters, with their quantized coordinates."""
+"""Rows of a pool in the order of their clusters, with their quantized coordinates."""
 
 from __future__ import annotations
 
@@ -22,20 +22,24 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
-"""Number of rows up to which a growing pool is always clustered again; later, only when it has doubled."""
+"""Number of rows up to which a pool is clustered again whenever it grows.
+
+A larger pool is clustered again only when it has doubled.
+"""
 
 SAMPLE_ROWS = 65_536
 """Maximum number of evenly spaced rows to which principal directions and clusters are fitted."""
 
 BLOCK_ROWS = 4096
-"""Rows encoded at a time; blocks start at multiples of it, see `core.numerics.blocks`."""
+"""Number of rows encoded at a time. Blocks start at multiples of this number; see `core.numerics.blocks`."""
 
 STRAYED = 0.001
-"""Share of rows beyond the quantizer's limits above which the pool is clustered again.
+"""Fraction of strayed rows above which the whole pool is clustered again.
 
-Fewer strayed rows than this are scored exactly in every query, which costs little. Their bytes say too little
-about them, and they are the outermost rows: if a hyperplane passes outside the pool, one of them is often the
-nearest.
+A row is called strayed if it is beyond the quantizer's limits. If there are fewer strayed rows, every query
+over all rows scores the strayed rows exactly, which costs little. The bytes of a strayed row do not describe
+it well enough. Strayed rows are the outermost rows of the pool, so one of them is often the nearest if a
+hyperplane passes outside the pool.
 """
 
 _PLACES_AT_ONCE = 65_536
@@ -57,12 +61,11 @@ class Layout:
     tails : array of shape (n_blocks, N), uint8
         Scales of the row at each position; see `core.selection.margin.moments.tails`.
     sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
-        Sums over the bytes of each cluster, and over their squares; as integers, they do not depend on the
-        order.
+        Sums of the bytes of each cluster, and of their squares. Integer sums do not depend on the order.
     strayed : array of shape (n_strayed,), int64
         Rows beyond the quantizer's limits, ascending.
     fit_rows : int
-        Number of first rows to which the quantizer was fitted.
+        The quantizer was fitted to a sample of this many rows, the first of the pool.
     """
 
     quantizer: Quantizer
@@ -81,9 +84,9 @@ class Layout:
     ) -> Layout:
         """Build the layout of a pool.
 
-        The clusters and bytes of `old`, a layout of the first rows of the same pool, are kept if a new layout
-        would start from the same clusters. It would not if the pool has doubled, or if the old clusters were
-        fitted to more rows because too many had strayed. If too many rows of the result have strayed, the
+        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept, except in two
+        cases: the pool has doubled since the clusters were fitted, or the clusters were fitted to all rows
+        because too many rows had strayed. If too many rows of the new layout have strayed (`STRAYED`), the
         whole pool is clustered again.
         """
         fit_rows = _fit_rows(len(pool))
@@ -144,9 +147,10 @@ class Layout:
         return cls(quantizer, labels, order, codes, by_block, sums, squares, strayed_rows, fit_rows)
 
     def tables(self, ids: NDArray[np.int64]) -> Tables:
-        """Return the tables for queries; each cluster's moments are smoothed by one additional average row.
+        """Return the tables for queries.
 
-        `ids`, of shape (N,), are the items of the rows.
+        `ids`, of shape (N,), are the item ids of the rows. The moments of each cluster are smoothed: they
+        include one additional average row.
         """
         quantizer = self.quantizer
         sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
@@ -199,7 +203,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fit_rows(n_rows: int) -> int:
-    """Return the number of first rows to which the clusters of a pool of `n_rows` are fitted."""
+    """Return how many of a pool's `n_rows` rows, from the first, the clusters are fitted to."""
     fit_rows = min(n_rows, FIRST_FIT)
     while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
         fit_rows *= 2

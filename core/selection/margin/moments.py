@@ -1,13 +1,14 @@
 """Statistics over all bytes: the moments of each cluster, and the scale of each row's unread part.
 
-**Tails.** Rows differ in their last coordinates: among drawn digits, a few have ten times the usual energy
-there. Each row therefore has its own scale s after each block of bytes,
+**Tails.** Let p be a row in principal coordinates (see `core.selection.margin.quantizer`). Rows differ in
+their last coordinates: among images of digits, a few rows have ten times the usual energy there. Each row
+therefore has its own scale s after each block of bytes,
 
     s² = Σ_j m_j p_j² / Σ_j m_j²,   over the remaining coordinates j, with m_j = E[p_j²] over all rows.
 
 The scale measures how much farther the row extends than an average row, seen along the normal of an average
-hyperplane. Such a normal is a sum of rows, so w_j² is about proportional to m_j. Divided by s, the unread
-part of wᵀp is approximately normal. One byte stores s, rounded up by less than 5 %.
+hyperplane. Such a normal w is a sum of rows, so w_j² is about proportional to m_j. The unread part of wᵀp,
+divided by s, is approximately normally distributed. One byte stores s, rounded up by less than 5 %.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _ONE = 128
 
 
 def scales() -> NDArray[np.float32]:
-    """Return the values of the bytes of tails, of shape (256,): 16 per octave, the last for all above."""
+    """Return the scales that the bytes 0 … 255 stand for, of shape (256,).
+
+    A scale doubles every 16 bytes. The last byte stands for all larger scales.
+    """
     levels: NDArray[np.float32] = np.exp2((np.arange(256) - _ONE) / _LEVELS).astype(np.float32)
     levels[-1] = 2.0**32
     return levels
@@ -31,9 +35,9 @@ def scales() -> NDArray[np.float32]:
 def tails(  # noqa: D417
     codes: NDArray[np.int8], second_moments: NDArray[np.float64], steps: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Return for each block and row the scale of the row's part after this block, its tail.
+    """Return, for each block and row, the scale of the row's tail, which is its part after the block.
 
-    Scales are bytes as in `scales`; the result has shape (n_blocks, N), uint8.
+    The bytes returned, of shape (n_blocks, N), uint8, stand for scales as in `scales`.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def add_moments(  # noqa: D417
     squares: NDArray[np.int64],
     strayed: NDArray[np.bool_],
 ) -> None:
-    """Add each row's bytes and their squares to those of its cluster, and mark rows with bytes at the limit.
+    """Add each row's bytes and their squares to its cluster's sums, and mark rows with bytes at the limit.
 
     `sums`, `squares` and `strayed` are updated in place.
 

@@ -1,13 +1,17 @@
 """Quantization of a pool's rows: principal directions, clusters, and one byte per coordinate.
 
-A row x becomes p = Vᵀ(x − μ), with the principal directions V of the pool in descending order of variance. It
-is assigned to the cluster whose centroid is nearest in the first `CLUSTERED` coordinates, and encoded by the
-bytes
+A row x becomes p = Vᵀ(x − μ), where μ is the mean of the rows and V has the principal directions of the pool,
+in descending order of variance. The row is assigned to the cluster whose centroid is nearest in the first
+`CLUSTERED` coordinates, and encoded by the bytes
 
-    q_j = round((p_j − c_j) / Δ_j),   with c the centroid (zero beyond the first `CLUSTERED` coordinates).
+    q_j = round((p_j − c_j) / Δ_j).
 
-Hence wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: one number per cluster, plus a
-weighted sum of integers.
+Here c is the centroid, with zeros beyond the first `CLUSTERED` coordinates, and Δ_j is a step that depends on
+the coordinate. With u = Vᵀw,
+
+    wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j.
+
+The first term is one number per cluster, and the second is a weighted sum of integers.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ CLUSTERED = 32
 """Number of leading coordinates by which rows are clustered."""
 
 HEADROOM = 1.5
-"""Range of a byte, as a multiple of the largest coordinate of the fitted rows."""
+"""Largest value that a byte can encode, as a multiple of the largest coordinate of the fitted rows."""
 
 MAX_CLUSTERS = 8192
 ITERATIONS = 15
@@ -45,13 +49,13 @@ class Quantizer:
     Parameters
     ----------
     centre : array of shape (d,), float32
-        μ.
+        Mean μ of the rows.
     directions : array of shape (d, d), float32
-        V, with orthonormal columns in descending order of variance.
+        Principal directions V: orthonormal columns in descending order of variance.
     centroids : array of shape (n_clusters, min(d, CLUSTERED)), float32
-        c.
+        Centroids c of the clusters.
     steps : array of shape (d,), float32
-        Δ, positive.
+        Steps Δ of the coordinates, which are positive.
     """
 
     centre: Floats32

@@ -12,7 +12,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# A migration never changes, so it imports nothing from the models, which do.
+# The models change, but a migration never does, so it imports nothing from the models.
 
 LOGS = {
     "examples": "id = NEW.id OR withdraws = NEW.withdraws",
@@ -20,7 +20,7 @@ LOGS = {
     "answers": "seq = NEW.seq OR id = NEW.id OR undoes = NEW.undoes",
 }
 
-# INSERT OR REPLACE deletes a row without firing the DELETE trigger, so the INSERT is stopped.
+# INSERT OR REPLACE deletes a row without firing the DELETE trigger, so a trigger stops the INSERT.
 SQLITE_TRIGGERS = """
 CREATE TRIGGER {log}_never_change BEFORE UPDATE ON {log}
 BEGIN SELECT RAISE(ABORT, '{log} is append-only: a row is never changed'); END;
@@ -45,7 +45,7 @@ POSTGRESQL_TRIGGERS = (
 )
 
 VIEWS = (
-    # Each annotator's last answer about each item that was not undone.
+    # For each annotator and item, the last answer that was not undone.
     """
 CREATE VIEW current_answers AS
 SELECT concept_id, item, annotator, answer, purpose, seq, id, session_id, selection_id, corrects,
@@ -58,7 +58,8 @@ FROM (
 ) AS in_force
 WHERE place = 1
 """,
-    # One row per item. status: of all annotators' answers; label: the training label, or NULL.
+    # One row per item. `status` combines the answers of all annotators.
+    # `label` is the training label or NULL.
     """
 CREATE VIEW current_labels AS
 SELECT concept_id, item,

@@ -1,4 +1,4 @@
-"""Foreseen selections, which the browser gets before the answers that they follow."""
+"""Foreseen selections, which the browser gets in advance, one for each possible answer."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ def upgrade() -> None:
 
 
 def _make_again(connection: Connection) -> None:
-    """Rebuild the table with its rows, indexes and triggers: SQLite can't change a constraint.
+    """Rebuild the table with its rows, indexes and triggers, because SQLite can't change a constraint.
 
-    The table is never renamed, because SQLite would rename it in the tables and views that refer to it, too.
+    The table is never renamed, because SQLite would also rename it in tables and views that refer to it.
     """
     made = "SELECT sql FROM sqlite_master WHERE tbl_name = 'selections' AND sql IS NOT NULL"
     table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()

@@ -1,7 +1,7 @@
 """Several annotators per item, imported labels, and other models' predictions.
 
-`why` may be "overlap" or "similar". `purpose` may be "decision", an adjudication, which outranks votes, or
-"import", which trains like "train". Predictions get two tables.
+`why` may be "overlap" or "similar". `purpose` may be "decision" or "import". A "decision" is an adjudication,
+which takes precedence over votes. An "import" is used for training, like "train". Predictions get two tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CHANGES = {
 }
 
 VIEWS = (
-    # Each annotator's last answer about each item that was not undone, and the last such adjudication.
+    # For each annotator and item, the last answer that was not undone; and, for each item, the last
+    # adjudication that was not undone.
     """
 CREATE VIEW current_answers AS
 SELECT concept_id, item, annotator, answer, purpose, seq, id, session_id, selection_id, corrects,
@@ -41,8 +42,8 @@ FROM (
 ) AS in_force
 WHERE place = 1
 """,
-    # One row per item. status: the adjudication, else of all annotators' answers; label: the training label,
-    # or NULL; yes, no, unsure, skip: numbers of votes.
+    # One row per item. `status` is the adjudication or, without one, combines the answers of all annotators.
+    # `label` is the training label or NULL. `yes`, `no`, `unsure` and `skip` are numbers of votes.
     """
 CREATE VIEW current_labels AS
 SELECT concept_id, item,
@@ -111,9 +112,9 @@ def upgrade() -> None:
 
 
 def _make_again(connection: Connection, name: str, before: str, after: str) -> None:
-    """Rebuild the table with its rows, indexes and triggers: SQLite can't change a constraint.
+    """Rebuild the table with its rows, indexes and triggers, because SQLite can't change a constraint.
 
-    The table is never renamed, because SQLite would rename it in the tables and views that refer to it, too.
+    The table is never renamed, because SQLite would also rename it in tables and views that refer to it.
     """
     made = f"SELECT sql FROM sqlite_master WHERE tbl_name = '{name}' AND sql IS NOT NULL"
     table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()

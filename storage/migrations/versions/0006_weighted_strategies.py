@@ -1,7 +1,7 @@
 """New names for earlier hashing strategies: h-hash becomes h-hash-weighted, and so on.
 
-They were the weighted forms. From this version on, h-hash, eh-hash, bh-hash and lbh-hash are the papers'
-methods.
+The earlier strategies were the weighted forms. From this version on, h-hash, eh-hash, bh-hash and lbh-hash
+are the methods as published.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORESEEN = sa.table("foreseen", sa.column("seq", sa.Integer), sa.column("selecti
 def upgrade() -> None:
     """Rename the strategies in sessions, selections and foreseen selections."""
     connection = op.get_bind()
-    # A session's strategy is a name, with parameters after a colon if it has any.
+    # A session stores the name of its strategy, followed by a colon and parameters if there are any.
     changed = text(
         "UPDATE sessions SET strategy = :weighted || substr(strategy, :length + 1) "
         "WHERE strategy = :former OR strategy LIKE :with_params"

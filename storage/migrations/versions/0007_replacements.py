@@ -1,4 +1,4 @@
-"""Concepts that have replaced others."""
+"""Concepts that have replaced other concepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit shares of concepts; before, each session had its own."""
+"""Audit shares of concepts. Before this migration, each session had its own share."""
 
 from __future__ import annotations
 
