@@ -1,9 +1,10 @@
 """Choosing the slack γ of a learned metric by cross-validation over the labels.
 
 With a large γ, the metric meets the constraints closely; with a small one, it changes little (see
-`core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes on CIFAR-10's GIST, γ
-= 1 is worse than no learning, and γ = 0.01 is better (`core.experiment.neighbours`). With few labels that
-tell one class from the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as well.
+`core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes on CIFAR-10's GIST,
+γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). With few labels
+that tell one class from the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as
+well.
 
 The labeled rows are divided into `FOLDS` parts with about the same share of each class. A metric is learned
 from all parts but one with each γ of `GAMMAS`, and judged on the part that was left out. The γ with the
