@@ -27,8 +27,8 @@ class PyramidBox:
     Parameters
     ----------
     n_bins : sequence of int
-        Number n of finest bins in each direction, in which the box is [0, n). It must be a multiple of 2 **
-        (n_levels − 1).
+        Number n of finest bins in each direction, in which the box is [0, n). It must be a multiple of
+        2 ** (n_levels − 1).
     most : sequence of int
         Maximum number of points of a set in one bin of level 0, 1, …; its length is the number of levels.
 

@@ -8,17 +8,19 @@ without a division by √(κ(x, x)·κ(y, y)) for each pair. Equation numbers ar
 ===============  ==========================  =================================  ===========================
 name             prepared rows               κ(x, y)                            1 − κ is half
 ===============  ==========================  =================================  ===========================
-`Cosine`         unit Euclidean norm         xᵀy                                ‖x − y‖² `ChiSquared`
-histograms: they add to 1   Σ 2·x_f·y_f/(x_f + y_f)  (eq. 20)  Σ (x_f − y_f)²/(x_f + y_f) `Intersection`
-histograms                  Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f| `Learned`        Gx with GᵀG = A,
-as cosine  xᵀAy / √(xᵀAx · yᵀAy)              ‖x' − y'‖², x' and y' prepared
+`Cosine`         unit Euclidean norm         xᵀy                                ‖x − y‖²
+`ChiSquared`     histograms: they add to 1   Σ 2·x_f·y_f/(x_f + y_f)  (eq. 20)  Σ (x_f − y_f)²/(x_f + y_f)
+`Intersection`   histograms                  Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f|
+`Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              ‖x' − y'‖²
 ===============  ==========================  =================================  ===========================
 
+Here, x' and y' are the prepared rows of x and y: Gx and Gy, scaled to unit norm.
+
 **The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), preserves every ranking and makes the
-eigenvalues of κ decay more slowly. With the last column as a distance, the transformed kernel is exp(−s/2 ·
-distance): the Gaussian RBF kernel with parameter γ on unit rows is the cosine transformed with s = 2γ, the
-exponential χ² kernel exp(−γ·χ²) is the transformed additive one, and the Laplacian kernel is the transformed
-intersection.
+eigenvalues of κ decay more slowly. With the last column as a distance, the transformed kernel is
+exp(−s/2 · distance). The Gaussian RBF kernel with parameter γ on unit rows is therefore the cosine
+transformed with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is the transformed additive one, and the
+Laplacian kernel is the transformed intersection.
 
 χ² and intersection are kernels of histograms, so features must not be negative. GIST and edge histograms as
 stored in a pool are valid; centred or projected features are not.

@@ -10,12 +10,12 @@ new at level i. A pair counts less at coarser levels:
 
 Nothing is paired below level 0, so I_{−1} = 0. A set of n points has K(x, x) = n.
 
-**As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w = 0 above the last
-level. Moreover, min(c, c') is the inner product of c and c' written in unary, where c is c ones followed by
-zeros. With a feature of value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in it", the
-inner product of rows is K. If each row is divided by √n, where n is the number of points of its set, the
-inner product is K̃. Nearly all features are zero: a point adds just one per level. Methods for sparse rows
-therefore apply to sets: hash functions by random hyperplanes agree with probability 1 − arccos(K̃)/π
+**As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w_i = 0 above the
+last level. Moreover, min(c, c') is the inner product of c and c' written in unary: a count is that many ones,
+followed by zeros. With a feature of value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in
+it", the inner product of rows is K. If each row is divided by √n, where n is the number of points of its set,
+the inner product is K̃. Nearly all features are zero: a point adds just one per level. Methods for sparse
+rows therefore apply to sets: hash functions by random hyperplanes agree with probability 1 − arccos(K̃)/π
 (`core.hashing.lsh`), and a metric can be learned implicitly (`core.metric`) and built into the hash functions
 (`core.hashing.metric_lsh`).
 

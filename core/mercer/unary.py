@@ -1,9 +1,9 @@
 """Sums of minima of counts as inner products of sparse rows.
 
 Kernels of sets often count what two sets have in common: Σ min(c, c'), summed over many bins, where c and c'
-are the numbers of entries of the two sets in a bin. This is the inner product of the counts written in unary,
-where c is c ones followed by zeros. There is one feature for each "this bin, at least j entries in it". A
-vocabulary has the features that the fitted sets need.
+are the numbers of entries of the two sets in a bin. This is the inner product of c and c' written in unary: a
+count is that many ones, followed by zeros. There is one feature for each "this bin, at least j entries in
+it". A vocabulary has the features that the fitted sets need.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Counts = tuple[Bins, Places]
 
 
 class Vocabulary(NamedTuple):
-    """The bins that some sets occupy, each with as many features as one set has entries in it at most.
+    """The bins that some sets occupy; each has as many features as the maximum count of one set.
 
     Parameters
     ----------

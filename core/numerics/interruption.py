@@ -1,8 +1,8 @@
 """End a long computation from outside: its loops call `go_on`, which may raise.
 
-A caller that may no longer need a result wraps the computation in `interruptible`, with a function that
-raises an exception to end it. That function is called in the calling thread only, so loops that run in other
-threads are not interrupted.
+A caller that may stop needing a result runs the computation inside `interruptible(check)`, where `check`
+raises an exception to end it. Loops that run in other threads do not call `check`, so they are not
+interrupted.
 """
 
 from __future__ import annotations

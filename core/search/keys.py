@@ -8,8 +8,8 @@ the same information do not make buckets finer. A key therefore takes functions 
 skips each function whose bits correlate with the bits of one already taken.
 
 ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
-similar whole codes. On a million images, random keys need at least about twice as many compared codes for the
-same recall.
+similar whole codes. On a million images, keys of random functions need at least about twice as many compared
+codes for the same recall.
 
 References
 ----------
