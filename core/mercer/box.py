@@ -1,12 +1,11 @@
 """The pyramid match of sets of points in a known box.
 
-`core.mercer.pyramid` learns its vocabulary from the sets that it is fitted to. If all points lie in a box
-that is divided into a known number of bins per side, and a bin has a known maximum number of points of one
-set, the vocabulary is known without any set: one feature for each "level, bin, at least j points in it". Rows
-of sets that were never seen together are then comparable: their inner product is always the kernel's value.
+`core.mercer.pyramid` learns its vocabulary, the features of its sparse rows, from the sets that it is fitted
+to. In a box, the vocabulary is known in advance if the number of bins per side and the maximum number of
+points of one set in a bin are known. It has one feature for each "level, bin, at least j points in it". No
+fitting is needed, and the inner product of the rows of any two sets is exactly the kernel's value.
 
-The number of bins may differ between directions. A bin of level i is 2ⁱ of the finest bins wide in all of
-them.
+The number of bins may differ between directions. A bin of level i is 2ⁱ finest bins wide in every direction.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ class PyramidBox:
     Parameters
     ----------
     n_bins : sequence of int
-        The box is [0, n) in each direction; n must be a multiple of 2 ** (n_levels − 1).
+        Number n of finest bins in each direction, in which the box is [0, n). It must be a multiple of
+        2 ** (n_levels − 1).
     most : sequence of int
         Maximum number of points of a set in one bin of level 0, 1, …; its length is the number of levels.
 
@@ -65,8 +65,8 @@ class PyramidBox:
     def transform(self, sets: ArrayLike) -> csr_array:
         """Return the rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
 
-        The inner product of two rows is K̃ of the sets (`core.mercer.pyramid`). Each row depends on its set
-        alone.
+        The inner product of two rows is the normalised kernel K̃ of the two sets; see `core.mercer.pyramid`.
+        Each row depends on its set alone.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Kernels in the sense of Mercer: similarities κ(x, y) that are inner products in some feature space.
 
-(They have nothing to do with the compiled loops elsewhere, which are called kernels, too.)
+(Compiled loops, as in `core.numerics.jit`, are called kernels too, but are unrelated.)
 
 All of them are normalised: κ(x, x) = 1. Rows are `prepared` once before they are compared, so that this holds
 without a division by √(κ(x, x)·κ(y, y)) for each pair. Equation numbers are those of [1]_.
@@ -11,13 +11,16 @@ name             prepared rows               κ(x, y)                           
 `Cosine`         unit Euclidean norm         xᵀy                                ‖x − y‖²
 `ChiSquared`     histograms: they add to 1   Σ 2·x_f·y_f/(x_f + y_f)  (eq. 20)  Σ (x_f − y_f)²/(x_f + y_f)
 `Intersection`   histograms                  Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f|
-`Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              (x − y)ᵀA(x − y) of these
+`Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              ‖x' − y'‖²
 ===============  ==========================  =================================  ===========================
 
+Here, x' and y' are the prepared rows of x and y: Gx and Gy, scaled to unit norm.
+
 **The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), preserves every ranking and makes the
-eigenvalues of κ decay more slowly. By the last column it is exp(−s/2 · distance): the Gaussian RBF kernel
-with parameter γ on unit rows is the cosine transformed with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is
-the transformed additive one, and the Laplacian kernel is the transformed intersection.
+eigenvalues of κ decay more slowly. With the last column as a distance, the transformed kernel is
+exp(−s/2 · distance). The Gaussian RBF kernel with parameter γ on unit rows is therefore the cosine
+transformed with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is the transformed additive one, and the
+Laplacian kernel is the transformed intersection.
 
 χ² and intersection are kernels of histograms, so features must not be negative. GIST and edge histograms as
 stored in a pool are valid; centred or projected features are not.
@@ -51,7 +54,7 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def word(self) -> str:
-        """The kernel's name, for `kernel_from` and for people."""
+        """Name of the kernel with its parameters, such as "chi2:scale=5"; `kernel_from` reads it."""
 
     @abstractmethod
     def prepared(self, X: Rows) -> Matrix:
@@ -75,7 +78,7 @@ class Kernel(ABC):
         return self
 
     def of_flat(self, values: Matrix) -> Matrix:
-        """Return the kernel's own values, given those of `flat`."""
+        """Return the values of this kernel, given the values of the kernel `flat`."""
         return values
 
     def matrix(self, X: Rows, Y: Rows) -> Matrix:
@@ -89,7 +92,7 @@ class Kernel(ABC):
         return self.values(self.prepared(X), self.prepared(Y))
 
     def arrays(self) -> Arrays:
-        """Return the arrays that are needed in addition to `word`, by name."""
+        """Return the arrays that `kernel_from` needs in addition to `word`, by name."""
         return {}
 
 
@@ -149,9 +152,9 @@ class Transformed(Kernel):
     Parameters
     ----------
     kernel : Kernel
-        κ.
+        The kernel κ.
     scale : float
-        s, positive.
+        The factor s; positive.
 
     Raises
     ------
@@ -226,7 +229,7 @@ class Learned(Kernel):
         self._A = metric
 
     def prepared(self, X: Rows) -> Matrix:
-        """Return Gx of the rows, scaled to unit norm; see `Kernel.prepared`."""
+        """Return Gx for each row x, scaled to unit norm; see `Kernel.prepared`."""
         X = _finite(X, self.word)
         if X.shape[1] != len(self._G):
             raise InputError(f"the metric has {len(self._G)} features, but the rows have {X.shape[1]}")
@@ -300,7 +303,7 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
     what : str
         Subject of the error message: what must be positive semidefinite.
     at_least : float
-        Lower bound of the magnitude to which rounding is relative; otherwise it is the largest eigenvalue.
+        Rounding is judged relative to the largest eigenvalue, or to this number if it is larger.
     """
     least, most = float(eigenvalues.min()), float(eigenvalues.max())
     if least < -_ROUNDING * max(most, at_least):

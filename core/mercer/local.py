@@ -20,12 +20,12 @@ MOST_WORDS = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class LocalFeatures:
-    """The local features of one image, in any order; make it with `of`, which checks the arrays.
+    """The local features of one image, in any order. Use `of`, which checks the arrays, to make one.
 
     Parameters
     ----------
     words : array of shape (n_features,), int64
-        Visual word of each feature, from 0.
+        Index of the visual word of each feature, from 0 on.
     positions : array of shape (n_features, n_dimensions), float64
         Usually two dimensions, in pixels.
     scales : array of shape (n_features,), float64

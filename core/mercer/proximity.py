@@ -1,23 +1,23 @@
 """The proximity distribution kernel: two images have the same visual words near each other.
 
 For words i and j and a rank r, let H(i, j, r) be the number of pairs of features of an image in which the
-first has word i, the second has word j and is among the r nearest neighbours of the first. Over r = 1, …, R
-this is the cumulative distribution of how near j is to i. The kernel [1]_ is what the distributions of two
-images have in common:
+first has word i, the second has word j and is among the r nearest neighbours of the first. As r grows from 1
+to R, H(i, j, r) is the cumulative distribution of how near word j is to word i. The kernel [1]_ measures what
+these distributions have in common in two images A and B:
 
     K(A, B) = Σ_{i,j} Σ_{r=1}^{R} min(H_A(i, j, r), H_B(i, j, r)),   K̃ = K / √(K(A, A) K(B, B))
 
 Only ranks matter, so an image may be moved, turned and scaled.
 
-**As an inner product** [2]_. As for the pyramid match (`core.mercer.pyramid`), counts in unary make K the
-inner product of sparse rows, so it is positive semidefinite, and methods for sparse rows apply: random
-hyperplanes, a learned metric. An image of n > R features has about n R (R + 1)/2 entries. The vocabulary
-consists of the pairs of words and ranks that the fitted images have. The inner product of a fitted image and
-any other is exactly K̃.
+**As an inner product** [2]_. Counts written in unary make K the inner product of sparse rows, as for the
+pyramid match (`core.mercer.pyramid`). K is therefore positive semidefinite, and methods for sparse rows
+apply, such as random hyperplanes and learned metrics. An image of n > R features has about n R (R + 1)/2
+entries. The vocabulary, the features of the rows, consists of the pairs of words and ranks that occur in the
+fitted images. The inner product of a fitted image and any other is exactly K̃.
 
-The survey [3]_ only mentions the kernel. We read [1]_ as above: pairs are ordered, a feature is not its own
-neighbour, features at the same distance are neighbours together, an image of n ≤ R features has n − 1
-neighbours from r = n − 1 on, and K is normalised like the pyramid match.
+The survey [3]_ only mentions the kernel. This module reads [1]_ as follows. Pairs are ordered, and a feature
+is not its own neighbour. All features as near as the r-th neighbour count as among the r nearest. In an image
+of n ≤ R features, all n − 1 others are neighbours from r = n − 1 on. K is normalised like the pyramid match.
 
 References
 ----------
@@ -59,7 +59,7 @@ class ProximityDistribution:
     Attributes
     ----------
     vocabulary_ : Vocabulary
-        All ranks and pairs of words that the fitted sets have.
+        All combinations of a rank and two words that occur in the fitted sets.
     """
 
     vocabulary_: Vocabulary
@@ -112,13 +112,13 @@ class ProximityDistribution:
         return self.vocabulary_.rows(owners, bins, 1 / np.sqrt(squares[owners]), len(sets))
 
     def _bins(self, sets: Sequence[LocalFeatures]) -> tuple[Places, Bins]:
-        """Return the set, and the rank and words, of each pair of features that H counts."""
+        """Return, for each pair of features that H counts, its set, and its rank and words as a bin."""
         pairs = [self._pairs(own) for own in sets]
         owners = np.repeat(np.arange(len(sets)), [len(own) for own in pairs])
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return, for each r, r and both words of all pairs within rank r, of shape (n_entries, 3)."""
+        """Return (r, word, word) for all pairs within rank r, for each r, of shape (n_entries, 3)."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

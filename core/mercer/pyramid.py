@@ -2,30 +2,32 @@
 
 Images are often described by sets of local features, with any number of points in no order. The pyramid match
 [1]_ counts how many points of two sets can be paired, and how closely. Space is divided into bins, of side
-s·2ⁱ at level i. The counts of two sets have I_i = Σ min(c, c') in common, summed over all bins of a level,
-which is the number of pairs within these bins. N_i = I_i − I_{i−1} of them are new at level i, and a pair has
-less weight at coarser levels:
+s·2ⁱ at level i. Let c and c' be the numbers of points of the two sets in a bin. Then I_i = Σ min(c, c'),
+summed over all bins of level i, is the number of pairs within bins. N_i = I_i − I_{i−1} of these pairs are
+new at level i. A pair counts less at coarser levels:
 
     K = Σ_i w_i N_i,   w_i = 2⁻ⁱ,   K̃(x, y) = K(x, y) / √(K(x, x) K(y, y))
 
 Nothing is paired below level 0, so I_{−1} = 0. A set of n points has K(x, x) = n.
 
-**As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w = 0 above the last
-level, and min(c, c') is the inner product of the counts in unary, c ones followed by zeros. With a feature of
-value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in it", the inner product of rows is K;
-divided by √n each, it is K̃. Nearly all features are zero: a point adds just one per level. Methods for
-sparse rows therefore apply to sets: random hyperplanes collide with probability 1 − arccos(K̃)/π
-(`core.hashing.lsh`), and a metric can be learned implicitly (`core.metric`) and built into the functions
+**As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w_i = 0 above the
+last level. Moreover, min(c, c') is the inner product of c and c' written in unary: a count is that many ones,
+followed by zeros. With a feature of value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in
+it", the inner product of rows is K. If each row is divided by √n, where n is the number of points of its set,
+the inner product is K̃. Nearly all features are zero: a point adds just one per level. Methods for sparse
+rows therefore apply to sets: hash functions by random hyperplanes agree with probability 1 − arccos(K̃)/π
+(`core.hashing.lsh`), and a metric can be learned implicitly (`core.metric`) and built into the hash functions
 (`core.hashing.metric_lsh`).
 
 **Shifts.** Near points may be separated by a bin boundary at all levels. With several pyramids, each shifted
 as a whole by a random vector, the result is the mean of their kernels, which is a kernel, too. Bins remain
 nested in each pyramid.
 
-**The vocabulary** consists of the bins that the fitted sets occupy, each as often as the maximum count of one
-set. The inner product of a fitted set and any other is exactly K̃, since bins outside the vocabulary only
-affect the other's norm. Between two new sets, pairs in bins outside the vocabulary are lost. If all points
-lie in a known box, nothing needs to be fitted and nothing is lost: see `core.mercer.box`.
+**The vocabulary**, the features of the rows, consists of the bins that the fitted sets occupy, each as often
+as the maximum number of points of one set in it. The inner product of a fitted set and any other set is
+exactly K̃, because bins outside the vocabulary only affect the norm of the other set. Between two new sets,
+pairs in bins outside the vocabulary are lost. If all points lie in a known box, nothing needs to be fitted
+and nothing is lost: see `core.mercer.box`.
 
 References
 ----------
@@ -60,8 +62,8 @@ class PyramidMatch:
     n_levels : int
         From 1 to 31.
     side : float or None
-        Side of the finest bins, in the unit of the points. With None, one unshifted bin of the last level
-        contains all fitted points.
+        Side of the finest bins, in the unit of the points. None chooses the side such that one unshifted bin
+        of the last level contains all fitted points.
     n_shifts : int
         Number of randomly shifted pyramids; 0 for a single pyramid without a shift.
     normalised : bool
@@ -125,7 +127,7 @@ class PyramidMatch:
         return self
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return arrays from which `restored` makes the same fitted pyramid."""
+        """Return the arrays from which `restored` makes an equal fitted pyramid."""
         parameters = (self.n_levels, self.n_shifts, int(self.normalised), self.random_state)
         bins, firsts = self.vocabulary_
         return {
@@ -138,7 +140,7 @@ class PyramidMatch:
 
     @classmethod
     def restored(cls, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the fitted pyramid that returned `state`."""
+        """Return a fitted pyramid, given the result of its method `state`."""
         n_levels, n_shifts, normalised, random_state = state["parameters"].tolist()
         side = float(state["side"])
         pyramid = cls(
@@ -195,7 +197,7 @@ class PyramidMatch:
     def _bins(self, sets: Sequence[Floats64]) -> tuple[Places, Bins]:
         """Return, for each point, pyramid and level, the set of the point and the bin that contains it.
 
-        A bin is the bytes of a pyramid, a level and a position in its grid.
+        A bin consists of the bytes of a pyramid's index, a level and a position in the grid.
         """
         n_pyramids, n_dimensions = self.origins_.shape
         points = np.concatenate([*sets, np.empty((0, n_dimensions))])

@@ -1,8 +1,9 @@
 """Sums of minima of counts as inner products of sparse rows.
 
-Kernels of sets often count, in each of many bins, what two sets have in common: Σ min(c, c'). This is the
-inner product of the counts in unary, c ones followed by zeros. There is one feature for each "this bin, at
-least j entries in it", and a vocabulary has the features that the fitted sets need.
+Kernels of sets often count what two sets have in common: Σ min(c, c'), summed over many bins, where c and c'
+are the numbers of entries of the two sets in a bin. This is the inner product of c and c' written in unary: a
+count is that many ones, followed by zeros. There is one feature for each "this bin, at least j entries in
+it". A vocabulary has the features that the fitted sets need.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Counts = tuple[Bins, Places]
 
 
 class Vocabulary(NamedTuple):
-    """The features of all bins that some sets occupy, each as often as the maximum count of one set.
+    """The bins that some sets occupy; each has as many features as the maximum count of one set.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Vocabulary(NamedTuple):
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
         """Return the vocabulary of all sets in `counted`.
 
-        Each element of `counted` has, for some of the sets, the set and the bin of every entry.
+        Each element of `counted` describes a batch of sets, by the set and the bin of every entry.
         """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))
@@ -62,9 +63,9 @@ class Vocabulary(NamedTuple):
         owners : array of shape (n_entries,), int64
             Set of each entry, from 0 to n_sets − 1.
         bins : array of shape (n_entries,)
-            Its bin. Entries outside the vocabulary are left out.
+            Bin of each entry. Entries outside the vocabulary are left out.
         values : array of shape (n_entries,), float64
-            Its feature's value, the same for all entries of a set in a bin.
+            Value of the feature of each entry, the same for all entries of a set in a bin.
         n_sets : int
             Number of sets.
         """
@@ -79,7 +80,7 @@ class Vocabulary(NamedTuple):
 
 
 def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[Sequence[T]]:
-    """Yield the sets in order, in batches that end as soon as they have `at_once` entries."""
+    """Yield the sets in order, in batches that end as soon as they have at least `at_once` entries."""
     first, n_entries = 0, 0
     for end, size in enumerate(sizes, 1):
         n_entries += size
@@ -89,7 +90,10 @@ def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[S
 
 
 def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """Return an order by set and bin, and along it the number of earlier entries of the same set and bin."""
+    """Return the order of the entries by set and bin, and a number for each entry, in that order.
+
+    This is the number of earlier entries of the same set and bin.
+    """
     order = np.lexsort((places, owners))
     ordered = np.stack([owners[order], places[order]])
     begins = np.flatnonzero(np.append(True, (np.diff(ordered) != 0).any(axis=0))[: len(order)])

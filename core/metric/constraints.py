@@ -177,7 +177,10 @@ class Constraints:
         return np.where(self.similar, 1.0, -1.0)
 
     def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
-        """Return pairs and weights with which A⁻¹ − A₀⁻¹ is the weighted sum of vvᵀ over the pairs."""
+        """Return pairs and weights such that A⁻¹ − A₀⁻¹ is the weighted sum of vvᵀ over the pairs.
+
+        v is the difference of the two rows of a pair; A and A₀ are as in `core.metric.itml`.
+        """
         return self.pairs, self.terms * multipliers
 
 
@@ -188,9 +191,10 @@ class RelativeConstraints:
     Parameters
     ----------
     triples : array of shape (n_triples, 3), int64
-        Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`.
+        Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`, where d_A is the squared
+        distance under the learned metric.
     margin : float
-        Minimum difference of the two squared distances, in their unit. It is also the unit of slack.
+        Minimum difference of the two squared distances, in their unit. Slack is relative to it.
 
     Raises
     ------
@@ -219,8 +223,8 @@ class RelativeConstraints:
         triples : array of shape (n, 3), int
             Row indices i, j and k, where i is nearer to j than to k. Their order is kept.
         margin : float or None
-            See the class. None means the 5th percentile of the squared distances of random pairs of unequal
-            rows, the usual upper bound for similar pairs.
+            See `RelativeConstraints`. None means the 5th percentile of the squared distances of random pairs
+            of unequal rows, the usual upper bound for similar pairs.
         random_state : int
             Seed of the random pairs, which are used if X has more than 10,000 pairs.
 
@@ -260,16 +264,16 @@ class RelativeConstraints:
 
     @property
     def targets(self) -> Floats64:
-        """Bound on d_A(i, j) − d_A(i, k) + 2 `margin` of each triple, of shape (n_triples,)."""
+        """Upper bound on d_A(i, j) − d_A(i, k) + 2 `margin` for each triple, of shape (n_triples,)."""
         return np.full(len(self), float(self.margin))
 
     @property
     def terms(self) -> Floats64:
-        """The 2 `margin` of `targets`, of shape (n_triples,)."""
+        """The term 2 `margin` in the definition of `targets`, for each triple, of shape (n_triples,)."""
         return 2 * self.targets
 
     def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
-        """See `Constraints.weighted`: λ for the pair of i and j, −λ for that of i and k."""
+        """See `Constraints.weighted`; a multiplier λ gives the weights λ for (i, j) and −λ for (i, k)."""
         pairs = np.concatenate([self.triples[:, :2], self.triples[:, ::2]])
         return pairs, np.concatenate([multipliers, -multipliers])
 

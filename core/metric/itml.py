@@ -19,9 +19,9 @@ multiplier:
     A ← A + β Avvᵀ A,   β = δa/(1 − δap)                                                                  (3)
 
 (`a` is derived from the Lagrangian: A'⁻¹ = A⁻¹ − δa vvᵀ and 1/ξ' = 1/ξ + δa/γ are consistent where d_A' = ξ'.
-[2]_ prints δ/2 (1/p − γ/ξ), which is equal only for γ = 1.) Without slack, γ = ∞, ξ remains b and the factor
-γ/(γ + 1) is 1. The projections have converged when a whole pass changes the multipliers by at most `tol`
-times their sum.
+[2]_ prints δ/2 (1/p − γ/ξ), which is the same only for γ = 1.) Without slack (γ = ∞), ξ remains b and the
+factor γ/(γ + 1) is 1. The projections have converged when a whole pass changes the multipliers by at most
+`tol` times their sum.
 
 **Explicit form.** Only the factor G of A = GᵀG is stored. With y = Gv, so that p = yᵀy and Av = Gᵀy, (3)
 becomes
@@ -30,14 +30,15 @@ becomes
 
 This costs O(d²) per constraint, and rounding cannot make A indefinite.
 
-**Implicit form.** With A₀ = I, the c constrained rows as columns of Φ, and K₀ = ΦᵀΦ, G remains I + ΦSΦᵀ
-(Lemma 2). With u = e_i − e_j, a = u + SK₀u (so that Gv = Φa) and h = K₀a,
+**Implicit form.** Let A₀ = I, let Φ have the c constrained rows as columns, and K₀ = ΦᵀΦ. Then G always has
+the form I + ΦSΦᵀ (Lemma 2). With u = e_i − e_j, a = u + SK₀u (so that Gv = Φa) and h = K₀a,
 
     p = aᵀh,   S ← S + αa(a + Sᵀh)ᵀ
 
-is the Lemma's update written out. It costs O(c²) per constraint for any number of features and needs only K₀,
-of sparse rows or of any positive semidefinite kernel. The kernel under the metric is K₀ + K₀MK₀ among these
-rows, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S; update (4) gives the same result.
+is the update of the Lemma, written out. It costs O(c²) per constraint for any number of features. It needs
+only K₀, which may come from sparse rows or from any positive semidefinite kernel. The kernel matrix of the c
+rows under the metric is K₀ + K₀MK₀, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S. Update (4) of [1]_ gives the
+same result.
 
 **Relative constraints** state that row i is nearer to row j than to row k [3]_. Let v = x_i − x_j and
 w = x_i − x_k. With a margin b > 0 and slack ξ as for pairs, which starts at b and never falls below it:
@@ -51,10 +52,10 @@ t = p − q and Δ = pq − r²,
     d_A'(x_i, x_j) − d_A'(x_i, x_k) = (t − 2μΔ)/(1 + μt − μ²Δ)
 
 falls as μ grows, from +∞ to −∞ between the roots of the denominator, which is det A / det A'. If the
-constraint still holds after a step of −λ, that is the step. Otherwise bisection finds the one μ at which it
-holds with equality. The update consists of two updates (3), one with v and δa = −μ, and one with w and
-δa = μ. The one that shrinks A comes first, so that A stays positive definite. If v and w are parallel, μ may
-not exist without slack.
+constraint still holds after a step of −λ, then μ = −λ. Otherwise bisection finds the only μ at which it holds
+with equality. The update consists of two updates (3), one with v and δa = −μ, and one with w and δa = μ. The
+update that shrinks A comes first, so that A stays positive definite. If v and w are parallel, μ may not exist
+without slack.
 
 References
 ----------
@@ -205,7 +206,7 @@ def positive_kernel(K: ArrayLike) -> Floats64:
     Raises
     ------
     InputError
-        If it is not.
+        Unless K is finite, symmetric and positive semidefinite.
     """
     K = np.array(K, dtype=np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not np.isfinite(K).all() or not np.allclose(K, K.T):

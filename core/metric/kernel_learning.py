@@ -6,8 +6,9 @@ slack (eq. 37 of [1]_):
 
     min D(K, K₀) + γ Σ D(ξ, b)   with uᵀKu ≤ ξ for similar pairs and uᵀKu ≥ ξ for others,   u = e_i − e_j
 
-This is the problem of `core.metric.itml` in terms of K = ΦᵀAΦ instead of the metric A. Algorithm 1 projects
-onto one constraint at a time, with δ = 1 for similar pairs and −1 for dissimilar ones:
+where e_i is the i-th unit vector. This is the problem of `core.metric.itml` in terms of K = ΦᵀAΦ instead of
+the metric A. Algorithm 1 projects onto one constraint at a time, with δ = 1 for similar pairs and −1 for
+dissimilar ones:
 
     p ← uᵀKu                                     (line 5)
     α ← min(λ, δ γ/(γ + 1) (1/p − 1/ξ))          (7)
@@ -25,9 +26,9 @@ printed. (In its eq. 32, the bound of dissimilar pairs should be l instead of u.
 
 Computing p takes only three entries of K, so an inactive constraint costs O(1) and an active one O(c²).
 
-**For items outside the c** the kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and the c items,
-and K = K₀ + K₀MK₀ (eq. 36). This gives M = K₀⁻¹(K − K₀)K₀⁻¹, but kernel matrices are almost singular. The
-multipliers give M without inverting K₀: K⁻¹ = K₀⁻¹ + C with C = Σ δλ uuᵀ implies
+**For any other items** x and y, the learned kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and
+the c items, and K = K₀ + K₀MK₀ (eq. 36). This gives M = K₀⁻¹(K − K₀)K₀⁻¹, but kernel matrices are almost
+singular. The multipliers give M without inverting K₀: K⁻¹ = K₀⁻¹ + C with C = Σ δλ uuᵀ implies
 
     M = −C(I + K₀C)⁻¹.
 
@@ -66,7 +67,7 @@ class KernelLearning(Projecting):
     kernel_ : array of shape (c, c), float64
         The learned kernel matrix K.
     weights_ : array of shape (c, c), float64
-        M, which extends the kernel to items outside the c.
+        M, which extends the kernel to other items.
     projections_ : Projections
         Result of the projections.
     """
@@ -106,7 +107,7 @@ class KernelLearning(Projecting):
 
 
 def root_of(K: ArrayLike) -> Floats64:
-    """Return rows F with FFᵀ = K, of shape (c, c), from whose distances constraints on K can be made.
+    """Return F with FFᵀ = K, of shape (c, c); constraints on K can be made from the rows of F.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def root_of(K: ArrayLike) -> Floats64:
 
 
 def _weights(K0: Floats64, pairs: NDArray[np.int64], weights: Floats64) -> Floats64:
-    """Return M, given the pairs and the weights δλ of their uuᵀ in C."""
+    """Return M, given the pairs and their weights δλ in C = Σ δλ uuᵀ."""
     C = np.zeros_like(K0)
     i, j = pairs.T
     np.add.at(

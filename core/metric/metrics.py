@@ -2,7 +2,7 @@
 
 A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
 (`core.hashing.metric_lsh`). The implicit form is G = I + ΦSΦᵀ, with c rows as columns of Φ, and stores
-neither G nor A. Let z = Φᵀx be the inner products of x with these rows, and z' those of y. Then
+neither G nor A. Let z = Φᵀx and z' = Φᵀy be the inner products of x and y with these rows. Then
 
     xᵀAy = xᵀy + zᵀM z',   M = S + Sᵀ + SᵀK₀S,   and   rᵀGx = (r + Φγ)ᵀx,   γ = Sᵀ(Φᵀr)                    (8)
 
@@ -43,7 +43,7 @@ class Metric(ABC):
 
     @abstractmethod
     def directions(self, Q: Rows) -> Floats64:
-        """Return Aq of each row, of shape (n_queries, n_features), so that xᵀ(Aq) gives the inner product."""
+        """Return Aq for each row q, of shape (n_queries, n_features); xᵀ(Aq) is the inner product."""
 
     @abstractmethod
     def carried(self, R: NDArray[Any]) -> NDArray[np.float32]:
@@ -114,7 +114,7 @@ class ExplicitMetric(Metric):
 
 
 class ImplicitMetric(Metric):
-    """A metric given by S over c rows: G = I + ΦSΦᵀ.
+    """A metric given by c rows and a matrix S: G = I + ΦSΦᵀ.
 
     Parameters
     ----------

@@ -12,9 +12,10 @@ onto again, and nothing about them is stored. A constraint that already holds ch
 
     G ← (I + αGv(Gv)ᵀ)G = G(I + vwᵀ),   so that   rᵀG ← rᵀG + (rᵀGv)wᵀ
 
-needs neither G nor r, but only rᵀG, which the hash function stores. This costs O(d) per function instead of
-O(d²), and does not change the weights of features in which w is 0. A sparse row that shares no feature with w
-therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple makes two such changes.
+The hash function stores rᵀG, so its update needs neither G nor r. The update costs O(d) per function instead
+of O(d²), and does not change the weights of features in which w is 0. A sparse row that shares no feature
+with w therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple makes two such
+changes.
 
 **Costs.** The explicit form takes O(d²) per constraint. The implicit form, for sparse rows, takes O(c²),
 where c is the number of different rows so far: each new row adds a row and a column to S and K₀.
@@ -67,8 +68,8 @@ class OnlineITML:
         γ > 0, the cost of slack: larger values satisfy each new constraint more exactly, and change the
         metric more. `np.inf` allows no slack.
     start : Metric or None
-        The metric to start from, which is not changed. None is the identity, in explicit form for dense rows
-        and in implicit form for sparse ones.
+        The metric to start from, which is not changed. None means the identity, in explicit form for dense
+        rows and in implicit form for sparse ones.
     """
 
     def __init__(self, *, gamma: float = 1.0, start: Metric | None = None) -> None:
@@ -127,13 +128,13 @@ class OnlineITML:
                     f"no metric satisfies the constraint on rows {tuple(items.tolist())}; "
                     f"allow slack by a finite gamma, got gamma={self.gamma:g}"
                 )
-            # In ascending order: the step that shrinks A comes first, so that A stays positive definite.
+            # Ascending, because the step that shrinks A must come first, so that A stays positive definite.
             changes += [form.change(V[n], steps[n]) for n in np.argsort(steps) if steps[n] != 0]
         return changes
 
 
 class _Explicit:
-    """The factor G; differences of rows are vectors v."""
+    """The explicit form, which stores the factor G; a difference of rows is a vector v."""
 
     def __init__(self, G: Floats64) -> None:
         self.G = np.array(G, dtype=np.float64, order="C")
@@ -162,7 +163,7 @@ class _Explicit:
 
 
 class _Implicit:
-    """S, K₀ and the rows Φᵀ so far; differences of rows are their coefficients u, with v = Φu."""
+    """The implicit form: S, K₀ and the rows Φᵀ so far; u stands for the difference of rows v = Φu."""
 
     def __init__(self, points: Rows, S: Floats64) -> None:
         self.points = points.astype(np.float64)

@@ -1,9 +1,9 @@
 """Bregman projections: satisfy one constraint after the other, each with the smallest possible change.
 
-These are the steps of eq. 3 in `core.metric.itml`. A pair at squared distance p gets the same a, λ, ξ and β
-whatever is learned. A triple gets one μ, whose step is two such updates. β updates one of three things: the
-factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric implicitly; or a
-kernel matrix (`core.metric.kernel_learning`).
+These are the steps of eq. 3 in `core.metric.itml`. For a pair at squared distance p, the same a, λ, ξ and β
+apply in all forms. For a triple, one step μ consists of two updates like that of a pair. β updates one of
+three arrays: the factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric
+implicitly; or a kernel matrix (`core.metric.kernel_learning`).
 
 A pass projects onto all constraints once. The arguments of every pass are, in this order: the array that is
 learned, which the pass updates; the rows, or their kernel matrix K₀ (none if a kernel matrix is learned); the
@@ -31,18 +31,18 @@ Items = NDArray[np.int64]
 Pass = Callable[[Floats64, Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 KernelPass = Callable[[Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 Steps = Callable[[Floats64, float, float, float], Floats64]
-"""Returns, for a projection from λ = 0, the s of each difference v of rows: A⁻¹ changes by −svvᵀ.
+"""A function that returns the s of each difference v of rows, for a projection from λ = 0.
 
-Takes the inner products of the differences under A, of shape (1, 1) or (2, 2); δ or the offset; the target;
-and γ.
+The projection changes A⁻¹ by −svvᵀ. The arguments are the inner products of the differences under A, of
+shape (1, 1) or (2, 2); δ or the offset; the target; and γ.
 """
 
 _HALVINGS = 200
-"""Maximum number of bisections for a triple's μ, which end when its bounds are neighbouring numbers."""
+"""Maximum number of bisections for μ; they usually end earlier, with bounds that are adjacent numbers."""
 
 
 class Passes(NamedTuple):
-    """Projections onto one kind of constraints, for each form of what is learned."""
+    """Functions that project onto pairs or triples, for each form of the learned array."""
 
     explicit: Pass
     implicit: Pass

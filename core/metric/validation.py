@@ -1,9 +1,10 @@
 """Choosing the slack γ of a learned metric by cross-validation over the labels.
 
 With a large γ, the metric meets the constraints closely; with a small one, it changes little (see
-`core.metric.itml`). The best γ depends on the labels. On CIFAR-10's GIST with 5,000 labels of ten
-classes, γ = 1 is worse than no learning, and γ = 0.01 is better (`core.experiment.neighbours`). With few
-answers about one class, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as well.
+`core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes on CIFAR-10's GIST,
+γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). With few labels
+that tell one class from the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as
+well.
 
 The labeled rows are divided into `FOLDS` parts with about the same share of each class. A metric is learned
 from all parts but one with each γ of `GAMMAS`, and judged on the part that was left out. The γ with the
@@ -90,7 +91,7 @@ def choose_gamma(
     n_folds: int = FOLDS,
     seed: int = 0,
 ) -> Validated:
-    """Choose γ by cross-validation; see the module.
+    """Choose γ by cross-validation, as the docstring of this module describes.
 
     Parameters
     ----------
@@ -98,21 +99,21 @@ def choose_gamma(
         Classes of the labeled rows.
     learn : callable
         Takes indices of labeled rows and γ, and returns the metric or kernel learned from these rows. It
-        raises InputError if there is none.
+        raises InputError if none can be learned.
     score : callable
-        Takes a metric, the indices of the rows it was learned from and of those left out, and returns how
-        well the metric orders the latter; larger is better.
+        Takes a metric, the indices of the rows that it was learned from, and the indices of the rows left
+        out. Returns how well the metric orders the rows left out; larger is better.
     gammas : sequence of float
         Values to try; the first of equally good ones is chosen.
     n_folds : int
-        Number of parts.
+        Number of folds.
     seed : int
-        Seed of the parts.
+        Seed of the folds.
 
     Returns
     -------
     Validated
-        Its γ is the first of `gammas` if no metric could be learned.
+        If no γ could be scored, the result has the first of `gammas` and no scores.
     """
     folds = folds_of(classes, n_folds, seed)
     scores: dict[float, float] = {}

@@ -1,10 +1,10 @@
 """Limit BLAS to one thread where the number of threads would affect the last bits or the timing.
 
-The limit applies to the whole process, and so does restoring it. If two overlapping threads each set and
-restored it, the one that started second would restore the limit of the first, permanently. Threads are
-therefore counted, and the last one restores the number from before the first. (Newer versions of
-threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all others. `_set` clears that
-restriction.)
+The limit applies to the whole process. If two overlapping threads each saved, limited and restored the number
+of threads, the second would save the limit of the first, and restore it permanently. This module therefore
+counts the threads inside `one_thread`, and the last one to leave restores the original number. (Newer
+versions of threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all others. `_set`
+clears that restriction.)
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> list[LibController]:  # noqa: ARG001
-    """Return the BLAS libraries that are loaded; look for more only when modules were imported since.
+    """Return the BLAS libraries that are loaded; look for more only if modules were imported since.
 
     Looking at all libraries of the process takes several milliseconds.
     """

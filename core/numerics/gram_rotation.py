@@ -3,7 +3,7 @@
 n rows span at most n dimensions, whatever the number of features. Let G = XXᵀ be their Gram matrix and G =
 ZZᵀ its Cholesky factorization. The rows of Z have the same inner products as those of X, so a rotation maps
 one to the other. Anything that only depends on inner products, such as a support vector machine or the angles
-between rows, can be computed from the n × n numbers of Z, and the vocabulary is never made dense.
+between rows, can be computed from the n × n numbers of Z, so the rows of X are never made dense.
 
 Everything is summed in float64, in the order of the rows and of their columns, in plain IEEE arithmetic: the
 same rows give the same bits on every machine.
@@ -19,7 +19,7 @@ from closecall.core.numerics.jit import strict_kernel
 from closecall.core.numerics.rows import parts
 
 RIDGE = 1e-12
-"""Relative ridge on the diagonal of G, so that linearly dependent rows leave no zero pivot in its factor."""
+"""Relative increase of the diagonal of G, so that linearly dependent rows cause no zero pivot."""
 
 _COLUMNS = 32
 """Number of columns factored at a time; a multiple of four."""
@@ -62,8 +62,8 @@ def _gram(
 def _factor(G: NDArray[np.float64]) -> None:
     """Replace the lower triangle of G by its Cholesky factor, several columns at a time.
 
-    Their contribution to later columns is subtracted four at a time, so that G passes through the cache less
-    often.
+    The contribution of these columns to later ones is subtracted four columns at a time, so that G passes
+    through the cache less often.
     """
     n = G.shape[0]
     panel = np.empty((_COLUMNS, n))

@@ -1,7 +1,8 @@
 """End a long computation from outside: its loops call `go_on`, which may raise.
 
-The caller that may lose interest in a result wraps the computation in `interruptible`. Its check applies to
-the calling thread only, so loops that run in other threads are not interrupted.
+A caller that may stop needing a result runs the computation inside `interruptible(check)`, where `check`
+raises an exception to end it. Loops that run in other threads do not call `check`, so they are not
+interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None
 
 @contextmanager
 def interruptible(check: Callable[[], None]) -> Iterator[None]:
-    """Let loops inside call `check`, whose exception ends them."""
+    """Let `go_on` call `check` inside this context; an exception that `check` raises ends the computation."""
     token = _check.set(check)
     try:
         yield
@@ -24,7 +25,7 @@ def interruptible(check: Callable[[], None]) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Raise whatever the check of the innermost `interruptible` raises; without one, do nothing."""
+    """Call the `check` of the innermost `interruptible`, if there is one; its exceptions are passed on."""
     check = _check.get()
     if check is not None:
         check()

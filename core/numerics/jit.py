@@ -1,7 +1,7 @@
 """Numba as used in this project: without the GIL, with cached code, and without its own threads.
 
-Threads come from the caller, with one kernel call each, because Numba's own work queue terminates the process
-on concurrent calls.
+For parallel work, the caller starts threads that each call a kernel. Numba's own threads are not used,
+because their work queue terminates the process on concurrent calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
 
 @cast(Callable[[Any], Callable[[Any, Any], Any]], intrinsic)
 def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # noqa: ARG001
-    """Return a pointer to an address, of the type of an array's values; see `float32_at`."""
+    """Return an address as a pointer to values of the dtype of the array `like`; see `float32_at`."""
     return cast(Any, types).CPointer(like.dtype)(address, like), _as_pointer
 
 
@@ -69,9 +69,9 @@ def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # 
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
     """Request the cache line of X[i, j] in advance: ``prefetch(X, i, j)`` in a kernel.
 
-    Nothing waits for it, and positions beyond the end are harmless. If a kernel does little with each line of
-    a large array, the processor's own prefetching stops at every page. Requesting lines some rows ahead makes
-    the kernel three times as fast.
+    The kernel does not wait for the line, and positions beyond the end are harmless. If a kernel does little
+    with each line of a large array, the processor's own prefetching stops at every page. Requesting lines
+    some rows ahead makes the kernel three times as fast.
     """
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:

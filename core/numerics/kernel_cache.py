@@ -1,8 +1,8 @@
 """Location and completeness of Numba's cache of compiled kernels.
 
-Numba writes machine code beside each module, in ``__pycache__``. If the installation is read-only, it goes
-to the user's cache folder, and if that is read-only too, to a temporary folder. ``NUMBA_CACHE_DIR`` overrides
-all of this.
+Numba writes machine code beside each module, in ``__pycache__``. If the installation is read-only, the code
+goes to the user's cache folder, and if that is read-only too, to a temporary folder. ``NUMBA_CACHE_DIR``
+overrides all of this.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PACKAGE = Path(__file__).parents[1]
 """The folder whose modules define kernels."""
 
 Step = Literal["training", "selection", "everything"]
-"""A set of kernels, each including the one before.
+"""A set of kernels to compile; each set includes the previous one.
 
-"training" trains on dense rows and selects by a full scan, "selection" adds all other strategies without hash
-codes on dense rows, "everything" the rest.
+"training" is for training on dense rows and selection by a full scan. "selection" adds all other strategies
+for dense rows that use no hash codes. "everything" adds the rest.
 """
 
 
@@ -41,7 +41,10 @@ def use_writable_folder() -> None:
 
 
 def marker() -> Path:
-    """Return the file that exists once every kernel is compiled from these sources for this processor."""
+    """Return the path of a file that exists once all kernels are compiled.
+
+    The name depends on the sources and the processor.
+    """
     digest = hashlib.sha256()
     for part in (
         numba.__version__,
@@ -70,7 +73,7 @@ def _folder_outside() -> Path:
     folder = platformdirs.user_cache_path("closecall") / "kernels"
     if _is_writable(folder):
         return folder
-    # The name is unpredictable, because machine code that other users put there would run here.
+    # A predictable name would let other users put machine code there, which this process would run.
     folder = Path(tempfile.mkdtemp(prefix="closecall-kernels-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -30,9 +30,8 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def seed_for(purpose: str, seed: int) -> int:
     """Return a separate seed for each purpose, from 0 to 2⁶⁴ − 1.
 
-    Two uses that hash the same items with the same seed get the same numbers. A random sample of the digits,
-    for example, would then depend on the numbers that deform them. Seeds for different purposes are
-    unrelated.
+    Two uses of the same seed for the same items get the same numbers. For example, a random sample of digits
+    would depend on the numbers that deform the digits. Seeds for different purposes are unrelated.
     """
     digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")

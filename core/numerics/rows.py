@@ -6,7 +6,7 @@ sparse rows, too. Sparse rows are `scipy.sparse.csr_array` of float32, with the 
 and distinct, and nothing here makes them dense.
 
 The order of summation over a row only depends on the row itself, so equal rows have equal sums, wherever they
-are.
+are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from closecall.core.numerics.jit import fast_kernel, kernel
 
 Rows: TypeAlias = Any
-"""An array of shape (n, n_features), float32, or a `csr_array`, about which type checkers know nothing."""
+"""An array of shape (n, n_features), float32, or a `csr_array`, which type checkers do not know."""
 
 F = TypeVar("F", np.float32, np.float64)
 
@@ -33,7 +33,7 @@ def is_sparse(X: object) -> bool:
 
 
 def as_sparse(X: Any) -> csr_array:
-    """Return any matrix as sparse rows, columns ascending, without zeros; a copy only if it has to change."""
+    """Return any matrix as sparse rows with ascending columns and no zeros; copy it only if necessary."""
     sparse = csr_array(X, dtype=np.float32)
     if not sparse.has_canonical_format or not sparse.data.all():
         sparse = sparse.copy()
@@ -60,7 +60,7 @@ def no_rows(n_features: int, *, sparse: bool) -> Rows:
 
 
 def cut(X: Rows, first: int, end: int) -> Rows:
-    """Return the rows `first` to `end` − 1, or fewer if there are not as many, without a copy."""
+    """Return the rows `first` to `end` − 1, without a copy; `end` may exceed the number of rows."""
     if not is_sparse(X):
         return X[first:end]
     first, end = min(first, X.shape[0]), min(end, X.shape[0])
@@ -71,7 +71,7 @@ def cut(X: Rows, first: int, end: int) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class PlacedRows:
-    """Dense rows of one type wherever they lie in memory, so that those of a mapped pool need no copy.
+    """Dense rows of one type, given by their addresses, so that memory-mapped rows need no copy.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class PlacedRows:
 
     @classmethod
     def of(cls, X: NDArray[np.floating]) -> PlacedRows:
-        """Place the rows of a matrix."""
+        """Return the rows of a matrix, given by their addresses."""
         X = np.ascontiguousarray(X)
         width = np.uintp(X.shape[1] * X.itemsize)
         places = np.uintp(X.ctypes.data) + np.arange(len(X), dtype=np.uintp) * width

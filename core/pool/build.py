@@ -4,8 +4,9 @@ The items that are neither held out nor published are divided, in order of their
 segment into chunks. Threads compute the features of chunks. Results are consumed in order, so the files
 depend neither on the number of threads nor on how often the builder was killed. The first segment is small,
 so that labeling can start early. Each later segment has three times as many items as all before it, up to a
-limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed as
-soon as at least as many other items are. Labeling does not wait for them, and they do not wait for the rest.
+limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed
+once at least as many other items have been, and in any case before the last segment. Labeling of a large pool
+can therefore start before its held-out items are ready.
 
 A pool grows when it is built again from a source that has the same items followed by more.
 """
@@ -50,7 +51,10 @@ SLOW_SEGMENT_ROWS = 2_000
 CHUNK_ITEMS = 1_000
 SLOW_CHUNK_ITEMS = 4
 CHUNKS_A_SEGMENT = 8
-"""Minimum number of chunks per segment, so that a small one keeps all cores busy; features stay the same."""
+"""Minimum number of chunks per segment, so that a small segment keeps several cores busy.
+
+The division into chunks does not affect the features.
+"""
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build leaves."""
 
@@ -148,7 +152,7 @@ def build(
 
 
 def _continuing(source: Source, pool: Path) -> Source:
-    """Return `source` with the pool's items first, if it is the pool's source with more items."""
+    """Return `source` with the items of the pool first, if the pool was built from fewer items of it."""
     if not (pool / MANIFEST).exists():
         return source
     manifest = Manifest.read(pool)
@@ -223,7 +227,7 @@ class _Task:
 
 
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
-    """Return the remaining tasks in order; they depend only on the source and on what is published."""
+    """Return the remaining tasks in order; they depend only on the source and on the published parts."""
     held_out = source.held_out()
     awaited = manifest.held_out is None and len(held_out) > 0
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Progress of building a pool, reported by a callback, and to other processes by a small file."""
+"""Progress of building a pool, reported to a callback, and in a small file to other processes."""
 
 from __future__ import annotations
 
@@ -176,17 +176,17 @@ def lock_for_building(
 ) -> FileLock | None:
     """Acquire the lock that a process holds while it builds the pool.
 
-    With `wait`, wait while another process holds it. Return None if `stop` is set meanwhile.
+    With `wait`, wait while another process holds the lock; return None if `stop` is set in the meantime.
 
     Raises
     ------
     InputError
-        If another process holds it, without `wait`.
+        If another process holds the lock and `wait` is False.
     """
     lock, stop = FileLock(pool / LOCK), stop or threading.Event()
     while not stop.is_set() or not wait:
         try:
-            lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` elsewhere holds it for an instant
+            lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` may hold it briefly
         except Timeout:
             if not wait:
                 raise InputError(

@@ -1,7 +1,7 @@
 """Features of a part of a pool on disk: one dense array, or the three arrays of a sparse matrix.
 
-Both layouts are mapped into memory. A damaged file could cause invalid memory access through the row starts
-and the column indices, so these are checked when a part is opened, in one pass over the columns.
+Both layouts are mapped into memory. Damaged row starts or column indices could cause invalid memory access.
+They are therefore checked when a part is opened, in one pass over the columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Layout(ABC):
     Attributes
     ----------
     files : tuple of str
-        Names of its files.
+        Names of the files of a part.
     """
 
     files: tuple[str, ...]

@@ -17,9 +17,10 @@ from closecall.core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2
-"""Version of the format, increased when an older Closecall could misread new files; 2 added the layout.
+"""Version of the format. It increases when an older Closecall could misread new files.
 
-Dense pools are still written as format 1, so that older versions can read them.
+Format 2 added `Manifest.layout`. Dense pools are still written as format 1, so that older versions can read
+them.
 """
 
 CURE = "restore it from a backup, or build the pool again in a new folder"
@@ -41,8 +42,8 @@ class Part:
     unreadable : int
         Number of items that could not be read.
     stop : int
-        Every id below it is in this part or an earlier one, held out, or unreadable. 0 for the held-out
-        items.
+        Every id below `stop` is in this part or an earlier one, held out, or unreadable. 0 for the part of
+        the held-out items.
     files : dict of str to Stamp
         Stamp of each file by name.
     """
@@ -61,11 +62,12 @@ class Manifest:
     Parameters
     ----------
     title, source, source_folder : str, dict, str or None
-        Source of the pool: `Source.title`, `Source.spec()`, and the folder where `Source.save` wrote.
+        The pool's source: its `Source.title`, its `Source.spec()`, and the folder of the files that
+        `Source.save` wrote, None if it wrote none.
     classes : tuple of str
         Names of the classes; empty if unknown.
     items : int
-        Number of ids of the source, which are 0 … items − 1.
+        Number of items of the source. Their ids are 0 … items − 1.
     n_held_out : int
         Number of held-out items, including unreadable ones.
     n_features : int
@@ -76,7 +78,7 @@ class Manifest:
     complete : bool
         Whether every item is processed.
     held_out : Part or None
-        None until they are published, or if there are none.
+        The held-out items; None until they are published, or if there are none.
     segments : tuple of Part
     """
 

@@ -1,8 +1,9 @@
 """Search for items by words in their names.
 
-Before a classifier exists, file names are often the quickest way to a first positive. Names are stored one
-after the other, as bytes in blocks, and a search scans them. A million names take about 10 ms if none matches
-and 200 ms if all match. There is no index structure, so a word may also match part of a word.
+Before a classifier exists, file names are often the quickest way to find a first positive item. Names are
+stored one after the other as bytes, in blocks, and a search scans all blocks. A million names take about 10
+ms if none matches and 200 ms if all match. There is no index structure, so a word may also match part of a
+word.
 
 Matching ignores case and the encoding of accents: names and words are casefolded and converted to Unicode
 normal form C.
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from closecall.core.pool.pool import Pool
 
 BLOCK_ITEMS = 65_536
-"""Number of names in a block, the most that a search may scan without letting other threads run."""
+"""Number of names in a block; other threads wait while a block is scanned for a word."""
 
 _BETWEEN = b"\xff"
 """Separator between names. It does not occur in UTF-8, so a match cannot span two names."""
@@ -65,7 +66,7 @@ class Names:
     Parameters
     ----------
     pool : Pool
-        Its source supplies the names.
+        The pool whose source supplies the names.
     """
 
     def __init__(self, pool: Pool) -> None:

@@ -1,11 +1,11 @@
-"""A pool on disk: features, ids and truth of its items, and the source that shows them.
+"""A pool on disk: features, ids and true classes of its items, and the source that shows them.
 
 A pool is a folder. Its features are immutable segments of raw (not centered) unit-norm rows, dense or sparse.
 They are mapped into memory, so any number of processes share one copy in the page cache and a pool needs
 almost no memory of its own. The manifest (`core.pool.manifest`) names the files that belong to the pool; the
-builder (`core.pool.build`) replaces it whenever another segment is on disk. A `Pool` is a snapshot of this
-state. It never changes as the folder grows, and the rows of an earlier snapshot are always the first rows of
-a later one.
+builder (`core.pool.build`) replaces the manifest whenever another segment is on disk. A `Pool` is a snapshot
+of the folder. A snapshot never changes as the folder grows, and its rows are always the first rows of every
+later snapshot.
 
 A *row* is a position 0 … N − 1 in the features; an *item id* is a position in the order of the source.
 Held-out and unreadable items have ids but no rows. `Pool.ids` maps rows to ids and ascends.
@@ -224,12 +224,12 @@ class Pool:
         return gathered(found)
 
     def placed_rows_of(self, ids: ArrayLike) -> PlacedRows:
-        """Return the dense features of the items `ids` where they are mapped; float16 rows are copied.
+        """Return the dense features of the items `ids` by address, without a copy unless they are float16.
 
         Raises
         ------
         InputError
-            As `row_of`.
+            If an item has no row in this snapshot.
         """
         rows = self.row_of(ids)
         if self.dtype != np.float32:
@@ -242,7 +242,7 @@ class Pool:
         return PlacedRows(places, self.n_features, owners)
 
     def rows_of(self, ids: ArrayLike) -> Rows:
-        """Return the features of the items `ids`, of shape (n, n_features), in their order; see `row_of`."""
+        """Return the features of the items `ids`, of shape (n, n_features), in this order; see `row_of`."""
         return self.rows(self.row_of(ids))
 
     def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:
@@ -322,13 +322,13 @@ class Pool:
         Raises
         ------
         InputError
-            If it is missing or has changed.
+            If the source is missing or has changed.
         """
         return open_source(self._manifest.source, self._source_folder)
 
     @cached_property
     def feature_kind(self) -> str:
-        """Kind of the features, see `Source.feature_kind`; does not need the files of the source.
+        """Kind of the features, as `Source.feature_kind`, but found without the files of the source.
 
         Raises
         ------
@@ -368,13 +368,13 @@ class Pool:
 
     @property
     def feature_bytes(self) -> int:
-        """Size on disk in bytes of the features of all segments; one shortened by `prefix` counts in full."""
+        """Size on disk in bytes of the features; a segment that `prefix` has shortened counts in full."""
         names = self._layout.files
         return sum(part.files[name].bytes for part in self._manifest.segments for name in names)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify exactly these rows; equal for equal prefixes of a pool."""
+        """Sixteen hexadecimal digits that identify these rows, equal for equal snapshots of a pool."""
         digest = hashlib.blake2b(digest_size=8)
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
             stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]

@@ -1,7 +1,8 @@
 """Publishing: create, resume and extend a pool's folder without ever leaving it in a partial state.
 
-Files are written to a temporary folder, which is renamed; only then does a new manifest name them. A builder
-that dies in between leaves a folder that no manifest names, and the next builder removes it.
+Files are written to a temporary folder, which is then renamed. A new manifest that names the files is written
+only afterwards. A builder that dies before then leaves a folder that no manifest names, and the next builder
+removes this folder.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Publisher:
         self.manifest = manifest
 
     def begin(self, source: Source) -> None:
-        """Write the files that the source saves, then the manifest; remove leftovers (`tidy`).
+        """Write the files that the source saves, then the manifest, and remove leftovers as `tidy` does.
 
         Raises
         ------
@@ -93,7 +94,7 @@ class Publisher:
         self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
-        """Add a segment, after which all ids below `stop` are processed, and all items if `last`.
+        """Add a segment that completes all ids below `stop`; with `last`, it completes the pool.
 
         Raises
         ------
@@ -126,7 +127,7 @@ class Publisher:
     def _save_source(self, source: Source) -> str | None:
         """Save the source's own files and return their folder, or None if there are none.
 
-        Each growth of the pool gets its own folder, because readers may still use the old one.
+        Each time the pool grows, the files go to a new folder, because readers may still use the old one.
         """
         temporary = self._pool / (SOURCE + TEMPORARY)
         shutil.rmtree(temporary, ignore_errors=True)

@@ -23,7 +23,7 @@ class Segment:
     Parameters
     ----------
     first_row : int
-        Row of the pool at which they start.
+        Row of the pool at which the segment starts.
     X : array of shape (n, n_features), or csr_array
         Memory-mapped, in the pool's dtype; read-only.
     ids : array of shape (n,), int64, ascending

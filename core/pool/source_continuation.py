@@ -1,4 +1,4 @@
-"""Check whether a source has a pool's items, possibly followed by more."""
+"""Check whether the first items of a source are the items of a pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from closecall.core.sources import Source
 
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3}
-"""Largest accepted difference of a feature, as machines may differ in the last bits; by storage type."""
+"""Largest accepted difference of a feature, by storage type; machines may differ in the last bits."""
 
 
 def plain_spec(source: Source) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def require_continuation(pool: Pool, manifest: Manifest, source: Source) -> None
     Raises
     ------
     InputError
-        If it does not; the message names the difference.
+        If `source` does not start with these items; the message names the difference.
     """
     if difference := _difference(pool, manifest, source):
         raise InputError(

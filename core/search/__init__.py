@@ -1,7 +1,7 @@
 """Search structures, which find candidate rows by their codes.
 
-`STRUCTURES` serve queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` are these and others that
-only serve queries by points.
+The structures in `STRUCTURES` answer queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` also has
+structures that only answer queries by points.
 """
 
 from closecall.core.search.ball import HammingBall

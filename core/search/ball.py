@@ -2,15 +2,16 @@
 
 For codes of at most 32 bits, the structure finds all codes that differ from the query's in at most r bits,
 where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). In a pool ten times as
-large the ball is smaller, so a query takes about as long. With a fixed radius, as in the survey [1]_, a ball
-has all rows within it, however many or few; there may be none.
+large the ball is smaller, so a query takes about as long. With a fixed radius, as in the survey [1]_, the
+search finds all rows within the radius, and there may be none.
 
 **Addresses.** A table of 2^30 addresses would take gigabytes, nearly all of them empty, and a ball of radius
 5 around a code of 30 bits has 174,437 addresses. Therefore only the first functions of a code form its
-address, so few that there are about `ROWS_AN_ADDRESS` rows per address, and rows are stored in that order
-(`core.search.table`). Addresses are read in order of their own distance from the query's, and all codes at
-them are compared. A code is at least as far as its address, so once all addresses at distance r have been
-read, all codes within r are known. In the worst case every row is read, sequentially as in a scan.
+address. Their number is such that there are about `ROWS_AN_ADDRESS` rows per address. Rows are stored in the
+order of their addresses (`core.search.table`). A query reads addresses in ascending distance from its own
+address and compares all codes at these addresses. A code is at least as far from the query as its address is,
+so once all addresses at distance r have been read, all codes within r are known. In the worst case every row
+is read, sequentially as in a scan.
 
 **Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, it takes
 4 bytes per row, and little for the addresses.
@@ -44,16 +45,16 @@ class HammingBall(SearchStructure):
     Parameters
     ----------
     table : HashTable
-        Keyed by the first functions.
+        Table whose key consists of the first functions of the codes.
     radius : int or None
-        r of all balls, in bits. If None, each query's ball is the smallest that has enough rows.
+        Radius r of every ball, in bits. None means the smallest ball with enough rows for each query.
 
     Attributes
     ----------
     table_ : HashTable
-        Keyed by the first functions.
+        The table.
     codes_ : Codes
-        By position in the table.
+        Codes in the order of the table's positions.
     """
 
     name = "ball"
@@ -73,12 +74,12 @@ class HammingBall(SearchStructure):
         n_bytes: int,  # noqa: ARG003
         seed: int,  # noqa: ARG003
     ) -> Self:
-        """See `SearchStructure.build`, and `of_radius`; balls grow."""
+        """See `SearchStructure.build`; balls grow until they have enough rows."""
         return cls.of_radius(codes, None)
 
     @classmethod
     def of_radius(cls, codes: Codes, radius: float | None) -> Self:
-        """Build a table for balls of this radius, or for balls that grow if it is None.
+        """Build a table for balls of this radius; None means balls that grow until they have enough rows.
 
         Raises
         ------
@@ -112,8 +113,8 @@ class HammingBall(SearchStructure):
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the rows of the smallest ball with at least n rows, and the number of codes compared.
 
-        The nearest rows come first. If there are fewer than n rows, all are returned. A ball of fixed radius
-        has the rows within it, whatever n is. InputError is raised as by `found`.
+        The nearest rows come first. If there are fewer than n rows, all are returned. With a fixed radius, n
+        has no effect. Raises InputError as `found` does.
         """
         self._check(query)
         places, n_read = self._within(query, n)
@@ -135,7 +136,7 @@ class HammingBall(SearchStructure):
         return cls(HashTable.from_arrays(arrays), radius)
 
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """Return the positions in the ball, which has at least n if it may grow, and the number compared."""
+        """Return the positions of the ball's codes, at least n if it may grow, and the number compared."""
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
         wanted, farthest = (n, MOST_BITS) if self.radius is None else (len(self.codes_), self.radius)

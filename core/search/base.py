@@ -91,7 +91,7 @@ class SearchStructure(ABC):
         """
 
     def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
-        """Return the rows of `found`."""
+        """Return the rows that `found` finds, without the number of codes compared."""
         return self.found(query, n, n_compared=n_compared, measure=measure).rows
 
     @property

@@ -38,7 +38,7 @@ def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: 
 
 @kernel
 def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the key of one code under each of `hands`, of shape (len(hands),)."""
+    """Return the keys of one code, one for each row of functions in `hands`, of shape (len(hands),)."""
     keys = np.empty(hands.shape[0], dtype=np.uint64)
     for hand in range(hands.shape[0]):
         keys[hand] = _key(code, hands[hand], bits)
@@ -121,8 +121,8 @@ def likeliest_buckets(
     """Return starts and stops of the buckets with the smallest estimates that together have `wanted` rows.
 
     The estimate of a bucket is offset + Σ weights · β, where β are the bits of its number, highest first. If
-    `signed`, its absolute value counts. Ties go to the lower number. Estimates are quantised to levels: every
-    bucket of a level is taken, except on the last level needed, whose buckets are sorted.
+    `signed`, its absolute value counts. Ties go to the lower number. Estimates are quantised to levels. All
+    buckets of the lowest levels are taken; only the buckets of the last level needed are sorted.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -174,8 +174,9 @@ def nearest_buckets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return starts and stops of the buckets that differ from `key` in the fewest functions.
 
-    Together they have `wanted` rows; the last bucket is cut. A function has `bits` bits of a bucket's number,
-    and differs if any of them does. Ties go to the lower number. Buckets are in order of number.
+    Together they have `wanted` rows; the last bucket is cut. Each function has `bits` bits of a bucket's
+    number, and differs if any of these bits does. Ties go to the lower number. The buckets are returned in
+    ascending order of their numbers.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
@@ -231,7 +232,7 @@ def from_orders(
     An order is a sorted array of code prefixes and their rows, each with its own permutation of the hash
     functions. In each order, one pointer starts just below the query's place and one just above. The pointers
     at rows that share the longest prefix with the query advance in turn, one row each. When there are no such
-    rows left, it is the turn of prefixes shorter by one function.
+    rows left, rows with prefixes shorter by one function follow.
 
     Parameters
     ----------
@@ -239,7 +240,7 @@ def from_orders(
         Each is sorted; an entry has a code prefix in the upper 32 bits, from the highest bit on, and a row
         number in the lower 32.
     keys : shape (n_orders,)
-        The query's prefixes, in the upper 32 bits too; the lower ones are zero.
+        The query's prefixes, in the upper 32 bits; the lower 32 are zero.
     bits, length :
         A prefix consists of the values of `length` functions, of `bits` bits each.
     wanted :
@@ -322,7 +323,8 @@ def ball_around(
     """Return the positions in the smallest Hamming ball with `wanted` codes or more, and the number compared.
 
     The nearest come first. Addresses are read in ascending distance from the query's own. A code is at least
-    as far as its address, so the ball is known once the addresses of its radius have been read.
+    as far from the query as its address is, so the ball is known once the addresses of its radius have been
+    read.
 
     Parameters
     ----------
@@ -331,9 +333,9 @@ def ball_around(
     offsets : shape (2 ** width + 1,)
         First position of each address, which consists of bits of the code.
     address, code :
-        Those of the query.
+        Address and code of the query.
     wanted :
-        All codes are returned if there are fewer.
+        Minimum number of codes. All are returned if there are fewer.
     farthest :
         The largest radius, at most 64; a ball of this radius may have fewer codes than `wanted`.
     """
@@ -417,9 +419,9 @@ def from_tables(
 ) -> tuple[NDArray[np.int64], int]:
     """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
-    The bucket of the query's key is read first in each table. Then the unread bucket of the lowest cost in
-    any table is read, again and again: the order of Lv et al. (2007). The key of a bucket differs from the
-    query's in some flipped bits, and its cost is the sum of their costs.
+    The search first reads the bucket of the query's key in each table. It then repeatedly reads the unread
+    bucket of the lowest cost in any table, as in Lv et al. (2007). The cost of a bucket is the sum of the
+    costs of the bits in which its key differs from the query's key.
 
     Parameters
     ----------
@@ -431,9 +433,9 @@ def from_tables(
     top : int
         See `fill_starts`.
     keys : shape (n_tables,)
-        The query's keys, in the upper 32 bits too; the lower ones are zero.
+        The query's keys, in the upper 32 bits; the lower 32 are zero.
     flips, costs : shape (n_tables, n_flips)
-        Masks of one bit each that may be flipped, in ascending order of cost, and these costs.
+        Masks of the bits to flip, in ascending order of cost, and their costs.
     wanted, most_probes :
         The search ends when either is reached, or when no bucket is left.
     """

@@ -1,15 +1,15 @@
 """Functions that make a good key: they agree for near rows, differ for others, and are not correlated.
 
 The functions of a family are not equally good. Let p₁ be the share of near pairs of rows for which a function
-agrees, and p₂ that of all pairs. ρ = ln p₁ / ln p₂ relates the number of buckets over which near rows are
-spread to the number of rows per bucket: a table costs about N^ρ [1]_, so a key uses functions with a small ρ.
-Random projections of real data differ a lot in ρ: near rows are seldom on different sides along directions of
-large variance. But these directions are few, and functions that carry the same information do not make
-buckets finer. Functions are therefore taken in order of ρ, without those whose bits correlate with those of a
-function taken before.
+agrees, and p₂ the share of all pairs. With ρ = ln p₁ / ln p₂, a search among N rows costs about N^ρ [1]_, so
+a key uses functions with a small ρ. Random projections of real data differ a lot in ρ: near rows are seldom
+on different sides along directions of large variance. But such directions are few, and functions that carry
+the same information do not make buckets finer. A key therefore takes functions in ascending order of ρ, and
+skips each function whose bits correlate with the bits of one already taken.
 
-ρ and the correlations are estimated on a sample of rows, where near rows are the nearest by whole codes. On a
-million images, the same recall needs at most about half as many compared codes as with random keys.
+ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
+similar whole codes. On a million images, keys of random functions need at least about twice as many compared
+codes for the same recall.
 
 References
 ----------

@@ -5,19 +5,20 @@ and the rows around its position are taken, those with the longest common prefix
 2.3 of [1]_; section 3.3 of [2]_). This acts like a hash table whose key length adapts to each query, so that
 there are never too few or too many candidates.
 
-The two bits of H-Hash stay together, and only whole pairs count as shared.
+The two bits of an H-Hash function stay together, and only whole pairs count as shared.
 
-**The rule.** An order takes 8 bytes per row, a prefix of 32 bits (16 pairs) and the row's number; rows with
-the same prefix are sorted by number. There are as many orders as fit into `n_bytes`, but at most
-`MOST_ORDERS`. With L orders, each contributes 1/L of the candidates, and these have common prefixes that are
-log₂ L bits longer. But each order costs another binary search.
+**The rule.** An order takes 8 bytes per row: 4 for a prefix of the code (32 bits, or 16 pairs for H-Hash) and
+4 for the row's number. Rows with the same prefix are sorted by number. There are as many orders as fit into
+`n_bytes`, but at most `MOST_ORDERS`. With L orders, each contributes 1/L of the candidates, so the candidates
+have common prefixes that are log₂ L bits longer than with one order. But each order costs another binary
+search.
 
 For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
 among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders [1]_. With ε = 1.5, as in [2]_, a million rows
 take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders, each
 contributes more rows. A query usually reads on until it has as many distinct rows as it should compare.
-Structures that `PermutedOrders.published` builds read 2M entries instead. Several of these may be of the same
-row, so there are at most 2M candidates.
+Structures that `PermutedOrders.published` builds read 2M entries instead. Several entries may belong to the
+same row, so a query has at most 2M candidates.
 
 **Cost.** Building sorts every order. An order takes 8 bytes per row, in addition to the codes. A query takes
 a binary search in each order and one step per row that it reads.
@@ -49,7 +50,7 @@ PREFIX_BITS = 32
 
 
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
-    """Return the number of orders by the rule of the module, at least one.
+    """Return the number of orders by the rule in the module's docstring, at least one.
 
     With `epsilon`, M replaces `MOST_ORDERS`.
 
@@ -86,10 +87,10 @@ class PermutedOrders(SearchStructure):
     orders_ : array of shape (n_orders, n_rows), uint64
         See `sorted_orders`.
     codes_ : Codes
-        By row.
+        Codes in the order of the rows.
     n_entries_ : int or None
         Number of entries that a query reads, whatever number of codes may be compared. None if it reads until
-        there are enough rows.
+        it has enough rows.
     """
 
     name = "orders"
@@ -164,7 +165,7 @@ class PermutedOrders(SearchStructure):
 
 
 def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a sorted array of (code prefix, row) for each row of `functions`, of shape (n_hands, n_rows).
+    """Return a sorted array of (code prefix, row) for each row of `functions`, of shape (n_orders, n_rows).
 
     The prefix fills the upper 32 bits of an entry, from the top, and the row the lower 32.
     """
@@ -186,8 +187,9 @@ def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
 def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.int64]:
     """Return the functions of each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
 
-    Like cards, they are dealt from a shuffled deck, which is shuffled again when it runs out. All functions
-    are used equally often, none twice in one hand, and none in two hands as long as there are enough.
+    A hand is the functions of one order. Hands are dealt like cards from a shuffled deck of all functions;
+    when it runs out, a new deck is shuffled. Functions are used about equally often, never twice in one hand,
+    and not in two hands as long as there are enough functions.
     """
     rng = np.random.default_rng(seed)
     size = min(size, n_functions)

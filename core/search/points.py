@@ -1,4 +1,4 @@
-"""All structures for queries by points; a table's key is chosen among the functions."""
+"""All structures for queries by points, and a function that builds one by name."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def built_for_points(
     """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
-    Bucket tables follow the (r, ε) rule if `radius`, an angle between random hyperplanes' points, and
-    `epsilon` are given, or for other families `near` and `far`, the probabilities of
-    `core.search.tables.Guarantee`. Orders follow Charikar's rule if `epsilon` is given. Both rules hold as
-    far as `n_bytes` permits. A Hamming ball has the `radius`, in bits, if it is given. Everything else is
-    built by `SearchStructure.build`, which describes the other parameters.
+    Bucket tables follow the (r, ε) rule of `core.search.tables` if its parameters are given. For random
+    hyperplanes these are `radius`, an angle in radians, and `epsilon`; for other hash families they are the
+    probabilities `near` and `far`, as in `core.search.tables.Guarantee`. Orders follow Charikar's rule if
+    `epsilon` is given. Both rules hold as far as `n_bytes` permits. A Hamming ball has the `radius`, in bits,
+    if it is given. Everything else is built by `SearchStructure.build`, which describes the other parameters.
 
     Raises
     ------

@@ -14,12 +14,13 @@ difference
 weights
     The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`).
     Each weight is rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normally
-    distributed weights (±1 alone keeps 64 %). It takes two bit counts per word: of the bits that differ from
-    the weights' signs, and of those among them with the weight 3.
+    distributed weights (±1 alone keeps 64 %). It takes two bit counts per word: one of the bits that differ
+    from the signs of the weights, and one of those among them with the weight 3.
 
-All measures except the disagreements of functions with several bits are |m + 2m' − centre|, where m bits of
-the code differ from a pattern, m' of them under a mask. `difference` counts the bits that differ from w's own
-signs, with those of A_v not flipped, and is smallest at k.
+All measures except the disagreements of functions with several bits have the form |m + 2m' − centre|. Here, m
+is the number of bits in which the code differs from a pattern, and m' is the number of these bits that a mask
+selects. For `difference`, the pattern is the query's code with the second bits flipped, so that
+m = k − A_u + A_v. The centre is k.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Comparison:
     Parameters
     ----------
     pattern : array of shape (n_words,), uint64
-        Bits of the code are compared with these.
+        Bits with which the bits of a code are compared.
     heavy : array of shape (n_words,), uint64
         Bits that count three times.
     centre : int
@@ -71,7 +72,7 @@ class Comparison:
     most : int
         Upper bound of the dissimilarity.
     together : int
-        Number of bits in a group, 1, 2, 4, 8 or 16. With more than one, each group with a difference counts
+        Number of bits in a group, 1, 2, 4, 8 or 16. If it is more than 1, each group with a difference counts
         once, and `heavy` is ignored.
     """
 

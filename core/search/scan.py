@@ -1,8 +1,7 @@
 """Hamming scan: compare every row's whole code with the query's, at the speed of memory.
 
 With 300 functions this reads 80 bytes per row for H-Hash and 40 for the others, compared with 1,536 for 384
-features in float32. No near row is missed because it shares no bucket. Only information that is not in the
-code is lost.
+features in float32. All rows are compared, so only information that is not in the code is lost.
 """
 
 from __future__ import annotations

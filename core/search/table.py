@@ -1,10 +1,10 @@
 """A hash table probed by likelihood: a few functions form the key, and the likeliest buckets are read.
 
 The classical method (section 3.1 of [1]_, after Gionis, Indyk and Motwani 1999) has many tables and reads one
-bucket of each: that of the query's own key. But the query also shows how certain each function is.
-Multi-probe hashing (Lv et al. 2007) therefore also reads neighbouring buckets, flipping the least certain
-functions first. For hyperplanes, the query's own bucket is not even the likeliest: a point near the
-hyperplane agrees with w itself in half of all projections, no matter which half.
+bucket of each, the bucket of the query's own key. But the query also shows how certain the value of each
+function is. Multi-probe hashing (Lv et al. 2007) therefore also reads neighbouring buckets, flipping the
+least certain functions first. For hyperplanes, the query's own bucket is not even the likeliest: a point near
+the hyperplane agrees with w itself in half of all projections, no matter which half.
 
 **Probing.** The bits of a key give an estimate of the score, or of its square, for all points in the bucket
 (`core.hashing.reconstruction`, from the key's bits alone), with about the same error in all buckets. Buckets
@@ -12,15 +12,15 @@ are read in the order of that estimate: of its absolute value for H-Hash, and of
 others. A key is so short that all buckets can be ordered, and no queue of perturbations is needed. The
 estimates of each half of the key are tabulated, and a bucket's estimate is the sum of two entries.
 
-The bits of a value with several bits say nothing one by one if all other values are equally likely, as for
-Min-Hash. If codes are compared by their disagreements, buckets are then read in the order of the number of
-functions whose values differ from the query's.
+If the values of a function have several bits and all wrong values are equally likely, as for Min-Hash, single
+bits carry no information. If such codes are compared by their disagreements, buckets are then read in the
+order of the number of functions whose values differ from the query's.
 
-**One table.** Let a share f of all rows, those in the best buckets, contain the share g(f) of the near ones.
-While both are small, g is proportional to f. Reading the share f/L of each of L tables then finds as many
-near rows as reading the share f of one table, but takes L times the memory; and a longer key makes g steeper.
-So there is a single table, and its rows' codes are stored in the order of the buckets. Comparing codes then
-reads memory sequentially, ten times as fast as looking them up row by row.
+**One table.** Let the best buckets contain a share f of all rows, and among them a share g(f) of the near
+rows. While both are small, g is proportional to f. Reading the share f/L of each of L tables then finds as
+many near rows as reading the share f of one table, but takes L times the memory; and a longer key makes g
+steeper. So there is a single table, and its rows' codes are stored in the order of the buckets. Comparing
+codes then reads memory sequentially, ten times as fast as looking them up row by row.
 
 **The rule.** A bucket of r rows costs one jump in memory, as much as comparing about ten codes, so r should
 be several tens. A few hundred buckets are needed to follow the order of likelihood, so r should not exceed
@@ -58,7 +58,7 @@ MOST_KEY_BITS = 16
 
 
 def width_rule(n_rows: int, bits: int, n_compared: int, n_functions: int) -> int:
-    """Return the number of functions in a key by the rule of the module, at least one."""
+    """Return the number of functions in a key by the rule in the module's docstring, at least one."""
     rows_a_bucket = min(max(n_compared // 256, LEAST_ROWS), MOST_ROWS)
     key_bits = min(max(n_rows // rows_a_bucket, 1).bit_length() - 1, MOST_KEY_BITS)
     return max(1, min(key_bits // bits, n_functions))
@@ -76,9 +76,9 @@ class HashTable(SearchStructure):
     rows_ : array of shape (n_rows,), uint32
         The row at each position, ascending within a bucket.
     codes_ : Codes
-        By position.
+        The code at each position.
     key_ : Reconstruction or None
-        Reconstruction from the key's bits alone. Without it, these bits have the same weights as in whole
+        Reconstruction from the key's bits alone. If None, the key's bits have the same weights as in whole
         codes.
     """
 

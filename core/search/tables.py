@@ -1,30 +1,31 @@
 """Bucket tables for similarity: in each table, rows with the same values of k functions share a bucket.
 
-Near rows often share a bucket and far rows seldom do. With l tables, near rows have l chances [1]_. One
-function agrees for two rows at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with
-probability p₂ = 1 − (1 + ε)r/π.
+Near rows often share a bucket and far rows seldom do. With l tables, near rows have l chances to share one
+[1]_. A function of random hyperplanes agrees for two rows at the angle r with probability p₁ = 1 − r/π, and
+at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
 
-**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave at most about one row in the query's bucket that is
-farther than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with
-ρ = ln p₁ / ln p₂, l is at most about N^ρ / p₁. A key has at most 32 bits, and the number of tables is limited
-by memory. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row per bucket if rows were
-spread evenly. If 32 bits hold only w < k functions, l = ⌈p₁⁻ʷ⌉: near rows are found as often, with more far
-ones.
+**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave at most about one row farther than (1 + ε)r in the
+query's bucket, where N is the number of rows. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least
+1 − 1/e. Here, l is at most about N^ρ / p₁, where ρ = ln p₁ / ln p₂. A key has at most 32 bits, and the number
+of tables is limited by memory. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row per
+bucket if rows were spread evenly. If 32 bits hold only w < k functions, l = ⌈p₁⁻ʷ⌉: near rows are found as
+often, but more far rows are read.
 
 **Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row holds if no function is in two
-of them, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
+tables, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
 into memory. If codes have fewer functions than that, tables share some. Tables that share functions find the
 same rows more often than independent ones would, so `BucketTables.guarantee` counts only tables that share
 none (`n_independent`). The other tables find additional rows that are not guaranteed.
 
 **Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
 every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
-certain. A near row's value of a function is about the query's own value v plus noise, so a flip costs v² in
-likelihood. The cheapest bucket of all tables comes next, until there are enough rows to compare.
-This compensates for tables that do not fit into memory. For a function with several bits, the other values
-are equally likely: after the own buckets come all buckets that differ in one function, then in two, and so
-on. If functions have more than `MOST_BITS`, there are too many of these, and if the key is a single function,
-none is worth reading. Only the own buckets are read then.
+certain. A function compares a projection of a row with a threshold. For a near row, the projection is about
+the query's own value v plus noise, so flipping the bit costs v² in likelihood. The search reads the cheapest
+unread bucket of all tables next, until there are enough rows to compare. This compensates for tables that do
+not fit into memory. For a function with several bits, the other values are equally likely: after the query's
+own buckets come all buckets that differ in one function, then in two, and so on. If functions have more than
+`MOST_BITS` bits, there are too many such buckets. If the key is a single function, no other bucket is worth
+reading. In both cases, only the own buckets are read.
 
 **Cost.** A table takes 8 bytes per row for key and row number and 2 to 4 for addresses, and building it sorts
 the entries. A query takes about 100 ns per bucket, and reads a cache line for each row that it compares.
@@ -68,13 +69,13 @@ class Guarantee:
     Parameters
     ----------
     n_rows : int
-        N.
+        Number N of rows.
     near, far : float
         p₁ and p₂: the probabilities that a function agrees for a row at distance r, and at (1 + ε)r.
     width : int
-        k.
+        Number k of functions in a key.
     n_tables : int
-        l.
+        Number l of tables.
     """
 
     n_rows: int
@@ -104,7 +105,7 @@ class Guarantee:
         Parameters
         ----------
         n_rows : int
-            N.
+            Number N of rows.
         radius : float
             r, an angle in radians.
         epsilon : float
@@ -127,7 +128,7 @@ class Guarantee:
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return this guarantee with at most `most` functions in a key, and the l that these need."""
+        """Return this guarantee with at most `most` functions in a key, and as many tables as these need."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
@@ -184,7 +185,7 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
     Parameters
     ----------
     n_rows : int
-        N.
+        Number N of rows.
     radius : float
         r, an angle in radians.
     epsilon : float
@@ -207,11 +208,11 @@ class BucketTables(SearchStructure):
     functions_ : array of shape (n_tables, width), int64
         The functions of each table's key.
     entries_ : array of shape (n_tables, n_rows), uint64
-        Key and row, sorted; see `core.search.orders.sorted_orders`.
+        Sorted entries of key and row; see `core.search.orders.sorted_orders`.
     starts_ : array of shape (n_tables, 2**top + 1), uint32
         Index of the first entry for each value of the highest bits of a key.
     codes_ : Codes
-        By row.
+        Codes in the order of the rows.
     """
 
     name = "tables"
@@ -273,7 +274,7 @@ class BucketTables(SearchStructure):
 
     @property
     def n_independent(self) -> int:
-        """Number of tables from the first on, no two of which have a function in common."""
+        """Number of tables, counted from the first, before one shares a function with an earlier one."""
         seen: set[int] = set()
         for place, functions in enumerate(self.functions_.tolist()):
             if not seen.isdisjoint(functions):
@@ -300,7 +301,7 @@ class BucketTables(SearchStructure):
 
         The search ends after `most_probes` buckets; if that is the number of tables, only each table's own
         bucket is read. The default is two buckets per requested row in addition to the own buckets, but at
-        least `LEAST_PROBES`: if these are empty, nothing is near.
+        least `LEAST_PROBES`: if all of these are empty, no row is near.
         """
         n_tables = len(self.functions_)
         keys = prefixes(query.code, self.functions_)
@@ -333,7 +334,7 @@ def _fitting(codes: Codes, n_bytes: int) -> int:
 
 
 def _changes(width: int, bits: int) -> NDArray[np.uint64]:
-    """Return the masks that turn one function of a key, as placed by `prefixes`, into each other value."""
+    """Return the masks that change one function of a key to any other value; `prefixes` places keys."""
     if width == 1 or bits > MOST_BITS:
         return np.empty(0, dtype=np.uint64)
     values = np.arange(1, 1 << bits, dtype=np.uint64)
