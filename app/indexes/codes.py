@@ -72,8 +72,8 @@ class Former:
     Parameters
     ----------
     by_angle : bool
-        Whether candidates were ranked by the angle although their family estimates another quantity. In the
-        same versions, buckets of a table were read in the order of the bits.
+        Whether candidates were ranked by the angle although their family estimates another quantity, and
+        buckets of a table were read in the order of the bits. Versions that did the one did the other.
     most_taught : int
         Maximum number of answers that families learned from.
     """

@@ -311,10 +311,7 @@ class Workspace:
         return DEMO
 
     def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
-        """Return the project file for a SOURCE word or a pool's folder, the classes found there, the source.
-
-        The source is None if the pool is there already.
-        """
+        """Return the new project's file, its classes, and its source; None for the source of an existing pool."""
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():

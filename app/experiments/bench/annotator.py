@@ -72,7 +72,7 @@ class Press(TypedDict):
         Whether the card showed that it was waiting for the next image.
     ahead_ms : float or None
         Milliseconds from painting the image until all possible next images were ready. None if the key was
-        pressed before they were, or if the time was not recorded.
+        pressed before all of them were ready, or if the time was not recorded.
     """
 
     answers: list[Given]
