@@ -311,7 +311,7 @@ class Workspace:
         return DEMO
 
     def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
-        """Return the new project's file, its classes, and its source; None for the source of an existing pool."""
+        """Return the project's file, its classes, and its source, which is None for an existing pool."""
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():

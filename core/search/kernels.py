@@ -210,7 +210,10 @@ def nearest_buckets(
 
 @kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
-    """Return how many leading functions an order's entry (prefix above, row below) shares with `key`."""
+    """Return how many leading functions have the same values in an entry of a sorted order as in `key`.
+
+    The high 32 bits of an entry are a row's values, and its low 32 bits are the number of the row.
+    """
     difference = (entry ^ key) >> np.uint64(32)
     agree = 0
     while agree < length and difference >> np.uint64(32 - (agree + 1) * bits) == 0:

@@ -1,6 +1,6 @@
 """Base class of sources of texts, which have words as features and pictures of pages as images.
 
-The vocabulary is computed from the items that are not held out when the pool is first built, and is saved
+When the pool is first built, the vocabulary is computed from the items that are not held out, and is saved
 with the pool. A growing pool therefore keeps its features; words that occur only in later texts are ignored.
 """
 
