@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from closecall.core.errors import InputError
@@ -12,12 +11,11 @@ FOLDER = "models"
 
 def image_models(projects: Path) -> dict[str, Path]:
     """Return the models beside the projects, a file or a folder each, by their names in that folder."""
-    found: dict[str, Path] = {}
-    with suppress(OSError):  # the folder may be missing, or somebody else's
-        for path in sorted((projects / FOLDER).iterdir()):
-            if path.suffix == ".onnx" or _has_model(path):
-                found[path.name] = path
-    return found
+    try:
+        entries = sorted((projects / FOLDER).iterdir())
+    except OSError:  # there is no such folder, or it is somebody else's
+        return {}
+    return {path.name: path for path in entries if path.suffix == ".onnx" or _has_model(path)}
 
 
 def about_model(path: Path) -> str:
@@ -34,9 +32,9 @@ def about_model(path: Path) -> str:
 
 
 def _has_model(path: Path) -> bool:
-    from closecall.core.onnx.model import find_model
+    from closecall.core.onnx.files import find_model
 
     try:
         return path.is_dir() and find_model(path).is_file()
-    except InputError:
+    except (InputError, OSError):
         return False

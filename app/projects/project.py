@@ -294,7 +294,9 @@ def what_is_gone(pool: Pool) -> str | None:
         source = pool.source
     except InputError as error:
         return str(error)
-    path = getattr(getattr(source, "source", source), "path", None)
+    while (inner := getattr(source, "source", None)) is not None:
+        source = inner
+    path = getattr(source, "path", None)
     if not isinstance(path, Path) or path.exists():
         return None
     return f"There is no {path} any more: restore what the pool was made from, or add a link to it"

@@ -13,13 +13,11 @@ gets copies of the same image.
 
 from __future__ import annotations
 
-import hashlib
-import math
-import threading
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.files import configurations, digest_of, find_model
 from closecall.core.onnx.preprocessing import CONFIG, LARGEST_SIDE, Preprocessing
-from closecall.core.onnx.runtime import external_data, open_session, outputs_of
+from closecall.core.onnx.runtime import open_session, outputs_of
 
-FILES = ("vision_model.onnx", "model.onnx")
-"""Names of an image model in a folder, or in its subfolder `onnx`; the first one that exists is used."""
+MAX_BATCH = 64
+"""Maximum number of images that a model may demand per run; all are copies of one image."""
 
 MAX_FEATURES = 16_384
 """Maximum length of a feature vector."""
@@ -40,52 +39,16 @@ MAX_FEATURES = 16_384
 SPEED_SIDE, SPEED_RUNS, SPEED_SECONDS = 256, 3, 0.3
 """To measure the speed, images of this side are computed at least this often, and for this long."""
 
-_BEST = ("image_embeds", "pooler_output")
+_BEST = ("image_embeds", "pooler_output", "last_hidden_state")
+_INNER = re.compile(r"attentions?|hidden_states?|masks?|boxes|past_", re.IGNORECASE)
+"""Names of outputs that describe the inside of a model, or parts of an image."""
+_FEW_FEATURES = 8
 _SCORES = ("logits", "probabilities", "scores", "output", "prob", "softmax")
 """Names of outputs that are scores of classes."""
 _CLASS_COUNTS = (1000, 1001, 21_841, 21_843)
 """Numbers of classes in versions of ImageNet: an output of this length is taken for scores of classes."""
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
-
-
-def find_model(path: Path) -> Path:
-    """Return the model file that `path`, a file or a folder, stands for.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a folder has several and none of them has a usual name.
-    """
-    if path.is_file():
-        return path
-    if not path.is_dir():
-        raise InputError(f"there is no model {path}")
-    folders = (path / "onnx", path)
-    for name in FILES:
-        for folder in folders:
-            if (folder / name).is_file():
-                return folder / name
-    found = sorted(file for folder in folders for file in folder.glob("*.onnx"))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(f"{path} has no .onnx file")
-    names = ", ".join(str(file.relative_to(path)) for file in found[:5])
-    raise InputError(f"{path} has several models ({names}): name one of these files")
-
-
-def digest_of(file: Path) -> str:
-    """Return 32 hexadecimal digits computed from all bytes of a model, including data kept beside it."""
-    digest = hashlib.blake2b(digest_size=16)
-    try:
-        for part in (file, *external_data(file)):
-            with part.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror or error}") from error
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -95,7 +58,7 @@ class Output:
     Parameters
     ----------
     name : str
-    pooling : {"none", "class token", "mean of tokens", "mean of map"}
+    pooling : {"none", "class token", "mean of tokens", "mean of map", "mean of map, channels last"}
     n_features : int
         Length of the vector.
     """
@@ -111,6 +74,8 @@ class Output:
             return np.ascontiguousarray(first[0])
         if self.pooling == "mean of tokens":
             return np.asarray(first.mean(axis=0), dtype=np.float32)
+        if self.pooling == "mean of map, channels last":
+            return np.asarray(first.reshape(-1, first.shape[-1]).mean(axis=0), dtype=np.float32)
         if self.pooling == "mean of map":
             return np.asarray(first.reshape(len(first), -1).mean(axis=1), dtype=np.float32)
         return first.reshape(-1)
@@ -125,11 +90,11 @@ class ImageModel:
         A file, or a folder (`find_model`).
     output : str, optional
         Name of the output to use. By default the first of these that the model has: `image_embeds`,
-        `pooler_output`, tokens (the class token, or the mean if there is none), a feature map (its mean), a
-        vector that is not scores of classes, scores of classes.
+        `pooler_output`, `last_hidden_state`, tokens (the class token, or the mean if there is none) or a
+        feature map (its mean), a vector that is not scores of classes, scores of classes, others.
     preprocessing : Preprocessing, optional
-        By default that of the `preprocessor_config.json` in the folder of the file, or above its folder
-        `onnx`; without one, the steps usual for ImageNet.
+        By default that of the configuration in the folder of the file, or above its folder `onnx`
+        (`core.onnx.preprocessing`); without one, the steps usual for ImageNet.
 
     Attributes
     ----------
@@ -156,7 +121,7 @@ class ImageModel:
         self.file = find_model(path)
         self._session = open_session(self.file)
         self._input = self._image_input()
-        config = next((file for file in _configs(self.file) if file.is_file()), None)
+        config = next((file for file in configurations(self.file) if file.is_file()), None)
         self.is_configured = preprocessing is not None or config is not None
         if preprocessing is None and config is not None:
             preprocessing = Preprocessing.read(config)
@@ -177,7 +142,13 @@ class ImageModel:
     def features(self, image: Image.Image) -> NDArray[np.float32]:
         """Return the feature vector of an image in mode RGB or L, of shape (n_features,), not normalized."""
         (value,) = self._run([self.output.name], self._prepared(image))
-        return self.output.vector(value)
+        vector = self.output.vector(value)
+        if len(vector) != self.n_features:
+            raise InputError(
+                f"output {self.output.name} of {self.file} has {self.n_features:,} features for one image "
+                f"and {len(vector):,} for another: choose another output"
+            )
+        return vector
 
     @cached_property
     def images_per_second(self) -> float:
@@ -233,6 +204,10 @@ class ImageModel:
                 f"{self.file} reads no images: it needs an input of shape (batch, 3, height, width), and has "
                 f"{shapes or 'none'}"
             )
+        if usable[0].batch > MAX_BATCH:
+            raise InputError(
+                f"{self.file} reads {usable[0].batch:,} images at once, but at most {MAX_BATCH} work"
+            )
         if len(inputs) > 1:
             others = ", ".join(one.name for one in inputs if one.name != usable[0].name)
             raise InputError(
@@ -273,7 +248,8 @@ class ImageModel:
         names = [one.name for one in self._session.get_outputs()]
         values = self._run(names, black)
         shapes = zip(names, values, strict=True)
-        found = [one for name, value in shapes if (one := _output_of(name, value, self._input.batch))]
+        size, batch = (height, width), self._input.batch
+        found = [one for name, value in shapes if (one := _output_of(name, value, batch, size))]
         if not found:
             raise InputError(
                 f"{self.file} has no output that could be features, only {', '.join(names) or 'none'}"
@@ -288,41 +264,6 @@ class ImageModel:
                 return output
         names = ", ".join(output.name for output in self.outputs)
         raise InputError(f"{self.file} has no output {name!r}: it has {names}")
-
-
-_loading = threading.Lock()
-
-
-def load_model(
-    path: Path, *, output: str | None = None, preprocessing: Preprocessing | None = None
-) -> ImageModel:
-    """Return an `ImageModel`; the two last ones are kept, so that all snapshots of a pool share one.
-
-    Raises
-    ------
-    InputError
-        See `ImageModel`.
-    """
-    file = find_model(path)
-    with _loading:
-        try:
-            known = [(part, part.stat()) for part in (file, *_configs(file)) if part.is_file()]
-        except OSError as error:
-            raise InputError(f"{file} can't be read: {error.strerror or error}") from error
-        identity = tuple((part, stat.st_ino, stat.st_mtime_ns, stat.st_size) for part, stat in known)
-        return _load(file, output, preprocessing, identity)
-
-
-@lru_cache(maxsize=2)
-def _load(
-    file: Path,
-    output: str | None,
-    preprocessing: Preprocessing | None,
-    identity: tuple[Any, ...],  # noqa: ARG001 (a changed file is loaded again)
-) -> ImageModel:
-    model = ImageModel(file, output=output, preprocessing=preprocessing)
-    _ = model.digest  # of the file as it was loaded
-    return model
 
 
 @dataclass(frozen=True)
@@ -351,8 +292,8 @@ def _input_of(name: str, shape: Sequence[Any], kind: str) -> _Input | None:
     return _Input(name, batch or 1, channels or 3, channels_first, size, _TYPES[kind])
 
 
-def _output_of(name: str, value: Any, batch: int) -> Output | None:
-    """Return how an output becomes a vector per image, or None if it can't."""
+def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Output | None:
+    """Return how an output becomes a vector per image of this height and width, or None if it can't."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (2, 3, 4):
         return None
     if len(value) != batch or 0 in value.shape:
@@ -360,26 +301,30 @@ def _output_of(name: str, value: Any, batch: int) -> Output | None:
     if value.ndim == 2:
         pooling, n_features = "none", value.shape[1]
     elif value.ndim == 3:
-        has_class_token = math.isqrt(value.shape[1]) ** 2 != value.shape[1]
-        pooling, n_features = "class token" if has_class_token else "mean of tokens", value.shape[2]
+        is_grid = any(value.shape[1] == (size[0] // n) * (size[1] // n) for n in range(1, max(size) + 1))
+        pooling, n_features = "mean of tokens" if is_grid else "class token", value.shape[2]
     elif value.shape[2:] == (1, 1):
         pooling, n_features = "none", value.shape[1]
+    elif _is_grid(value.shape[1:3], size) and not _is_grid(value.shape[2:], size):
+        pooling, n_features = "mean of map, channels last", value.shape[3]
     else:
         pooling, n_features = "mean of map", value.shape[1]
     return Output(name, pooling, n_features) if 2 <= n_features <= MAX_FEATURES else None
+
+
+def _is_grid(shape: Sequence[int], size: tuple[int, int]) -> bool:
+    """Return whether height and width can be those of a map of the image, which is smaller by one factor."""
+    return any(tuple(shape) == (-(-size[0] // n), -(-size[1] // n)) for n in range(1, max(size) + 1))
 
 
 def _rank(output: Output) -> tuple[int, int]:
     """Return the order in which outputs are preferred; see `ImageModel`."""
     if output.name in _BEST:
         return 0, _BEST.index(output.name)
-    are_scores = output.name.lower() in _SCORES or output.n_features in _CLASS_COUNTS
-    if output.pooling == "none":
-        return (3 if are_scores else 2), 0
-    return 1, 0
-
-
-def _configs(file: Path) -> list[Path]:
-    """Return where the configuration of a model may be: beside it, or above its folder `onnx`."""
-    folders = [file.parent] + ([file.parent.parent] if file.parent.name == "onnx" else [])
-    return [folder / CONFIG for folder in folders]
+    if _INNER.match(output.name):
+        return 5, 0
+    if output.n_features < _FEW_FEATURES:
+        return 4, 0
+    if output.name.lower() in _SCORES or output.n_features in _CLASS_COUNTS:
+        return 3, 0
+    return (2 if output.pooling == "none" else 1), 0

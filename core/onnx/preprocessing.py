@@ -1,8 +1,10 @@
 """From an image of any size to the numbers that a model reads, as the model's configuration says.
 
-The configuration is `preprocessor_config.json`, the file that the Hugging Face hub keeps beside a model. The
-steps and their order are those of the `transformers` library: resize, crop the center, scale the values,
-normalize each channel. Resizing is Pillow's.
+The configuration is `preprocessor_config.json`, or the part `image_processor` of `processor_config.json`.
+The Hugging Face hub keeps these files beside a model. The steps and their order are those of the
+`transformers` library: resize, crop the center, scale the values, normalize each channel. Resizing is
+Pillow's. Some image processors have rules of their own, which are followed, too: those of ConvNeXT, LeViT,
+PoolFormer and EfficientNet. A configuration with steps that are not known here is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from PIL import Image
 from closecall.core.errors import InputError
 
 CONFIG = "preprocessor_config.json"
+CONFIGS = (CONFIG, "processor_config.json")
+"""Names of configurations; the first one that exists is read."""
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
@@ -29,8 +33,23 @@ SHORT_EDGE = 256 / 224
 LARGEST_SIDE = 4096
 """Maximum side in pixels of the images that a model may read."""
 
+MOST_RESIZED = 16
+"""Maximum size of a resized image, relative to the crop; of a longer one, only the crop is computed."""
+
 _SQUARE = ("ViT", "DeiT", "Beit", "Siglip")
 """Image processors for which a single number as `size` is both height and width, not the shortest edge."""
+
+_BILINEAR = ("ViT", "MobileNetV1", "MobileNetV2", "Segformer")
+"""Image processors that interpolate bilinearly if the configuration does not say how; others are bicubic."""
+
+_UNKNOWN_STEPS = (
+    "do_pad",
+    "size_divisor",
+    "max_num_patches",
+    "do_thumbnail",
+    "do_align_long_axis",
+    "do_crop_margin",
+)
 
 
 @dataclass(frozen=True)
@@ -83,12 +102,14 @@ class Preprocessing:
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{file} can't be read: {error}") from error
         try:
-            return cls._of(config)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            return cls._of(config.get("image_processor", config))
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
             raise InputError(f"{file} does not describe how images are prepared: {error}") from error
 
     @classmethod
     def _of(cls, config: Mapping[str, Any]) -> Self:
+        if steps := [name for name in _UNKNOWN_STEPS if config.get(name)]:
+            raise ValueError(f"{', '.join(steps)} is not supported")
         kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "")
         crop = None
         if config.get("do_center_crop", "crop_size" in config):
@@ -96,16 +117,29 @@ class Preprocessing:
         resize = None
         if config.get("do_resize", "size" in config):
             resize = _size(config["size"], kind)
-            if config.get("crop_pct") and isinstance(resize, int) and crop is None:  # ConvNeXT
-                resize, crop = _side(resize / config["crop_pct"]), (resize, resize)
-        normalize = config.get("do_normalize", "image_mean" in config)
+            if kind.startswith("ConvNext") or (config.get("crop_pct") and crop is None):
+                resize, crop = _of_convnext(resize, config.get("crop_pct") or 224 / 256)
+            elif config.get("crop_pct"):
+                resize = _side(_shortest(resize) / config["crop_pct"])
+            elif kind.startswith("Levit") and isinstance(resize, int):
+                resize = _side(256 / 224 * resize)
+        mean, deviation = np.zeros(1), np.ones(1)
+        if config.get("do_normalize", "image_mean" in config and not kind.startswith("MobileViT")):
+            mean, deviation = _numbers(config["image_mean"]), _numbers(config["image_std"])
+            if (deviation == 0).any():
+                raise ValueError("image_std must not contain 0")
+        if config.get("include_top"):  # EfficientNet divides by the deviation twice
+            deviation = deviation**2
+        if config.get("rescale_offset"):  # values from −1 to 1
+            mean = mean + 1
+        usual = Image.Resampling.BILINEAR if kind.startswith(_BILINEAR) else Image.Resampling.BICUBIC
         return cls(
             resize=resize,
             crop=crop,
-            resample=int(Image.Resampling(config.get("resample", Image.Resampling.BICUBIC))),
+            resample=int(Image.Resampling(usual if config.get("resample") is None else config["resample"])),
             scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
-            mean=_numbers(config["image_mean"]) if normalize else (0.0,),
-            deviation=_deviations(config["image_std"]) if normalize else (1.0,),
+            mean=tuple(mean.tolist()),
+            deviation=tuple(deviation.tolist()),
             is_bgr=bool(config.get("do_flip_channel_order", False)),
         )
 
@@ -131,10 +165,13 @@ class Preprocessing:
 
     def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
         """Return the resized and cropped image, of shape (height, width, 3), or (height, width) if gray."""
-        if self.resize is not None:
-            width, height = self._resized(*image.size)
-            if (width, height) != image.size:
-                image = image.resize((width, height), Image.Resampling(self.resample))
+        if self.resize is None:
+            return np.asarray(image if self.crop is None else _cropped(image, *self.crop))
+        width, height = self._resized(*image.size)
+        if self.crop is not None and width * height > MOST_RESIZED * self.crop[0] * self.crop[1]:
+            return np.asarray(_only_cropped(image, width, height, *self.crop, self.resample))
+        if (width, height) != image.size:
+            image = image.resize((width, height), Image.Resampling(self.resample))
         return np.asarray(image if self.crop is None else _cropped(image, *self.crop))
 
     def values(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -174,6 +211,30 @@ def _cropped(image: Image.Image, height: int, width: int) -> Image.Image:
     return image.crop((left, top, left + width, top + height))
 
 
+def _only_cropped(
+    image: Image.Image, width: int, height: int, crop_height: int, crop_width: int, resample: int
+) -> Image.Image:
+    """Return the center of the image that `resize` would make, without making the rest of it."""
+    left, top = (width - crop_width) // 2, (height - crop_height) // 2
+    inside = (max(left, 0), max(top, 0), min(left + crop_width, width), min(top + crop_height, height))
+    x, y = image.width / width, image.height / height
+    box = (inside[0] * x, inside[1] * y, min(inside[2] * x, image.width), min(inside[3] * y, image.height))
+    part = image.resize((inside[2] - inside[0], inside[3] - inside[1]), Image.Resampling(resample), box=box)
+    made = Image.new(image.mode, (crop_width, crop_height))
+    made.paste(part, (inside[0] - left, inside[1] - top))
+    return made
+
+
+def _of_convnext(resize: int | tuple[int, int], crop_pct: float) -> tuple[Any, tuple[int, int] | None]:
+    """Return `resize` and `crop` by the rule of ConvNeXT: large images are squeezed instead of cropped."""
+    side = _shortest(resize)
+    return (_side(side / crop_pct), (side, side)) if side < 384 else ((side, side), None)
+
+
+def _shortest(resize: int | tuple[int, int]) -> int:
+    return resize if isinstance(resize, int) else min(resize)
+
+
 def _size(size: Any, kind: str) -> int | tuple[int, int]:
     if isinstance(size, Mapping):
         return _side(size["shortest_edge"]) if "shortest_edge" in size else _height_and_width(size)
@@ -201,15 +262,8 @@ def _side(value: float) -> int:
     return side
 
 
-def _numbers(values: Any) -> tuple[float, ...]:
-    numbers = tuple(float(value) for value in (values if isinstance(values, list) else [values]))
-    if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
+def _numbers(values: Any) -> NDArray[np.float64]:
+    numbers = np.array(values if isinstance(values, list) else [values], dtype=np.float64)
+    if numbers.shape not in ((1,), (3,)) or not np.isfinite(numbers).all() or abs(numbers).max() > 1e6:
         raise ValueError(f"one or three numbers are needed, got {values}")
-    return numbers
-
-
-def _deviations(values: Any) -> tuple[float, ...]:
-    numbers = _numbers(values)
-    if 0 in numbers:
-        raise ValueError(f"image_std must not contain 0, got {values}")
     return numbers

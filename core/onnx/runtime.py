@@ -7,36 +7,37 @@ from pathlib import Path
 from typing import Any
 
 from closecall.core.errors import InputError
-
-DATA_SUFFIXES = ("_data", ".data")
-"""Suffixes of the file in which exporters put the weights of models larger than 2 GB."""
+from closecall.core.onnx.files import identity_of
+from closecall.core.onnx.kept import Kept
 
 _QUIET = 4
 """Log level of ONNX Runtime: only fatal errors, because all others are raised."""
 
 
-def external_data(file: Path) -> list[Path]:
-    """Return the files beside a model that have its weights, if they are not in the model itself."""
-    return [part for suffix in DATA_SUFFIXES if (part := file.with_name(file.name + suffix)).is_file()]
+_sessions: Kept[Any] = Kept(2)
 
 
 def open_session(file: Path) -> Any:
-    """Return the session of a model, which computes each run in the thread that calls it.
+    """Return the session of a model, which computes each run on the processor, in the thread that calls it.
 
-    Execution providers are those that the installed ONNX Runtime has, in its own order of preference.
+    The last sessions are kept as long as their files stay the same.
 
     Raises
     ------
     InputError
         If ONNX Runtime is not installed, or the file is not a model that it can load.
     """
+    return _sessions.get(identity_of(file), lambda: _opened(file))
+
+
+def _opened(file: Path) -> Any:
     runtime = _onnxruntime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = _QUIET
     try:
-        return runtime.InferenceSession(str(file), options, providers=runtime.get_available_providers())
+        return runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own classes, which it does not export
         raise InputError(f"{file} is not a model that ONNX Runtime can load: {_reason(error)}") from error
 

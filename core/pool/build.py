@@ -49,7 +49,7 @@ SEGMENT_BYTES = 1 << 27
 SLOW_SEGMENT_ROWS = 2_000
 """Maximum number of items in a segment of a source that `is_slow`: what a killed build loses at most."""
 CHUNK_ITEMS = 1_000
-SLOW_CHUNK_ITEMS = 4
+SLOW_CHUNK_ITEMS = 1
 CHUNKS_A_SEGMENT = 8
 """Minimum number of chunks per segment, so that a small segment keeps several cores busy.
 

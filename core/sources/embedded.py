@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.model import ImageModel, Output, load_model
+from closecall.core.onnx.loading import load_model
+from closecall.core.onnx.model import ImageModel, Output
 from closecall.core.onnx.preprocessing import Preprocessing
 from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
 from closecall.core.sources.other_features import OtherFeatures
@@ -165,7 +166,10 @@ class Embedded(OtherFeatures):
 
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32]:
         """See `Source.features_of_image`."""
-        vector = self.model.features(image)
+        try:
+            vector = self.model.features(image)
+        except MemoryError as error:
+            raise UnreadableImageError("there is not enough memory for the model") from error
         if not np.isfinite(vector).all():
             raise UnreadableImageError("the model's features of it are not finite")
         if not vector.any():

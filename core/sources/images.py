@@ -9,13 +9,14 @@ is applied.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import struct
 import warnings
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN))
 MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
+
+MOST_CONVERTED = 1 << 20
+"""Maximum number of pixels that are converted to float64 at once."""
 
 RENDITION = 4 * GREY_SIZE
 """Longest side, in pixels, to which an image is scaled before it becomes a grayscale square for features."""
@@ -143,14 +147,29 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _stretched(image: Image.Image) -> Image.Image:
     """Stretch values to 0 … 255, from the darkest to the brightest; non-finite values become black."""
-    values = np.asarray(image, dtype=np.float64)
-    finite = np.isfinite(values)
-    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
+    values = np.asarray(image)
+    low, high = math.inf, -math.inf
+    for rows in _some_rows(values):
+        finite = rows[np.isfinite(rows)]
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    if high == -math.inf:
+        low, high = 0.0, 0.0
     if high == low:
         low, high = 0.0, max(high, 1.0)
-    shown = np.zeros(values.shape)
-    shown[finite] = (values[finite] - low) / (high - low)
-    return Image.fromarray(np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8))
+    stretched = np.empty(values.shape, np.uint8)
+    for rows, shown in zip(_some_rows(values), _some_rows(stretched), strict=True):
+        relative = np.zeros(rows.shape)
+        finite = np.isfinite(rows)
+        relative[finite] = (rows[finite].astype(np.float64) - low) / (high - low)
+        shown[:] = np.rint(255 * np.clip(relative, 0, 1))
+    return Image.fromarray(stretched)
+
+
+def _some_rows(pixels: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return views of some rows each, so that not all are converted at once."""
+    step = max(1, MOST_CONVERTED // max(1, pixels.shape[1]))
+    return [pixels[first : first + step] for first in range(0, len(pixels), step)]
 
 
 def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:

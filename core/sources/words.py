@@ -30,7 +30,8 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.model import ImageModel, load_model
+from closecall.core.onnx.loading import load_model
+from closecall.core.onnx.model import ImageModel
 from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
@@ -135,20 +136,31 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
 
 
 def _model(rest: str, word: str) -> tuple[ImageModel, str]:
-    """Return the model, and the word of the source that it describes; both may contain colons."""
-    colons = [colon.start() for colon in re.finditer(":", rest)]
-    parts = [(*rest[:colon].partition("#")[::2], rest[colon + 1 :]) for colon in colons]
-    splits = [(_path(path, word), output, inner) for path, output, inner in parts if path and inner]
-    if not splits:
+    """Return the model, and the word of the source that it describes.
+
+    All names may contain colons. The model is the longest beginning that names a file or folder.
+    """
+    colons = [colon.start() for colon in re.finditer(":", rest) if colon.start() and rest[colon.end() :]]
+    if not colons:
         raise InputError(f"onnx needs a model, a colon and a source of images, got {word!r}")
-    usable = [split for split in splits if split[0].exists()] or splits
-    path, output, inner = usable[0]
-    model = load_model(path)
-    if not output:
-        return model, inner
-    names = [one.name for one in model.outputs]
-    output, inner = next(((name, inner) for _, name, inner in usable if name in names), (output, inner))
-    return load_model(path, output=output), inner
+    refusal: InputError | None = None
+    for colon in reversed(colons):
+        named, inner = rest[:colon], rest[colon + 1 :]
+        path, _, output = (named, "", "") if _exists(named) else named.rpartition("#")
+        if not (path and _exists(path)):
+            continue
+        try:
+            return load_model(_path(path, word), output=output or None), inner
+        except InputError as error:
+            refusal = error
+    raise refusal or InputError(f"there is no model {rest[: colons[0]]}")
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).expanduser().exists()
+    except OSError:  # too long a name, for example
+        return False
 
 
 def _texts(rest: str, word: str, use_classes: bool) -> Source:

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import json
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.onnx import ImageModel
-from closecall.core.onnx.model import digest_of, find_model
+from closecall.core.onnx import ImageModel, load_model
+from closecall.core.onnx.files import digest_of, external_data, find_model
+from closecall.core.onnx.model import Output, _output_of, _rank
+from closecall.core.onnx.runtime import _opened as opened
 from tests.onnx_kit import (
     FLOAT16,
     N_FEATURES,
@@ -27,6 +32,13 @@ def noise(width: int = 20, height: int = 14, mode: str = "RGB", seed: int = 0) -
     """An image of this size."""
     shape = (height, width, 3) if mode == "RGB" else (height, width)
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
+
+
+def slope(width: int, height: int) -> Image.Image:
+    """An image that grows brighter along its longer side, in steps that can be seen in its middle."""
+    place = np.arange(max(width, height)) * 9 % 256
+    along = np.broadcast_to(place if width > height else place[:, None], (height, width))
+    return Image.fromarray(np.repeat(along[..., None], 3, axis=2).astype(np.uint8))
 
 
 def by_hand(file: Path, image: Image.Image, output: str = "image_embeds") -> np.ndarray:
@@ -175,6 +187,7 @@ def test_without_a_configuration_the_steps_are_those_of_imagenet(tmp_path):
         ),
         (lambda f: write_model(f / "m.onnx", config={"size": {"shortest_edge": 8}}), "has no crop"),
         (lambda f: write_model(f / "m.onnx", config={"size": {"height": 9, "width": 8}}), "makes 8 × 9"),
+        (lambda f: write_model(f / "m.onnx", shape=(10**9, 3, 8, 8)), "at most 64"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused_in_a_sentence(tmp_path, make, words):
@@ -208,10 +221,109 @@ def test_without_onnx_runtime_a_sentence_says_how_to_get_it(tmp_path, monkeypatc
 
 
 def test_the_digest_covers_weights_beside_the_model(tmp_path):
-    """Large models keep them in a file of their own."""
-    file = write_model(tmp_path / "m.onnx")
-    before = digest_of(file)
-    (tmp_path / "m.onnx_data").write_bytes(b"weights")
+    """Large models keep them in files of any name, which are read again once they change."""
+    plain = onnx.load(write_model(tmp_path / "plain" / "m.onnx"))
+    file = tmp_path / "m.onnx"
+    onnx.save(plain, file, save_as_external_data=True, location="weights of it.bin", size_threshold=100)
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(PLAIN))
+    weights = tmp_path / "weights of it.bin"
+    assert weights in external_data(file)
+    before, first = digest_of(file), load_model(file).features(noise())
+    assert np.array_equal(first, load_model(tmp_path / "plain" / "m.onnx").features(noise()))
+    raw = bytearray(weights.read_bytes())
+    raw[:4] = np.float32(7).tobytes()
+    weights.write_bytes(raw)
     assert digest_of(file) != before
-    (tmp_path / "m.onnx_data").write_bytes(b"others.")
-    assert len({before, digest_of(file)}) == 2
+    assert not np.array_equal(load_model(file).features(noise()), first)
+    (tmp_path / "unrelated.bin").write_bytes(b"x")
+    assert external_data(file) == [weights]
+
+
+def test_a_long_thin_image_takes_no_more_memory_than_its_crop(tmp_path):
+    """Only the part that is seen is resized, to the same pixels as by resizing all of it."""
+    config = {"size": {"shortest_edge": 8}, "crop_size": 8, "resample": 3, "do_rescale": False}
+    steps = ImageModel(write_model(tmp_path / "m.onnx", config=config)).preprocessing
+    for image in (slope(40_000, 2), slope(2, 40_000), slope(300, 3), slope(3, 300)):
+        width, height = image.width * 8 // min(image.size), image.height * 8 // min(image.size)
+        whole = image.resize((width, height), Image.Resampling.BICUBIC)
+        left, top = (width - 8) // 2, (height - 8) // 2
+        expected = np.asarray(whole.crop((left, top, left + 8, top + 8))).astype(int)
+        assert abs(steps.pixels(image).astype(int) - expected).max() <= 1
+    tracemalloc.start()
+    steps.pixels(Image.new("RGB", (100_000, 1)))
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "pooling", "n_features"),
+    [
+        ("features", (1, 7, 7, 96), "mean of map, channels last", 96),
+        ("features", (1, 96, 7, 7), "mean of map", 96),
+        ("last_hidden_state", (1, 49, 96), "mean of tokens", 96),
+        ("last_hidden_state", (1, 1 + 256, 384), "class token", 384),
+        ("last_hidden_state", (1, 1 + 4 + 256, 384), "class token", 384),
+        ("vector", (1, 96, 1, 1), "none", 96),
+    ],
+)
+def test_the_form_of_an_output_tells_how_it_becomes_a_vector(name, shape, pooling, n_features):
+    """Maps with channels first or last, tokens with or without a class token: of an image of 224 × 224."""
+    value = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    output = _output_of(name, value, 1, (224, 224))
+    assert output == Output(name, pooling, n_features)
+    by_hand = {
+        "mean of map, channels last": value[0].mean(axis=(0, 1)) if value.ndim == 4 else None,
+        "mean of map": value[0].mean(axis=(1, 2)) if value.ndim == 4 else None,
+        "mean of tokens": value[0].mean(axis=0),
+        "class token": value[0][0],
+        "none": value.reshape(-1),
+    }[pooling]
+    assert np.allclose(output.vector(value), by_hand, atol=1e-6)
+
+
+def test_a_map_of_an_image_that_is_not_square_has_no_class_token():
+    """48 tokens are a grid of 8 × 6."""
+    value = np.zeros((1, 48, 96), np.float32)
+    assert _output_of("x", value, 1, (256, 192)).pooling == "mean of tokens"
+    assert _output_of("x", value[:, :47], 1, (256, 192)).pooling == "class token"
+
+
+def test_what_is_inside_a_model_or_of_parts_of_an_image_comes_last():
+    """Attention, hidden layers and boxes are no features of the image."""
+    names = {
+        "attentions.0": (1, 12, 197, 197),
+        "hidden_states.0": (1, 197, 384),
+        "boxes": (1, 100, 4),
+        "other": (1, 512),
+        "logits": (1, 77),
+        "last_hidden_state": (1, 197, 384),
+    }
+    outputs = [_output_of(name, np.zeros(shape, np.float32), 1, (224, 224)) for name, shape in names.items()]
+    ranked = [output.name for output in sorted(outputs, key=_rank)]
+    assert ranked[:3] == ["last_hidden_state", "other", "logits"]
+
+
+def test_a_refused_model_is_not_loaded_again(tmp_path, monkeypatch):
+    """A page asks often; a file that was replaced is tried."""
+    file = write_text_model(tmp_path / "m.onnx")
+    calls = []
+    monkeypatch.setattr("closecall.core.onnx.runtime._opened", lambda f: calls.append(f) or opened(f))
+    for _ in range(3):
+        with pytest.raises(InputError, match="reads no images"):
+            load_model(file)
+    assert len(calls) == 1
+    write_model(file)
+    assert load_model(file).n_features == N_FEATURES
+    assert load_model(file) is load_model(tmp_path)
+    assert len(calls) == 2
+
+
+def test_the_configuration_is_found_from_anywhere(tmp_path, monkeypatch):
+    """By a relative path, and by a link as in the hub's cache."""
+    write_model(tmp_path / "x" / "onnx" / "model.onnx")
+    shutil.move(tmp_path / "x" / "onnx" / "preprocessor_config.json", tmp_path / "x")
+    monkeypatch.chdir(tmp_path / "x" / "onnx")
+    for path in (Path("model.onnx"), Path()):
+        assert ImageModel(path).is_configured
+    (tmp_path / "link.onnx").symlink_to(tmp_path / "x" / "onnx" / "model.onnx")
+    assert ImageModel(tmp_path / "link.onnx").is_configured

@@ -65,6 +65,31 @@ def test_the_steps_are_those_of_the_configuration(tmp_path, size):
         ({"size": 30, "image_processor_type": "ViTImageProcessor"}, (30, 30), (30, 30)),
         ({"size": 30, "feature_extractor_type": "CLIPFeatureExtractor", "crop_size": 24}, (24, 24), 30),
         ({"size": {"shortest_edge": 28}, "crop_pct": 0.875}, (28, 28), 32),
+        ({"size": 224, "image_processor_type": "ConvNextImageProcessor"}, (224, 224), 256),
+        (
+            {
+                "size": {"shortest_edge": 384},
+                "image_processor_type": "ConvNextImageProcessor",
+            },
+            (384, 384),
+            (384, 384),
+        ),
+        (
+            {
+                "size": {"shortest_edge": 224},
+                "image_processor_type": "PoolFormerImageProcessor",
+                "crop_pct": 0.9,
+                "crop_size": 224,
+            },
+            (224, 224),
+            248,
+        ),
+        (
+            {"size": 224, "feature_extractor_type": "LevitFeatureExtractor", "crop_size": 224},
+            (224, 224),
+            256,
+        ),
+        ({"image_processor": {"size": {"height": 30, "width": 40}}}, (30, 40), (30, 40)),
         ({"size": {"shortest_edge": 28}, "crop_size": {"height": 20, "width": 24}}, (20, 24), 28),
         ({"size": [30, 40], "do_center_crop": False, "crop_size": 5}, (30, 40), (30, 40)),
         ({"size": {"shortest_edge": 28}}, None, 28),
@@ -118,6 +143,10 @@ def test_gray_images_take_the_mean_of_the_channels(tmp_path):
         {"size": 8, "image_mean": [0, 0, float("nan")], "image_std": [1, 1, 1]},
         {"size": 8, "resample": 17},
         {"do_resize": True},
+        {"size": 1e999},
+        {"size": {"shortest_edge": 8}, "crop_pct": 1e-300},
+        {"size": 8, "image_mean": 1e300, "image_std": 1},
+        {"size": 8, "do_pad": True},
         [1, 2],
     ],
 )
@@ -142,3 +171,25 @@ def test_steps_survive_json(tmp_path):
     """A pool keeps them."""
     for steps in (read(tmp_path, **CLIP), Preprocessing.imagenet(224, 192), read(tmp_path, size=7)):
         assert Preprocessing.from_spec(json.loads(json.dumps(steps.spec()))) == steps
+
+
+def test_the_interpolation_is_that_of_the_image_processor(tmp_path):
+    """Where the configuration leaves it out: bilinear for ViT, bicubic for CLIP."""
+    for kind, resample in (
+        ("ViTImageProcessor", 2),
+        ("CLIPImageProcessor", 3),
+        ("MobileNetV2ImageProcessor", 2),
+    ):
+        assert read(tmp_path, size=8, image_processor_type=kind).resample == resample
+    assert read(tmp_path, size=8, resample=0).resample == 0
+
+
+def test_efficientnet_has_steps_of_its_own(tmp_path):
+    """It divides twice, or scales to −1 … 1."""
+    image = photograph(8, 8)
+    as_bytes = np.asarray(image) / 255
+    size = {"height": 8, "width": 8}
+    steps = read(tmp_path, size=size, image_mean=[0.4] * 3, image_std=[0.5] * 3, include_top=True)
+    assert np.allclose(steps.values(steps.pixels(image)), (as_bytes - 0.4) / 0.5 / 0.5, atol=1e-5)
+    steps = read(tmp_path, size=size, rescale_factor=2 / 255, rescale_offset=True)
+    assert np.allclose(steps.values(steps.pixels(image)), 2 * as_bytes - 1, atol=1e-6)

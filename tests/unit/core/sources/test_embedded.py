@@ -66,6 +66,14 @@ def test_names_with_colons_are_understood(tmp_path):
     file = write_model(tmp_path / "my:models" / "m.onnx", outputs=("image_embeds", "map"))
     assert source_from(f"onnx:{file}:digits:50").n_features == N_FEATURES
     assert source_from(f"onnx:{file}#map:digits:50")._output["name"] == "map"
+    for name in ("clip", "clip:large", "clip#2"):
+        write_model(tmp_path / name / "m.onnx", outputs=("image_embeds", "map"))
+        source = source_from(f"onnx:{tmp_path / name}:digits:50")
+        assert isinstance(source, Embedded)
+        assert source.file == tmp_path / name / "m.onnx"
+    assert source_from(f"onnx:{tmp_path}/clip#2#map:digits:50").n_features == N_FEATURES
+    with pytest.raises(InputError, match="there is no model"):
+        source_from(f"onnx:{'x' * 300}:digits:50")
 
 
 @pytest.mark.parametrize(

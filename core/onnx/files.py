@@ -1,0 +1,111 @@
+"""The files of a model: where they are, and whether they are still the same."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from closecall.core.errors import InputError
+from closecall.core.onnx.preprocessing import CONFIGS
+
+FILES = ("vision_model.onnx", "model.onnx")
+"""Names of an image model in a folder, or in its subfolder `onnx`; the first one that exists is used."""
+
+_LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])")
+"""The key "location", and the length of its value in one or two bytes."""
+
+
+def find_model(path: Path) -> Path:
+    """Return the model file that `path`, a file or a folder, stands for.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a folder has several and none of them has a usual name.
+    """
+    try:
+        return _found_model(path.absolute())
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def _found_model(path: Path) -> Path:
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise InputError(f"there is no model {path}")
+    folders = (path / "onnx", path)
+    for name in FILES:
+        for folder in folders:
+            if (folder / name).is_file():
+                return folder / name
+    found = sorted(file for folder in folders for file in folder.glob("*.onnx"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(f"{path} has no .onnx file")
+    names = ", ".join(str(file.relative_to(path)) for file in found[:5])
+    raise InputError(f"{path} has several models ({names}): name one of these files")
+
+
+def digest_of(file: Path) -> str:
+    """Return 32 hexadecimal digits computed from all bytes of a model, including data kept beside it."""
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        for part in (file, *external_data(file)):
+            with part.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
+def configurations(file: Path) -> list[Path]:
+    """Return where the configuration of a model may be: beside it, or above its folder `onnx`.
+
+    The hub's cache has links to files elsewhere, so the place of a link comes before the place of its target.
+    """
+    folders: dict[Path, None] = {}
+    for folder in (file.parent, file.resolve().parent):
+        folders[folder] = None
+        if folder.name == "onnx":
+            folders[folder.parent] = None
+    return [folder / name for folder in folders for name in CONFIGS]
+
+
+def external_data(file: Path) -> list[Path]:
+    """Return the files that have weights of a model, as large models name them, in the model's folder.
+
+    Each name follows the key "location" in the protocol buffer of the model (`TensorProto.external_data`).
+
+    Raises
+    ------
+    OSError
+        If the model can't be read.
+    """
+    names: dict[str, None] = {}
+    with file.open("rb") as stream:
+        if not os.fstat(stream.fileno()).st_size:
+            return []
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as model:
+            for found in _LOCATION.finditer(model):
+                (first, *more) = found[1]
+                length = first & 127 | (more[0] << 7 if more else 0)
+                names[model[found.end() : found.end() + length].decode(errors="replace")] = None
+    parts = (file.parent / name for name in names if "\0" not in name)
+    return [part for part in parts if part.is_file()]
+
+
+def identity_of(file: Path, *others: Path) -> tuple[Any, ...]:
+    """Return a value that changes when one of the files, or a file with weights of the first, changes."""
+    try:
+        files = [part for part in (file, *external_data(file), *others) if part.is_file()]
+        stats = [(part, part.stat()) for part in files]
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror or error}") from error
+    return tuple((part, stat.st_ino, stat.st_mtime_ns, stat.st_size) for part, stat in stats)

@@ -1,0 +1,49 @@
+"""What is slow to load is loaded once, and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from closecall.core.errors import InputError
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """The last results of loading something, or the errors; nobody waits for what somebody else loads.
+
+    Parameters
+    ----------
+    most : int
+        Number of results that are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._results: OrderedDict[Any, Future[T]] = OrderedDict()
+
+    def get(self, key: Any, load: Callable[[], T]) -> T:
+        """Return the result for a key, loading it in this thread if no other thread has begun to."""
+        with self._lock:
+            result = self._results.get(key)
+            is_new = result is None
+            if result is None:
+                result = self._results[key] = Future()
+                while len(self._results) > self._most:
+                    self._results.popitem(last=False)
+            self._results.move_to_end(key)
+        if is_new:
+            try:
+                result.set_result(load())
+            except BaseException as error:
+                if not isinstance(error, InputError):  # the next one tries again
+                    with self._lock:
+                        self._results.pop(key, None)
+                result.set_exception(error)
+                raise
+        return result.result()
