@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,24 +81,26 @@ def configurations(file: Path) -> list[Path]:
 def external_data(file: Path) -> list[Path]:
     """Return the files that have weights of a model, as large models name them, in the model's folder.
 
-    Each name follows the key "location" in the protocol buffer of the model (`TensorProto.external_data`).
-
     Raises
     ------
     OSError
         If the model can't be read.
     """
+    stat = file.stat()
+    names = _named(file, (stat.st_ino, stat.st_mtime_ns, stat.st_size)) if stat.st_size else ()
+    return [part for name in names if (part := file.parent / name).is_file()]
+
+
+@lru_cache(maxsize=64)
+def _named(file: Path, identity: tuple[int, int, int]) -> tuple[str, ...]:  # noqa: ARG001 (a changed file is read again)
+    """Return the names that follow the key "location" in the protocol buffer (`TensorProto.external_data`)."""
     names: dict[str, None] = {}
-    with file.open("rb") as stream:
-        if not os.fstat(stream.fileno()).st_size:
-            return []
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as model:
-            for found in _LOCATION.finditer(model):
-                (first, *more) = found[1]
-                length = first & 127 | (more[0] << 7 if more else 0)
-                names[model[found.end() : found.end() + length].decode(errors="replace")] = None
-    parts = (file.parent / name for name in names if "\0" not in name)
-    return [part for part in parts if part.is_file()]
+    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as model:
+        for found in _LOCATION.finditer(model):
+            (first, *more) = found[1]
+            length = first & 127 | (more[0] << 7 if more else 0)
+            names[model[found.end() : found.end() + length].decode(errors="replace")] = None
+    return tuple(name for name in names if "\0" not in name)
 
 
 def identity_of(file: Path, *others: Path) -> tuple[Any, ...]:
