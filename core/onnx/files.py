@@ -92,8 +92,8 @@ def external_data(file: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=64)
-def _named(file: Path, identity: tuple[int, int, int]) -> tuple[str, ...]:  # noqa: ARG001 (a changed file is read again)
-    """Return the names that follow the key "location" in the protocol buffer (`TensorProto.external_data`)."""
+def _named(file: Path, identity: tuple[int, int, int]) -> tuple[str, ...]:  # noqa: ARG001 (for the cache)
+    """Return the names that follow the key "location" in the model (`TensorProto.external_data`)."""
     names: dict[str, None] = {}
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as model:
         for found in _LOCATION.finditer(model):
