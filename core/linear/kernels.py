@@ -39,10 +39,10 @@ class Signed(NamedTuple):
 
 @strict_kernel
 def free_at_most(d: int) -> int:
-    """Return the maximum number of free labels.
+    """Return the maximum number of free labels, which have 0 < α < C, for rows of d features.
 
-    At most d + 1 rows can be linearly independent. Rounding up to a multiple of 16 leaves room for dependent
-    rows.
+    The rows of free labels should be linearly independent, and at most d + 1 rows with a bias can be. The
+    number is rounded up to a multiple of 16, which leaves room for a few dependent rows.
     """
     return -(-(d + 1) // _LINE) * _LINE
 

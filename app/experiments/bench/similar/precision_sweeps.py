@@ -109,7 +109,9 @@ class PrecisionSweeps(Drawn, Precision):
         return super().measure(pool)
 
     def numbers_of_labels(self, pool: Pool) -> tuple[int, ...]:
-        """Return the numbers of labels to measure with. The first is the number for figure 5 and table 1.
+        """Return how many labels families learn from in each measurement, one number per measurement.
+
+        Figure 5 and table 1 use the first number.
 
         Raises
         ------
