@@ -4,6 +4,8 @@ digits            a million handwritten digits, drawn on demand
 digits:50000      50,000 handwritten digits
 FOLDER            a folder of images; folder:FOLDER if its name could be mistaken for another source
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
+tar:PATH          images in uncompressed tar archives, such as those of WebDataset: an archive, a folder of
+                  them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
 newsgroups:PATH   20 Newsgroups by date, folder or archive
 texts:FOLDER      a folder of text files
@@ -40,6 +42,7 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
+from closecall.core.sources.image_tars import ImageTars
 from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.text_folder import TextFolder
@@ -48,7 +51,7 @@ from closecall.core.sources.tiny import TinyImages
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
-    "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
+    "digits[:N], FOLDER, tar:PATH, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
     "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
     "edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
@@ -81,6 +84,8 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Digits(_count(rest, word), seed=seed)
     if kind == "cifar10":
         return Cifar10(_path(rest, word))
+    if kind == "tar":
+        return ImageTars(_path(rest, word), use_classes=use_classes)
     if kind == "tiny":
         number, colon, file = rest.partition(":")
         if colon and number[:1].isdecimal():

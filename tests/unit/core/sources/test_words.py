@@ -67,6 +67,8 @@ def test_arrays_and_enlarged_sets_in_words(photos: Path) -> None:
         ("nowhere", "there is no folder nowhere; a source is digits"),
         ("", "names no file or folder"),
         ("cifar10:", "names no file or folder"),
+        ("tar:", "names no file or folder"),
+        ("tar:nowhere.tar", "there is no file or folder"),
         ("tiny:", "names no file or folder"),
         ("tiny:0:nowhere.bin", "needs a number of at least 1, got '0'"),
         ("tiny:nowhere.bin", "there is no file"),
