@@ -23,7 +23,8 @@ import numpy as np
 
 from closecall.core.errors import InputError
 from closecall.core.sources.images import EXTENSIONS
-from closecall.core.sources.packed_images import Contents, PackedImages, Packing, clean_name
+from closecall.core.sources.packed_images import PackedImages
+from closecall.core.sources.packing import Contents, Packing, clean_name
 from closecall.core.sources.unpacking import unpacked
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")

@@ -6,139 +6,25 @@ a pool opens without looking through its shards again, and any image is read by 
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import os
 from abc import abstractmethod
-from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
-from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.files.durable import replace_file
-from closecall.core.sources import classes, listing
+from closecall.core.sources import classes
 from closecall.core.sources.base import Source, UnreadableImageError, changed
+from closecall.core.sources.class_list import MOST_CLASSES
 from closecall.core.sources.classes import Truth
 from closecall.core.sources.images import read_image
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
+from closecall.core.sources.packing import Contents, Packing
 from closecall.core.sources.shards import find_shards, fingerprint, split_of
-
-LIST_FILE = "files.npz"
-RANGES_FILE = "ranges.npz"
-MOST_CLASSES = int(np.iinfo(np.int16).max)
-
-
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """The images of one shard.
-
-    Attributes
-    ----------
-    names : list of str
-        Different names, with slashes and without "..".
-    ranges : array of shape (n_images, 2), int64
-        First byte and number of bytes. A negative number says why there are no bytes: see
-        `PackedImages.missing`.
-    labels : list of str
-        The class of each image if the shard tells, "" where it is unknown; empty if the shard doesn't tell.
-    """
-
-    names: list[str]
-    ranges: NDArray[np.int64]
-    labels: list[str]
-
-    def save(self, folder: Path) -> None:
-        """Write the contents to a folder of the cache (`core.sources.unpacking`)."""
-        np.save(folder / "ranges.npy", self.ranges)
-        (folder / "names.json").write_text(json.dumps([self.names, self.labels]))
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Load what `save` wrote."""
-        names, labels = json.loads((folder / "names.json").read_text())
-        return cls(names, np.load(folder / "ranges.npy"), labels)
-
-
-@dataclass(frozen=True, eq=False)
-class Packing:
-    """Where the images of a source are.
-
-    Attributes
-    ----------
-    files : Listing
-        The images in their order, with classes and held-out images.
-    ranges : array of shape (n_images, 3), int64
-        Index of the shard, first byte and number of bytes of each image.
-    shards : tuple of str
-        Absolute paths of the shards.
-    prints : tuple of str
-        Fingerprint of each shard.
-    """
-
-    files: Listing
-    ranges: NDArray[np.int64]
-    shards: tuple[str, ...]
-    prints: tuple[str, ...]
-
-    @cached_property
-    def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify the images, their places and the shards."""
-        told = json.dumps([self.files.digest, self.shards, self.prints])
-        digest = hashlib.blake2b(told.encode(), digest_size=8)
-        digest.update(np.ascontiguousarray(self.ranges).tobytes())
-        return digest.hexdigest()
-
-    def save(self, folder: Path) -> None:
-        """Write the packing to files in `folder`, replacing each atomically."""
-        held = io.BytesIO()
-        told = json.dumps([self.shards, self.prints]).encode()
-        np.savez(held, ranges=self.ranges, shards=np.frombuffer(told, dtype=np.uint8))
-        replace_file(folder / RANGES_FILE, held.getvalue())
-        listing.save(self.files, folder / LIST_FILE)
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Load what `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or damaged.
-        """
-        files, file = listing.load(folder / LIST_FILE), folder / RANGES_FILE
-        try:
-            with np.load(file, allow_pickle=False) as saved:
-                shards, prints = json.loads(saved["shards"].tobytes())
-                return cls(files, saved["ranges"], tuple(shards), tuple(prints))
-        except FileNotFoundError as error:
-            raise InputError(f"the list of images {file} is missing: build the pool again") from error
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise InputError(f"the list of images {file} is damaged: build the pool again") from error
-
-    def continued(self, now: Packing) -> Packing:
-        """Return these images in their order, followed by those images of `now` that are in new shards."""
-        known = set(self.files.paths)
-        new = now.ranges[[i for i, path in enumerate(now.files.paths) if path not in known]]
-        index = {shard: i for i, shard in enumerate(dict.fromkeys((*self.shards, *now.shards)))}
-        new[:, 0] = np.array([index[shard] for shard in now.shards], dtype=np.int64)[new[:, 0]]
-        prints = dict(zip(now.shards, now.prints, strict=True)) | dict(
-            zip(self.shards, self.prints, strict=True)
-        )
-        return Packing(
-            listing.continued(self.files, now.files),
-            np.concatenate([self.ranges, new]),
-            tuple(index),
-            tuple(prints[shard] for shard in index),
-        )
 
 
 class PackedImages(ListedImages):
@@ -168,6 +54,8 @@ class PackedImages(ListedImages):
     suffixes: ClassVar[tuple[str, ...]]
     missing: ClassVar[dict[int, str]]
     """Reasons why an image has no bytes, by the negative number of bytes in its range."""
+    most_classes: int = MOST_CLASSES
+    """Maximum number of classes that shards may tell; if there are more, they are ignored."""
 
     def __init__(
         self, path: Path, options: dict[str, Any], *, use_folders: bool, packing: Packing | None
@@ -200,7 +88,7 @@ class PackedImages(ListedImages):
         keys = [classes.path_hash(name) for name in names]
         order = np.array(sorted(range(len(names)), key=keys.__getitem__), dtype=np.int64)
         whose = np.repeat(np.arange(len(contents)), [len(held.names) for held in contents])[order]
-        found, truth = _truth(contents, shards.root if use_folders else None)
+        found, truth = _truth(contents, shards.root if use_folders else None, self.most_classes)
         paths, truth = tuple(names[i].replace("/", os.sep) for i in order), truth[order]
         splits = [split_of(name) for name in shards.names]
         held_out = classes.held_out(paths, truth, [splits[shard] for shard in whose])
@@ -282,34 +170,21 @@ class PackedImages(ListedImages):
         return read_image(io.BytesIO(self.encoded(item)), size)
 
 
-def different(names: list[str], suffixes: list[str]) -> list[str]:
-    """Return the names, each that occurs several times followed by its suffix in parentheses."""
-    counts = Counter(names)
-    return [
-        f"{name} ({suffix})" if counts[name] > 1 else name
-        for name, suffix in zip(names, suffixes, strict=True)
-    ]
-
-
-def clean_name(name: str) -> str:
-    """Return a name from a shard without the parts "", "." and "..", and without NUL."""
-    return "/".join(part for part in name.replace("\0", "_").split("/") if part not in ("", ".", ".."))
-
-
-def _truth(contents: list[Contents], root: Path | None) -> Truth:
+def _truth(contents: list[Contents], root: Path | None, most: int) -> Truth:
     """Return the truth that the shards tell or, if they tell none and `root` is given, that of folders."""
     if any(held.labels for held in contents):
-        return _told([label for held in contents for label in held.labels or [""] * len(held.names)])
+        return _told([label for held in contents for label in held.labels or [""] * len(held.names)], most)
     names = [name.replace("/", os.sep) for held in contents for name in held.names]
     return classes.unknown(len(names)) if root is None else classes.of(root, names)
 
 
-def _told(labels: list[str]) -> Truth:
+def _told(labels: list[str], most: int) -> Truth:
     """Return the truth from the class of each image; numbers are ordered as numbers."""
+    labels = [label.replace("\0", "_") for label in labels]
     found = {label for label in labels if label}
-    if not 2 <= len(found) <= MOST_CLASSES:
+    if not 2 <= len(found) <= most:
         return classes.unknown(len(labels))
-    if all(label.isdecimal() for label in found):
+    if all(label.isdecimal() and len(label) < 20 for label in found):
         names = sorted(found, key=lambda label: (int(label), label))
     else:
         names = sorted(found, key=lambda label: (label.casefold(), label))

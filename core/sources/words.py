@@ -6,6 +6,8 @@ FOLDER            a folder of images; folder:FOLDER if its name could be mistake
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
 tar:PATH          images in uncompressed tar archives, such as those of WebDataset: an archive, a folder of
                   them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
+images:FILE       images in a column of Parquet or Arrow files, as the library datasets writes them: a file,
+                  a folder of them or a pattern; images:FILE,IMAGE[,CLASS] names the columns
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
 newsgroups:PATH   20 Newsgroups by date, folder or archive
 texts:FOLDER      a folder of text files
@@ -42,6 +44,7 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
+from closecall.core.sources.image_table import ImageTable
 from closecall.core.sources.image_tars import ImageTars
 from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.point_sets import PointSets
@@ -51,7 +54,7 @@ from closecall.core.sources.tiny import TinyImages
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
-    "digits[:N], FOLDER, tar:PATH, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
+    "digits[:N], FOLDER, tar:PATH, images:FILE, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
     "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
     "edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
@@ -86,6 +89,8 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Cifar10(_path(rest, word))
     if kind == "tar":
         return ImageTars(_path(rest, word), use_classes=use_classes)
+    if kind == "images":
+        return _image_table(rest, word)
     if kind == "tiny":
         number, colon, file = rest.partition(":")
         if colon and number[:1].isdecimal():
@@ -161,6 +166,16 @@ def _texts(rest: str, word: str, use_classes: bool) -> Source:
     if table is None:
         return TextFolder(_path(rest, word), use_classes=use_classes)
     return TextTable(_path(table[1], word), text=table[2], label=table[3])
+
+
+def _image_table(rest: str, word: str) -> ImageTable:
+    columns = r"(?:,([^,]+))?(?:,([^,]+))?"
+    named = re.fullmatch(rf"(.+?\.(?:parquet|arrow)){columns}", rest, flags=re.IGNORECASE)
+    if named is None and not _path(rest, word).exists():
+        named = re.fullmatch(rf"(.+?){columns}", rest)
+    if named is None:
+        return ImageTable(_path(rest, word))
+    return ImageTable(_path(named[1], word), image=named[2], label=named[3])
 
 
 def _count(number: str, word: str) -> int:

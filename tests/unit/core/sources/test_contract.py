@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -23,6 +25,7 @@ from closecall.core.sources import (
     Embedded,
     Enlarged,
     Folder,
+    ImageTable,
     ImageTars,
     Newsgroups,
     PointSets,
@@ -55,6 +58,14 @@ def tar(root: Path) -> Path:
     with tarfile.open(root / "photos.tar", "w") as packed:
         packed.add(photos(root), "photos")
     return root / "photos.tar"
+
+
+def rows(root: Path) -> Path:
+    """The same images in a table."""
+    files = sorted(photos(root).glob("*/*"))
+    held = [{"image": file.read_bytes(), "label": file.parent.name} for file in files]
+    pa.parquet.write_table(pa.Table.from_pylist(held), root / "photos.parquet")
+    return root / "photos.parquet"
 
 
 def embeddings(root: Path) -> Path:
@@ -125,6 +136,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "digits": lambda _: Digits(50, seed=3),
     "folder": lambda root: Folder(photos(root)),
     "tar": lambda root: ImageTars(tar(root)),
+    "image table": lambda root: ImageTable(rows(root)),
     "cifar10": lambda root: Cifar10(batches(root)),
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
