@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.sources.text_table import CLASS_COLUMNS
 
-IMAGE_COLUMNS = ("image", "img", "picture", "photo", "images", "jpg", "png")
+IMAGE_COLUMNS = ("image", "img", "picture", "photo")
 """Names of the image column to look for if none is given."""
 
 NO_IMAGE, NO_BYTES = -1, -2

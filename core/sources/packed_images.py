@@ -143,13 +143,17 @@ class PackedImages(ListedImages):
         return self._restored(spec, self.from_spec(spec, folder).packing.continued(self.packing))
 
     def encoded(self, item: int) -> bytes:
-        """Return the bytes of the image, as they are in the shard.
+        """Return the bytes of the image, as they are in the shard; see `Source.encoded`."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._bytes(item)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
 
-        Raises
-        ------
-        UnreadableImageError
-            If the shard is missing or ends too early, or there are no bytes.
-        """
+    def _read(self, item: int, size: int) -> Image.Image:
+        return read_image(io.BytesIO(self._bytes(item)), size)
+
+    def _bytes(self, item: int) -> bytes:
         shard, first, size = self.packing.ranges[item].tolist()
         if size <= 0:
             raise UnreadableImageError(self.missing.get(size, "the file is empty"))
@@ -165,9 +169,6 @@ class PackedImages(ListedImages):
         if len(data) < size:
             raise UnreadableImageError(f"{path.name} is incomplete: it ends in the middle of this image")
         return data
-
-    def _read(self, item: int, size: int) -> Image.Image:
-        return read_image(io.BytesIO(self.encoded(item)), size)
 
 
 def _truth(contents: list[Contents], root: Path | None, most: int) -> Truth:
