@@ -79,12 +79,12 @@ def _scanned(archive: Path) -> Contents:
         file.seek(0)
         try:
             with tarfile.open(fileobj=file, mode="r:") as tar:
-                for member in _members(tar):
+                for member in _members(tar, size):
                     end, last = tar.offset, clean_name(member.name)
                     if not member.isreg() or member.issparse() or _is_hidden(last):
                         continue
                     if _extension(last) in EXTENSIONS:
-                        ranges[last] = member.offset_data, member.size
+                        ranges[last] = member.offset_data, min(member.size, size)
                     elif last.endswith(".cls"):
                         content = tar.extractfile(member)
                         text = b"" if content is None else content.read(_LONGEST_LABEL)
@@ -100,12 +100,12 @@ def _scanned(archive: Path) -> Contents:
     return Contents(names, np.array(list(ranges.values()), dtype=np.int64).reshape(-1, 2), told)
 
 
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members until the archive ends or is damaged."""
+def _members(tar: tarfile.TarFile, size: int) -> Iterator[tarfile.TarInfo]:
+    """Yield the members until the archive, of `size` bytes, ends or is damaged."""
     end = -1
     try:
-        # A forged size could lead back into the archive.
-        while (member := tar.next()) is not None and tar.offset > end:
+        # A forged size could lead back into the archive, or where no file has an end.
+        while end <= size and (member := tar.next()) is not None and tar.offset > end:
             end = tar.offset
             tar.members.clear()  # type: ignore[attr-defined]  # a million of them would take gigabytes
             yield member

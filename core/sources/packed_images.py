@@ -26,6 +26,9 @@ from closecall.core.sources.listing import Listing
 from closecall.core.sources.packing import Contents, Packing
 from closecall.core.sources.shards import find_shards, fingerprint, split_of
 
+MOST_BYTES = 1 << 30
+"""Maximum size of an encoded image, which is read whole."""
+
 
 class PackedImages(ListedImages):
     """Source of the images in one or more shards, ordered by a hash of their names.
@@ -157,6 +160,8 @@ class PackedImages(ListedImages):
         shard, first, size = self.packing.ranges[item].tolist()
         if size <= 0:
             raise UnreadableImageError(self.missing.get(size, "the file is empty"))
+        if size > MOST_BYTES:
+            raise UnreadableImageError(f"it has {size:,} bytes, but at most {MOST_BYTES:,} are read")
         path = Path(self.packing.shards[shard])
         try:
             with self._data_file(path).open("rb") as file:

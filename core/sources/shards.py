@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,10 @@ def find_shards(path: Path, suffixes: Sequence[str]) -> Shards:
     elif path.exists():
         found = [path]
     elif _SPECIAL.search(str(path)):
-        found = [file for pattern in _expanded(str(path)) for file in _matching(Path(pattern), root)]
+        patterns = list(islice(_expanded(str(path)), _MOST + 1))
+        if len(patterns) > _MOST:
+            raise InputError(f"{path} names more than {_MOST:,} files")
+        found = [file for pattern in patterns for file in _matching(Path(pattern), root)]
         if not found:
             raise InputError(f"no file matches {path}")
     else:
@@ -129,30 +133,27 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _matching(pattern: Path, root: Path) -> Iterator[Path]:
     """Yield the files that match a pattern without braces; one without wildcards must exist."""
     if re.search(r"[*?]", str(pattern)):
-        yield from (file for file in root.glob(str(pattern.relative_to(root))) if file.is_file())
+        for file in root.glob(str(pattern.relative_to(root))):
+            if file.is_file() and not file.name.startswith("."):
+                yield file
     elif not pattern.is_file():
         raise InputError(f"there is no file {pattern}")
     else:
         yield pattern
 
 
-def _expanded(pattern: str) -> list[str]:
-    """Return the patterns for all values of the braces in `pattern`."""
-    done, open_ = [], [pattern]
-    while open_:
-        text = open_.pop(0)
-        braces = re.search(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}", text)
-        if braces is None:
-            done.append(text)
-            continue
-        first, last, words = braces.groups()
-        if words is None:
-            if not 0 <= int(last) - int(first) < _MOST:
-                raise InputError(f"{braces[0]} in {pattern} must count up, to at most {_MOST:,} files")
-            values = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-        else:
-            values = words.split(",")
-        open_ = [text[: braces.start()] + value + text[braces.end() :] for value in values] + open_
-        if len(open_) + len(done) > _MOST:
-            raise InputError(f"{pattern} names more than {_MOST:,} files")
-    return done
+def _expanded(pattern: str) -> Iterator[str]:
+    """Yield the patterns for all values of the braces in `pattern`."""
+    braces = re.search(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}", pattern)
+    if braces is None:
+        yield pattern
+        return
+    first, last, words = braces.groups()
+    if words is not None:
+        values = words.split(",")
+    elif int(first) <= int(last) < _MOST:
+        values = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    else:
+        raise InputError(f"{braces[0]} in {pattern} must count up, and to less than {_MOST:,}")
+    for value in values:
+        yield from _expanded(pattern[: braces.start()] + value + pattern[braces.end() :])

@@ -162,8 +162,9 @@ def test_shards_are_named_by_patterns(tmp_path: Path) -> None:
     """Wildcards, and braces with numbers and words; what braces name must be there."""
     for name in ("train-000", "train-001", "train-002", "val-000", "more"):
         pack(tmp_path / "s" / f"{name}.tar", {"1.png": picture(len(name))})
+    (tmp_path / "s" / "._train-000.tar").write_bytes(b"of the file system")
     for pattern, wanted in {
-        "train-*.tar": ["train-000", "train-001", "train-002"],
+        "*in-*.tar": ["train-000", "train-001", "train-002"],
         "train-{000..001}.tar": ["train-000", "train-001"],
         "{train,val}-00?.tar": ["train-000", "train-001", "train-002", "val-000"],
         "{train-{001..002},more}.tar": ["more", "train-001", "train-002"],
@@ -211,6 +212,25 @@ def test_unreadable_images_have_the_reasons_of_a_folder(tmp_path: Path) -> None:
     found = [[(p.item, p.name, p.reason) for p in source.grey(np.arange(3))[1]] for source in sources]
     assert found[0] == found[1]
     assert len(found[0]) == 3
+
+
+def test_an_image_of_any_size_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a size that no disk holds nor one that the memory may not hold stops the rest."""
+    forged = tarfile.TarInfo("huge.png")
+    forged.size = 1 << 80
+    file = pack(tmp_path / "t.tar", pictures("a.png", "b.png"))
+    with tarfile.open(file) as tar:
+        last = tar.getmembers()[1]
+        end = last.offset_data + -(-last.size // 512) * 512
+    file.write_bytes(file.read_bytes()[:end] + forged.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    source = ImageTars(file)
+    _, problems = source.grey(np.arange(3))
+    assert [problem.name for problem in problems] == ["huge.png"]
+    assert "it ends in the middle of this image" in problems[0].reason
+    monkeypatch.setattr("closecall.core.sources.packed_images.MOST_BYTES", 10)
+    _, problems = source.grey(np.arange(3))
+    assert all("bytes, but at most 10 are read" in problem.reason for problem in problems)
+    assert len(problems) == 3
 
 
 def test_a_pool_opens_without_a_second_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,6 +321,7 @@ def test_bad_archives_are_one_clear_sentence(tmp_path: Path) -> None:
         "*.zip": "no file matches",
         "m{0..2}.tar": "there is no file .*m0.tar",
         "m{2..0}.tar": "must count up",
+        "m{0..999}{0..999}.tar": "names more than 100,000 files",
         "packed.tar.gz": r"is compressed, .*: unpack it to a \.tar file",
         "none": r"has no \.tar files$",
         "zipped": r"has no \.tar files; unpack .*a\.tar\.gz first",
