@@ -17,6 +17,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.sources import Folder, ImageTable, Source, open_source, source_from
+from tests.onnx_kit import write_model
 
 N = 40
 CLASSES = ("wasp", "bee")
@@ -243,9 +244,10 @@ def test_a_pool_grows_with_new_files_and_notices_changed_ones(tmp_path: Path) ->
 
 
 def test_images_in_tables_can_have_other_features(tmp_path: Path) -> None:
-    """Enlarged, by edges and by sets of edges."""
+    """Enlarged, by edges, by sets of edges and by a model."""
     file = write(tmp_path / "t.parquet", table(images(8)))
-    for word, n in {"enlarged:3:": 24, "edges:": 8, "sets:enlarged:2:": 16}.items():
+    model = write_model(tmp_path / "m.onnx")
+    for word, n in {"enlarged:3:": 24, "edges:": 8, "sets:enlarged:2:": 16, f"onnx:{model}:": 8}.items():
         pool = build(source_from(f"{word}images:{file}"), tmp_path / word[:5])
         assert len(pool) == n
         assert pool.source.image(n - 1, 32).size[1] == 12

@@ -14,6 +14,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.sources import Folder, ImageTars, Source, open_source, source_from
+from tests.onnx_kit import write_model
 
 
 @pytest.fixture(autouse=True)
@@ -297,9 +298,10 @@ def test_a_pool_grows_with_new_shards(tmp_path: Path) -> None:
 
 
 def test_images_in_tars_can_have_other_features(tmp_path: Path) -> None:
-    """Enlarged, by edges and by sets of edges, and grown."""
+    """Enlarged, by edges, by sets of edges and by a model, and grown."""
     pack(tmp_path / "s" / "0.tar", pictures(*(f"{i}.png" for i in range(6))))
-    for word, n in {"enlarged:3:": 18, "edges:": 6, "sets:enlarged:2:": 12}.items():
+    model = write_model(tmp_path / "m.onnx")
+    for word, n in {"enlarged:3:": 18, "edges:": 6, "sets:enlarged:2:": 12, f"onnx:{model}:": 6}.items():
         assert len(build(source_from(f"{word}tar:{tmp_path / 's'}"), tmp_path / word[:5])) == n
     pack(tmp_path / "s" / "1.tar", pictures("1.png"))
     assert len(build(source_from(f"edges:tar:{tmp_path / 's'}"), tmp_path / "edges")) == 7
