@@ -303,6 +303,9 @@ def build_pool(
     SOURCE is one of
       digits[:N]              N handwritten digits drawn on demand (default 1,000,000)
       FOLDER                  a folder of images; class subfolders become the truth
+      tar:PATH                images in tar archives: an archive, a folder of them, or a pattern
+      images:FILE[,IMAGE,CLASS]
+                              images in Parquet or Arrow files, and the columns of images and classes
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
       tiny:[N:]PATH           the Tiny Images' binary file, or its first N images
       newsgroups:PATH         20 Newsgroups by date (archive or folder)

@@ -13,6 +13,7 @@ from closecall.app.sessions.classes import labels_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
+from closecall.core.sources.images import EXTENSIONS, format_of
 from closecall.core.sources.texts import Texts
 from closecall.storage import ConceptRecord, Concepts, Database
 from closecall.storage.exports import label_rows
@@ -29,8 +30,8 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     """Copy every item labeled yes or no into a folder named after its label, below the new folder `out`.
 
     For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
-    with "none" for items whose labels are all no. Items keep their relative paths; items that are not files
-    are written as PNG or text. An item of several classes is copied into the folder of each class.
+    with "none" for items whose labels are all no. Items keep their relative paths; items that are not image
+    files are written as PNG or text. An item of several classes is copied into the folder of each class.
 
     Returns
     -------
@@ -88,8 +89,11 @@ def _folder_names(classes: list[str]) -> dict[str, str]:
 
 def _copy(source: Source, item: int, folder: Path) -> None:
     path = folder.joinpath(*_parts(source.name(item), item))
-    original = source.original(item)
-    if original is None:
+    original, encoded = source.original(item), source.encoded(item)
+    if encoded is not None:
+        if path.suffix.lower() not in EXTENSIONS:
+            path = path.with_name(f"{path.name}.{format_of(encoded)}")
+    elif original is None:
         suffix = ".txt" if isinstance(source, Texts) else ".png"
         path = path.with_name(path.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +101,8 @@ def _copy(source: Source, item: int, folder: Path) -> None:
         path = path.with_name(f"{item} {path.name}")
     if original is not None:
         shutil.copy2(original, path)
+    elif encoded is not None:
+        path.write_bytes(encoded)
     elif isinstance(source, Texts):
         path.write_text(source.text(item), "utf-8", newline="")
     else:

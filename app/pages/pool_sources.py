@@ -67,6 +67,35 @@ CHOICES = {
         can_be_enlarged=True,
         takes_models=True,
     ),
+    "tar": ImageChoice(
+        "Images in tar archives, such as WebDataset",
+        "tar:{path}",
+        (
+            Field(
+                "path",
+                "Archive, folder or pattern",
+                "/data/shards",
+                f"{_HERE} Uncompressed .tar files, such as /data/shards/train-*.tar.",
+            ),
+        ),
+        can_be_enlarged=True,
+        takes_models=True,
+    ),
+    "images": ImageChoice(
+        "Images in Parquet or Arrow files",
+        "images:{file}",
+        (
+            Field(
+                "file",
+                "File, folder or pattern",
+                "/data/food101/data",
+                f"{_HERE} As Hugging Face's library datasets writes them. To name the columns of images and "
+                "classes, add them after commas.",
+            ),
+        ),
+        can_be_enlarged=True,
+        takes_models=True,
+    ),
     "digits": ImageChoice(
         "Digits, drawn on demand", "digits:{items}", question="Is this a 7?", takes_models=True
     ),

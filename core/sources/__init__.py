@@ -8,6 +8,8 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
+from closecall.core.sources.image_table import ImageTable
+from closecall.core.sources.image_tars import ImageTars
 from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.registry import KINDS, open_source
@@ -28,6 +30,8 @@ __all__ = [
     "Embedded",
     "Enlarged",
     "Folder",
+    "ImageTable",
+    "ImageTars",
     "Items",
     "Newsgroups",
     "PointSets",
@@ -42,6 +46,6 @@ __all__ = [
     "source_from",
 ]
 
-_IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, TinyImages)
+_IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, ImageTable, ImageTars, TinyImages)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
 KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, PointSets, Vectors)})

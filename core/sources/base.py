@@ -179,6 +179,16 @@ class Source(ABC):
         """
         return None
 
+    def encoded(self, item: int) -> bytes | None:  # noqa: ARG002
+        """Return the content of an image file that is part of another file, to be copied, or None.
+
+        Raises
+        ------
+        InputError
+            If the item cannot be read.
+        """
+        return None
+
     @abstractmethod
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """Return grayscale images of shape (n_items, 32, 32) in [0, 1], and the items that cannot be read.

@@ -33,6 +33,9 @@ _TRAIN = ("train", "training")
 _TEST = ("test", "testing")
 _VALIDATION = ("val", "valid", "validation")
 _SPLITS = {name: kind for kind, names in enumerate((_TRAIN, _TEST, _VALIDATION)) for name in names}
+SPLIT_NAMES = frozenset(_SPLITS)
+"""Names of folders and words in names of files that say which split of a data set they have."""
+
 _CONTAINERS = frozenset(("images", "image", "imgs", "img", "jpegimages", "data"))
 _MOST_CLASSES = np.iinfo(np.int16).max
 
@@ -88,10 +91,19 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
     return names, truth
 
 
-def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
-    """Return the positions, ascending, of the images to hold out."""
-    order = folders_of_order(paths)
-    tops = np.array([top.lower() if (top := path.partition(os.sep)[0]) in order else "" for path in paths])
+def held_out(paths: Sequence[str], truth: NDArray[np.int16], splits: Sequence[str] = ()) -> Items:
+    """Return the positions, ascending, of the images to hold out.
+
+    `splits` has the split of each image, or "", if something other than folders tells it. It is ignored
+    unless there are images of two splits.
+    """
+    if len({_SPLITS.get(split) for split in set(splits)} - {None}) > 1:
+        tops = np.array(splits)
+    else:
+        order = folders_of_order(paths)
+        tops = np.array(
+            [top.lower() if (top := path.partition(os.sep)[0]) in order else "" for path in paths]
+        )
     if np.isin(tops, _TRAIN).any():
         for split in (_TEST, _VALIDATION):
             chosen = np.flatnonzero(np.isin(tops, split) & (truth >= 0))

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources import listing
-from closecall.core.sources.base import GREY_SIZE, WHOLE, Items, Problem, Source, UnreadableImageError
-from closecall.core.sources.images import RENDITION, grey_of, read_image
+from closecall.core.sources.base import Source, UnreadableImageError
+from closecall.core.sources.images import read_image
+from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 
 LIST_FILE = "files.npz"
 
 
-class Folder(Source):
+class Folder(ListedImages):
     """Source of all images in a folder and its subfolders.
 
     See `core.sources.listing` for the order of the images and `core.sources.classes` for their classes.
@@ -86,9 +86,6 @@ class Folder(Source):
         except OSError as error:
             raise InputError(f"the folder {self.path} can't be listed: {error.strerror}") from error
 
-    def __len__(self) -> int:
-        return len(self.files.paths)
-
     def spec(self) -> dict[str, Any]:
         """Return the path of the folder, and a digest of the list that `save` writes."""
         return {
@@ -137,47 +134,6 @@ class Folder(Source):
             return self
         files = listing.continued(self.from_spec(spec, folder).files, self.files)
         return type(self)(self.path, use_classes=self.use_classes, files=files)
-
-    def name(self, item: int) -> str:
-        """Return the path relative to the folder, with slashes."""
-        return self.names(np.array([item]))[0]
-
-    def names(self, items: Items) -> list[str]:
-        """See `Source.names`."""
-        return [listing.as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
-
-    def image(self, item: int, size: int) -> Image.Image:
-        """Return the image, scaled down if its longest side exceeds `size` pixels."""
-        (item,) = self.check_items(np.array([item]))
-        try:
-            return self._read(item, size)
-        except UnreadableImageError as error:
-            raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
-
-    def whole_image(self, item: int) -> Image.Image:
-        """See `Source.whole_image`."""
-        (item,) = self.check_items(np.array([item]))
-        return self._read(item, WHOLE)
-
-    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; images that are not square are squeezed into a square."""
-        items = self.check_items(items)
-        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
-        problems = []
-        for row, item in enumerate(items.tolist()):
-            try:
-                grey[row] = grey_of(self._read(item, RENDITION))
-            except UnreadableImageError as error:
-                problems.append(Problem(item, self.name(item), str(error)))
-        return grey, problems
-
-    def truth(self, items: Items) -> NDArray[np.int16]:
-        """See `Source.truth`."""
-        return self.files.truth[self.check_items(items)]
-
-    def held_out(self) -> Items:
-        """See `Source.held_out`; `core.sources.classes` chooses the images."""
-        return self.files.held_out
 
     def original(self, item: int) -> Path:
         """See `Source.original`."""

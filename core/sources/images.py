@@ -8,6 +8,7 @@ is applied.
 
 from __future__ import annotations
 
+import io
 import logging
 import math
 import os
@@ -91,6 +92,21 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
         raise
     except _BROKEN as error:
         raise UnreadableImageError(_reason(error, file)) from error
+
+
+def format_of(data: bytes) -> str:
+    """Return the name of the format of an image file's content in lower case, such as "jpeg".
+
+    Raises
+    ------
+    UnreadableImageError
+        If it is not an image.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=_formats()) as image:
+            return str(image.format).lower()
+    except _BROKEN as error:
+        raise UnreadableImageError("it is not an image of a supported format") from error
 
 
 def grey_of(image: Image.Image) -> NDArray[np.float32]:

@@ -65,6 +65,10 @@ class OtherFeatures(Source):
         """See `Source.original`."""
         return self.source.original(item)
 
+    def encoded(self, item: int) -> bytes | None:
+        """See `Source.encoded`."""
+        return self.source.encoded(item)
+
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`."""
         return self.source.grey(items)

@@ -4,6 +4,10 @@ digits            a million handwritten digits, drawn on demand
 digits:50000      50,000 handwritten digits
 FOLDER            a folder of images; folder:FOLDER if its name could be mistaken for another source
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
+tar:PATH          images in uncompressed tar archives, such as those of WebDataset: an archive, a folder of
+                  them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
+images:FILE       images in a column of Parquet or Arrow files, as the library datasets writes them: a file,
+                  a folder of them or a pattern; images:FILE,IMAGE[,CLASS] names the columns
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
 newsgroups:PATH   20 Newsgroups by date, folder or archive
 texts:FOLDER      a folder of text files
@@ -41,6 +45,8 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
+from closecall.core.sources.image_table import ImageTable
+from closecall.core.sources.image_tars import ImageTars
 from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.text_folder import TextFolder
@@ -49,7 +55,7 @@ from closecall.core.sources.tiny import TinyImages
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
-    "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
+    "digits[:N], FOLDER, tar:PATH, images:FILE, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
     "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
     "edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
@@ -82,6 +88,10 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Digits(_count(rest, word), seed=seed)
     if kind == "cifar10":
         return Cifar10(_path(rest, word))
+    if kind == "tar":
+        return ImageTars(_path(rest, word), use_classes=use_classes)
+    if kind == "images":
+        return _image_table(rest, word)
     if kind == "tiny":
         number, colon, file = rest.partition(":")
         if colon and number[:1].isdecimal():
@@ -168,6 +178,16 @@ def _texts(rest: str, word: str, use_classes: bool) -> Source:
     if table is None:
         return TextFolder(_path(rest, word), use_classes=use_classes)
     return TextTable(_path(table[1], word), text=table[2], label=table[3])
+
+
+def _image_table(rest: str, word: str) -> ImageTable:
+    columns = r"(?:,([^,]+))?(?:,([^,]+))?"
+    named = re.fullmatch(rf"(.+?\.(?:parquet|arrow)){columns}", rest, flags=re.IGNORECASE)
+    if named is None and not _path(rest, word).exists():
+        named = re.fullmatch(rf"(.+?){columns}", rest)
+    if named is None:
+        return ImageTable(_path(rest, word))
+    return ImageTable(_path(named[1], word), image=named[2], label=named[3])
 
 
 def _count(number: str, word: str) -> int:

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import shutil
+import tarfile
 import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -219,8 +221,6 @@ def test_a_log_is_nothing_for_label_studio(database):
 
 def test_columns_of_parquet_have_types(database):
     """Numbers are numbers and times are times, for an empty table, too."""
-    import pyarrow.parquet
-
     make_concept(database)
     for log in (False, True):
         schema = pyarrow.parquet.read_schema(written(database, "parquet", log=log))
@@ -246,6 +246,25 @@ def test_a_folder_of_one_concept(database, tmp_path):
             assert (tmp_path / "sorted" / label / name).read_bytes() == original.read_bytes()
     with pytest.raises(InputError, match="not empty"):
         export_folder(database, pool(), None, tmp_path / "sorted")
+
+
+def test_a_folder_of_images_from_a_tar_or_a_table(database, tmp_path, monkeypatch):
+    """They are copied byte for byte; what has no file name gets the suffix of its format."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    held = io.BytesIO()
+    Image.effect_noise((900, 700), 50).save(held, "jpeg")
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        member = tarfile.TarInfo("a/1.JPG")
+        member.size = len(held.getvalue())
+        tar.addfile(member, io.BytesIO(held.getvalue()))
+    pyarrow.parquet.write_table(pyarrow.table({"image": [held.getvalue()]}), tmp_path / "t.parquet")
+    sit_down(database, make_concept(database)).says("yes", 0)
+    for word, name in {"tar:t.tar": "a/1.JPG", "edges:images:t.parquet": "row 1.jpeg"}.items():
+        kind, _, file = word.rpartition(":")
+        out = tmp_path / kind.partition(":")[0]
+        made = build(source_from(f"{kind}:{tmp_path / file}"), out / "pool")
+        assert export_folder(database, made, None, out / "sorted") == {"yes": 1}
+        assert (out / "sorted" / "yes" / name).read_bytes() == held.getvalue()
 
 
 def test_a_folder_of_several_concepts(database, tmp_path):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -22,6 +25,8 @@ from closecall.core.sources import (
     Embedded,
     Enlarged,
     Folder,
+    ImageTable,
+    ImageTars,
     Newsgroups,
     PointSets,
     Source,
@@ -46,6 +51,21 @@ def photos(root: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)).save(file)
     return root / "photos"
+
+
+def tar(root: Path) -> Path:
+    """The same images in an archive."""
+    with tarfile.open(root / "photos.tar", "w") as packed:
+        packed.add(photos(root), "photos")
+    return root / "photos.tar"
+
+
+def rows(root: Path) -> Path:
+    """The same images in a table."""
+    files = sorted(photos(root).glob("*/*"))
+    held = [{"image": file.read_bytes(), "label": file.parent.name} for file in files]
+    pa.parquet.write_table(pa.Table.from_pylist(held), root / "photos.parquet")
+    return root / "photos.parquet"
 
 
 def embeddings(root: Path) -> Path:
@@ -115,6 +135,8 @@ def table(root: Path) -> Path:
 MAKERS: dict[str, Callable[[Path], Source]] = {
     "digits": lambda _: Digits(50, seed=3),
     "folder": lambda root: Folder(photos(root)),
+    "tar": lambda root: ImageTars(tar(root)),
+    "image table": lambda root: ImageTable(rows(root)),
     "cifar10": lambda root: Cifar10(batches(root)),
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
@@ -134,6 +156,11 @@ def features(source: Source, items: np.ndarray) -> np.ndarray:
     """The features, dense."""
     X = compute(source, items)[0]
     return X.toarray() if is_sparse(X) else X
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(params=list(MAKERS))

@@ -1,0 +1,188 @@
+"""Encoded images in the rows of Parquet or Arrow files, as Hugging Face's library `datasets` writes them.
+
+Arrow files are read in place. A Parquet file, or an Arrow file that is compressed, is unpacked once into the
+user's cache, some rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.core.errors import InputError
+from closecall.core.sources.class_list import MOST_CLASSES
+from closecall.core.sources.image_columns import NO_BYTES, NO_IMAGE, Columns, choose_columns, encoded_images
+from closecall.core.sources.packed_images import PackedImages
+from closecall.core.sources.packing import Contents, Packing, clean_name
+from closecall.core.sources.text_table import MOST_CLASSES as MOST_GUESSED
+from closecall.core.sources.unpacking import unpacked
+
+SUFFIXES = (".parquet", ".arrow")
+
+_UNPACKED = "images.bin"
+_ROWS_AT_ONCE = 256
+_ARROW_FILE = b"ARROW1"
+
+
+class _NotInPlaceError(Exception):
+    """The bytes of the images are not in the file as they are."""
+
+
+class ImageTable(PackedImages):
+    """Source of the images in a column of one or more Parquet or Arrow files.
+
+    An image has the name of the path that is stored with it, or a name such as "row 17", counted from 1. See
+    `PackedImages` for the order and the held-out images.
+
+    Parameters
+    ----------
+    path : Path
+        A .parquet or .arrow file, a folder of such files, or a pattern (`core.sources.shards`).
+    image, label : str, optional
+        Names of the columns of images and classes. By default, see `core.sources.image_columns`. Such a
+        default column of classes is ignored unless it has 2 to 1,000 classes.
+    packing : Packing, optional
+        The images that the source had when it was first made. By default, those that it has now.
+
+    Raises
+    ------
+    InputError
+        If a file or column does not exist or is damaged, there are no images, or the given column of classes
+        has fewer than 2 or more than 32,767 classes.
+    """
+
+    kind: ClassVar[str] = "image table"
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    missing: ClassVar[dict[int, str]] = {
+        NO_IMAGE: "its row has no image",
+        NO_BYTES: "its row has only the path of an image file, not its bytes",
+    }
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        self.image_column, self.class_column = image, label
+        self._data_files: dict[Path, Path] = {}
+        self.most_classes = MOST_GUESSED if label is None else MOST_CLASSES
+        super().__init__(path, {"image": image, "label": label}, use_folders=False, packing=packing)
+        sizes = self.packing.ranges[:, 2]
+        if (sizes < 0).all():
+            reason = self.missing[int(sizes.min())].removeprefix("its row")
+            raise InputError(f"{self.path} has no images: each row{reason}")
+        if label is not None and not self.classes:
+            raise InputError(
+                f"column {label} of {self.path} must have 2 to {MOST_CLASSES:,} different classes"
+            )
+
+    @classmethod
+    def _restored(cls, spec: dict[str, Any], packing: Packing | None) -> Self:
+        return cls(Path(spec["path"]), image=spec["image"], label=spec["label"], packing=packing)
+
+    def _contents(self, shard: Path) -> Contents:
+        return Contents.load(self._unpacked(shard))
+
+    def _data_file(self, shard: Path) -> Path:
+        if shard not in self._data_files:
+            copy = self._unpacked(shard) / _UNPACKED
+            self._data_files[shard] = copy if copy.exists() else shard
+        return self._data_files[shard]
+
+    def _unpacked(self, shard: Path) -> Path:
+        what = f"images {[self.image_column, self.class_column]}"
+        return unpacked(shard, lambda folder: self._unpack(shard, folder), what=what)
+
+    def _unpack(self, shard: Path, folder: Path) -> None:
+        with _damage(shard):
+            try:
+                contents = self._read_rows(shard, None)
+            except _NotInPlaceError:
+                with (folder / _UNPACKED).open("wb") as copy:
+                    contents = self._read_rows(shard, copy)
+        contents.save(folder)
+
+    def _read_rows(self, shard: Path, copy: BinaryIO | None) -> Contents:
+        """Return where the images are in the shard or, after copying them, in `copy`.
+
+        Raises
+        ------
+        _NotInPlaceError
+            If there is no `copy`, but the images are compressed or encoded in the shard.
+        """
+        import pyarrow
+
+        names: list[str] = []
+        labels: list[str] = []
+        ranges: list[NDArray[np.int64]] = []
+        with pyarrow.memory_map(str(shard)) as mapped:
+            start = mapped.read_buffer().address
+            mapped.seek(0)
+            for columns, batch in _batches(shard, mapped, self.image_column, self.class_column):
+                batch.validate(full=True)
+                images = encoded_images(batch, columns.image)
+                firsts = images.firsts
+                if images.data is not None and copy is not None:
+                    firsts = images.copied_to(copy)
+                elif images.data is not None:
+                    firsts = firsts + (images.data.address - start)
+                    if firsts.min() < 0 or firsts.max() > mapped.size():
+                        raise _NotInPlaceError
+                rows = [f"row {row + 1}" for row in range(len(names), len(names) + len(batch))]
+                names += [clean_name(path) or row for path, row in zip(images.paths, rows, strict=True)]
+                labels += columns.labels_of(batch)
+                ranges.append(np.column_stack([firsts, images.sizes]))
+        return Contents(
+            _different(names),
+            np.concatenate(ranges) if ranges else np.empty((0, 2), dtype=np.int64),
+            labels if any(labels) else [],
+        )
+
+
+def _batches(shard: Path, mapped: Any, image: str | None, label: str | None) -> Iterator[tuple[Columns, Any]]:
+    """Yield the rows of a file, in record batches of the chosen columns."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if shard.suffix.lower() == ".parquet":
+        with pyarrow.parquet.ParquetFile(mapped) as file:
+            columns = choose_columns(file.schema_arrow, image, label, shard)
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns.used):
+                yield columns, batch
+        return
+    is_file = mapped.read(len(_ARROW_FILE)) == _ARROW_FILE
+    mapped.seek(0)
+    with pyarrow.ipc.open_file(mapped) if is_file else pyarrow.ipc.open_stream(mapped) as reader:
+        columns = choose_columns(reader.schema, image, label, shard)
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        for batch in batches:
+            yield columns, batch.select(columns.used)
+
+
+def _different(names: list[str]) -> list[str]:
+    """Return the names, with the row after each name that occurs several times."""
+    counts = Counter(names)
+    return [f"{name} (row {row})" if counts[name] > 1 else name for row, name in enumerate(names, start=1)]
+
+
+@contextmanager
+def _damage(file: Path) -> Iterator[None]:
+    """Turn errors of Arrow into one sentence."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{file} is damaged, or no {file.suffix[1:].title()} file: {reason}") from error

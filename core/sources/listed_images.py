@@ -1,0 +1,85 @@
+"""Base class of sources of encoded images that are listed, such as files in a folder or in a tar archive."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.sources import listing
+from closecall.core.sources.base import GREY_SIZE, WHOLE, Items, Problem, Source, UnreadableImageError
+from closecall.core.sources.images import RENDITION, grey_of
+from closecall.core.sources.listing import Listing
+
+
+class ListedImages(Source):
+    """Source of the images in a list. Subclasses implement `_read` and set `path`, `files` and `title`.
+
+    Attributes
+    ----------
+    path : Path
+        Where the images are, for messages.
+    files : Listing
+        The images in their order, with their classes and the held-out images.
+    """
+
+    path: Path
+    files: Listing
+
+    @abstractmethod
+    def _read(self, item: int, size: int) -> Image.Image:
+        """Return an image of the source, scaled down if its longest side exceeds `size` pixels.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the image cannot be read.
+        """
+
+    def __len__(self) -> int:
+        return len(self.files.paths)
+
+    def name(self, item: int) -> str:
+        """Return the image's path in the list, with slashes."""
+        return self.names(np.array([item]))[0]
+
+    def names(self, items: Items) -> list[str]:
+        """See `Source.names`."""
+        return [listing.as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """Return the image, scaled down if its longest side exceeds `size` pixels."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._read(item, size)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image`."""
+        (item,) = self.check_items(np.array([item]))
+        return self._read(item, WHOLE)
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`; images that are not square are squeezed into a square."""
+        items = self.check_items(items)
+        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
+        problems = []
+        for row, item in enumerate(items.tolist()):
+            try:
+                grey[row] = grey_of(self._read(item, RENDITION))
+            except UnreadableImageError as error:
+                problems.append(Problem(item, self.name(item), str(error)))
+        return grey, problems
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.files.truth[self.check_items(items)]
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`; `core.sources.classes` chooses the images."""
+        return self.files.held_out

@@ -1,0 +1,198 @@
+"""Base class of sources of encoded images inside other files, the shards (`core.sources.shards`).
+
+An image is a range of bytes in a shard. Where the images are is read once, and saved with the pool, so that
+a pool opens without looking through its shards again, and any image is read by itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.sources import classes
+from closecall.core.sources.base import Source, UnreadableImageError, changed
+from closecall.core.sources.class_list import MOST_CLASSES
+from closecall.core.sources.classes import Truth
+from closecall.core.sources.images import read_image
+from closecall.core.sources.listed_images import ListedImages
+from closecall.core.sources.listing import Listing
+from closecall.core.sources.packing import Contents, Packing
+from closecall.core.sources.shards import find_shards, fingerprint, split_of
+
+MOST_BYTES = 1 << 30
+"""Maximum size of an encoded image, which is read whole."""
+
+
+class PackedImages(ListedImages):
+    """Source of the images in one or more shards, ordered by a hash of their names.
+
+    A name is that of the image in its shard, after the path of the shard unless the source is a single file.
+    Classes that the shards tell have priority over folders. If there are shards of the split `train` and of
+    another one, these splits replace those of folders in `core.sources.classes`.
+
+    Parameters
+    ----------
+    path : Path
+        A file, a folder or a pattern (`core.sources.shards`).
+    options : dict
+        The other arguments of the subclass, which go into the spec.
+    use_folders : bool
+        Whether folders in the names may be classes.
+    packing : Packing, optional
+        The images that the source had when it was first made. By default, those that it has now.
+
+    Raises
+    ------
+    InputError
+        If there is no file, or none with images, or a file is damaged.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]]
+    missing: ClassVar[dict[int, str]]
+    """Reasons why an image has no bytes, by the negative number of bytes in its range."""
+    most_classes: int = MOST_CLASSES
+    """Maximum number of classes that shards may tell; if there are more, they are ignored."""
+
+    def __init__(
+        self, path: Path, options: dict[str, Any], *, use_folders: bool, packing: Packing | None
+    ) -> None:
+        self.path = path.absolute()
+        self.options = options
+        self.title = f"Images in {self.path.name or self.path}"
+        self.packing = self._packed(use_folders) if packing is None else packing
+        self.files = self.packing.files
+        self.classes = self.files.classes
+
+    @abstractmethod
+    def _contents(self, shard: Path) -> Contents:
+        """Return the images of a shard."""
+
+    def _data_file(self, shard: Path) -> Path:
+        """Return the file that the ranges of a shard refer to."""
+        return shard
+
+    def _packed(self, use_folders: bool) -> Packing:
+        shards = find_shards(self.path, self.suffixes)
+        files = [shards.root / name for name in shards.names]
+        contents = [self._contents(file) for file in files]
+        prefixes = [""] if shards.is_one_file else [f"{name}/" for name in shards.names]
+        names = [
+            prefix + name for prefix, held in zip(prefixes, contents, strict=True) for name in held.names
+        ]
+        if not names:
+            raise InputError(f"{self.path} has no images (JPEG, PNG, …)")
+        keys = [classes.path_hash(name) for name in names]
+        order = np.array(sorted(range(len(names)), key=keys.__getitem__), dtype=np.int64)
+        whose = np.repeat(np.arange(len(contents)), [len(held.names) for held in contents])[order]
+        found, truth = _truth(contents, shards.root if use_folders else None, self.most_classes)
+        paths, truth = tuple(names[i].replace("/", os.sep) for i in order), truth[order]
+        splits = [split_of(name) for name in shards.names]
+        held_out = classes.held_out(paths, truth, [splits[shard] for shard in whose])
+        ranges = np.concatenate([held.ranges for held in contents])[order]
+        return Packing(
+            Listing(paths, found, truth, held_out),
+            np.column_stack([whose, ranges]).astype(np.int64),
+            tuple(str(file) for file in files),
+            tuple(fingerprint(file) for file in files),
+        )
+
+    def spec(self) -> dict[str, Any]:
+        """Return the path and the options, and a digest of what `save` writes."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            **self.options,
+            "items": len(self),
+            "digest": self.packing.digest,
+        }
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, spec: dict[str, Any], packing: Packing | None) -> Self:
+        """Return the source with the path and options of a spec."""
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """Restore the source from the list in `folder` or, if `folder` is None, from the current files.
+
+        See `Source.from_spec` for errors.
+        """
+        source = cls._restored(spec, None if folder is None else Packing.load(folder))
+        if folder is None and source.packing.digest != spec["digest"]:
+            raise changed(source.path)
+        if source.packing.digest != spec["digest"]:
+            raise InputError(f"the list of images in {folder} is damaged: build the pool again")
+        for shard, print_ in zip(source.packing.shards, source.packing.prints, strict=True):
+            if fingerprint(Path(shard)) != print_:
+                raise changed(Path(shard))
+        return source
+
+    def save(self, folder: Path) -> None:
+        """Save where the images are, so that the shards need not be read again."""
+        self.packing.save(folder)
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`; the images of new shards come after those of the earlier source."""
+        known = {"kind": self.kind, "path": str(self.path), **self.options}
+        if folder is None or any(spec.get(key) != value for key, value in known.items()):
+            return self
+        return self._restored(spec, self.from_spec(spec, folder).packing.continued(self.packing))
+
+    def encoded(self, item: int) -> bytes:
+        """Return the bytes of the image, as they are in the shard; see `Source.encoded`."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._bytes(item)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
+
+    def _read(self, item: int, size: int) -> Image.Image:
+        return read_image(io.BytesIO(self._bytes(item)), size)
+
+    def _bytes(self, item: int) -> bytes:
+        shard, first, size = self.packing.ranges[item].tolist()
+        if size <= 0:
+            raise UnreadableImageError(self.missing.get(size, "the file is empty"))
+        if size > MOST_BYTES:
+            raise UnreadableImageError(f"it has {size:,} bytes, but at most {MOST_BYTES:,} are read")
+        path = Path(self.packing.shards[shard])
+        try:
+            with self._data_file(path).open("rb") as file:
+                file.seek(first)
+                data = file.read(size)
+        except FileNotFoundError as error:
+            raise UnreadableImageError(f"{path.name} no longer exists") from error
+        except OSError as error:
+            raise UnreadableImageError(f"{path.name} can't be read ({error.strerror or error})") from error
+        if len(data) < size:
+            raise UnreadableImageError(f"{path.name} is incomplete: it ends in the middle of this image")
+        return data
+
+
+def _truth(contents: list[Contents], root: Path | None, most: int) -> Truth:
+    """Return the truth that the shards tell or, if they tell none and `root` is given, that of folders."""
+    if any(held.labels for held in contents):
+        return _told([label for held in contents for label in held.labels or [""] * len(held.names)], most)
+    names = [name.replace("/", os.sep) for held in contents for name in held.names]
+    return classes.unknown(len(names)) if root is None else classes.of(root, names)
+
+
+def _told(labels: list[str], most: int) -> Truth:
+    """Return the truth from the class of each image; numbers are ordered as numbers."""
+    labels = [label.replace("\0", "_") for label in labels]
+    found = {label for label in labels if label}
+    if not 2 <= len(found) <= most:
+        return classes.unknown(len(labels))
+    if all(label.isdecimal() and len(label) < 20 for label in found):
+        names = sorted(found, key=lambda label: (int(label), label))
+    else:
+        names = sorted(found, key=lambda label: (label.casefold(), label))
+    index = {name: i for i, name in enumerate(names)}
+    return tuple(names), np.array([index.get(label, -1) for label in labels], dtype=np.int16)
