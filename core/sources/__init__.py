@@ -8,9 +8,8 @@ from closecall.core.sources.digits import Digits
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
-from closecall.core.sources.image_table import ImageTable
-from closecall.core.sources.image_tars import ImageTars
 from closecall.core.sources.newsgroups import Newsgroups
+from closecall.core.sources.packed import ImageTable, ImageTars
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.registry import KINDS, open_source
 from closecall.core.sources.text_folder import TextFolder

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.sources.class_list import MOST_CLASSES
-from closecall.core.sources.image_columns import NO_BYTES, NO_IMAGE, Columns, choose_columns, encoded_images
-from closecall.core.sources.packed_images import PackedImages
-from closecall.core.sources.packing import Contents, Packing, clean_name
+from closecall.core.sources.packed.base import PackedImages
+from closecall.core.sources.packed.columns import NO_BYTES, NO_IMAGE, Columns, choose_columns, encoded_images
+from closecall.core.sources.packed.packing import Contents, Packing, clean_name
 from closecall.core.sources.text_table import MOST_CLASSES as MOST_GUESSED
 from closecall.core.sources.unpacking import unpacked
 
@@ -43,9 +43,9 @@ class ImageTable(PackedImages):
     Parameters
     ----------
     path : Path
-        A .parquet or .arrow file, a folder of such files, or a pattern (`core.sources.shards`).
+        A .parquet or .arrow file, a folder of such files, or a pattern (`core.sources.packed.shards`).
     image, label : str, optional
-        Names of the columns of images and classes. By default, see `core.sources.image_columns`. Such a
+        Names of the columns of images and classes. By default, see `core.sources.packed.columns`. Such a
         default column of classes is ignored unless it has 2 to 1,000 classes.
     packing : Packing, optional
         The images that the source had when it was first made. By default, those that it has now.

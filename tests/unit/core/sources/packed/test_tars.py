@@ -228,7 +228,7 @@ def test_an_image_of_any_size_is_one_problem(tmp_path: Path, monkeypatch: pytest
     _, problems = source.grey(np.arange(3))
     assert [problem.name for problem in problems] == ["huge.png"]
     assert "it ends in the middle of this image" in problems[0].reason
-    monkeypatch.setattr("closecall.core.sources.packed_images.MOST_BYTES", 10)
+    monkeypatch.setattr("closecall.core.sources.packed.base.MOST_BYTES", 10)
     _, problems = source.grey(np.arange(3))
     assert all("bytes, but at most 10 are read" in problem.reason for problem in problems)
     assert len(problems) == 3

@@ -1,4 +1,4 @@
-"""Base class of sources of encoded images inside other files, the shards (`core.sources.shards`).
+"""Base class of sources of encoded images inside other files, the shards (`core.sources.packed.shards`).
 
 An image is a range of bytes in a shard. Where the images are is read once, and saved with the pool, so that
 a pool opens without looking through its shards again, and any image is read by itself.
@@ -23,8 +23,8 @@ from closecall.core.sources.classes import Truth
 from closecall.core.sources.images import read_image
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
-from closecall.core.sources.packing import Contents, Packing
-from closecall.core.sources.shards import find_shards, fingerprint, split_of
+from closecall.core.sources.packed.packing import Contents, Packing
+from closecall.core.sources.packed.shards import find_shards, fingerprint, split_of
 
 MOST_BYTES = 1 << 30
 """Maximum size of an encoded image, which is read whole."""
@@ -40,7 +40,7 @@ class PackedImages(ListedImages):
     Parameters
     ----------
     path : Path
-        A file, a folder or a pattern (`core.sources.shards`).
+        A file, a folder or a pattern (`core.sources.packed.shards`).
     options : dict
         The other arguments of the subclass, which go into the spec.
     use_folders : bool

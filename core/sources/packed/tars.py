@@ -23,8 +23,8 @@ import numpy as np
 
 from closecall.core.errors import InputError
 from closecall.core.sources.images import EXTENSIONS
-from closecall.core.sources.packed_images import PackedImages
-from closecall.core.sources.packing import Contents, Packing, clean_name
+from closecall.core.sources.packed.base import PackedImages
+from closecall.core.sources.packed.packing import Contents, Packing, clean_name
 from closecall.core.sources.unpacking import unpacked
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -41,7 +41,7 @@ class ImageTars(PackedImages):
     Parameters
     ----------
     path : Path
-        A tar archive, a folder of archives `.tar`, or a pattern (`core.sources.shards`).
+        A tar archive, a folder of archives `.tar`, or a pattern (`core.sources.packed.shards`).
     use_classes : bool
         Whether to use names of folders in the archives as classes. Files `.cls` always give classes.
     packing : Packing, optional
