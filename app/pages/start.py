@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from pathlib import Path
 
 import streamlit as st
@@ -18,6 +19,7 @@ from closecall.app.projects.image_models import FOLDER, about_model, image_model
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from closecall.core.errors import InputError
+from closecall.core.pool.build import FIRST_SEGMENT_ROWS
 from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
@@ -132,7 +134,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     items = 0
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
-    model = choose_model(workspace) if offered.takes_models else None
+    model, seconds = choose_model(workspace) if offered.takes_models else (None, 0.0)
     question = st.text_input("Question", placeholder=offered.question)
     files = []
     if offered.takes_examples:
@@ -152,31 +154,33 @@ def new_project(workspace: Workspace, person: Person) -> None:
             show_problem(error)
         else:
             st.switch_page("label.py", query_params={"project": key})
+    start = words.about(seconds) if seconds > 10 else "a few seconds"
     st.caption(
-        "Labeling starts with the first 100 items, after a few seconds, and continues while the pool grows."
+        f"Labeling starts with the first {FIRST_SEGMENT_ROWS} items, after {start}, and continues while the "
+        "pool grows."
     )
 
 
-def choose_model(workspace: Workspace) -> Path | None:
-    """Offer the image models that lie beside the projects; return the chosen one, or None for GIST."""
+def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
+    """Offer the image models; return the chosen one or None for GIST, and the seconds for the first items."""
     offered = image_models(workspace.folder)
-    if not offered:
-        return None
     name = st.selectbox(
         "Described by",
         [GIST, *offered],
-        help=f"A model sees objects; GIST sees layout and texture. Models are files in the folder {FOLDER} "
-        "beside the projects.",
+        help="A model sees objects; GIST sees layout and texture. Models are files in the folder "
+        f"{literal(str(workspace.folder / FOLDER))} on the machine that runs Closecall.",
     )
     if name == GIST:
-        return None
+        return None, 0.0
     path = offered[name]
     try:
         with st.spinner("Trying the model…"):
-            st.caption(literal(about_model(path)))
+            about, per_second = about_model(path)
     except InputError as error:
         show_problem(error)
-    return path
+        return path, 0.0
+    st.caption(literal(about))
+    return path, FIRST_SEGMENT_ROWS / (per_second * (os.cpu_count() or 1))
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:

@@ -1,4 +1,4 @@
-"""Image models that the start page offers: those in the folder `models` beside the projects."""
+"""Image models that the start page offers: those in the folder `models` inside the folder of projects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER = "models"
 
 
 def image_models(projects: Path) -> dict[str, Path]:
-    """Return the models beside the projects, a file or a folder each, by their names in that folder."""
+    """Return the models, a file or a folder each, by their names in the folder `models`."""
     try:
         entries = sorted((projects / FOLDER).iterdir())
     except OSError:  # there is no such folder, or it is somebody else's
@@ -18,8 +18,10 @@ def image_models(projects: Path) -> dict[str, Path]:
     return {path.name: path for path in entries if path.suffix == ".onnx" or _has_model(path)}
 
 
-def about_model(path: Path) -> str:
-    """Describe a model's features and its speed on this machine, which is measured once.
+def about_model(path: Path) -> tuple[str, float]:
+    """Describe a model's features and its speed on this machine; return how many images a core does a second.
+
+    The speed is measured once.
 
     Raises
     ------
@@ -28,7 +30,10 @@ def about_model(path: Path) -> str:
     """
     from closecall.core.onnx import load_model
 
-    return " ".join(load_model(path).about()[:2])
+    model = load_model(path)
+    features, speed, steps, *_ = model.about()
+    sentences = [features, speed] if model.is_configured else [features, speed, steps]
+    return " ".join(sentences), model.images_per_second
 
 
 def _has_model(path: Path) -> bool:

@@ -378,7 +378,10 @@ def _check_examples(examples: Sequence[bytes]) -> None:
     from closecall.core.sources.images import read_image
 
     for raw in examples:
-        read_image(io.BytesIO(raw), 64)
+        try:
+            read_image(io.BytesIO(raw), 64)
+        except InputError as error:
+            raise InputError(f"An example image can't be used: {error}") from error
 
 
 __all__ = ["THUMBNAILS", "NewProject", "ProjectSummary", "Workspace", "current", "is_project"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,16 @@ def outputs_of(session: Any, names: Sequence[str], feed: Mapping[str, Any], file
         raise InputError(f"the model {file} fails on an image: {_reason(error)}") from error
 
 
+_KINDS = {"INVALID_PROTOBUF": "it is damaged, or no ONNX file", "NO_SUCHFILE": "there is no such file"}
+
+
 def _reason(error: Exception) -> str:
-    """Return the message without the number and name of the status, and without further lines."""
+    """Return why a model fails, without the number and name of the status and without further lines."""
     line = str(error).strip().partition("\n")[0]
-    return line.rpartition("] : ")[2] or type(error).__name__
+    status = re.match(r"\[ONNXRuntimeError\] : \d+ : (\w+) : (.*)", line)
+    if status is None:
+        return line or type(error).__name__
+    return _KINDS.get(status[1], status[2])
 
 
 def _onnxruntime() -> Any:

@@ -46,8 +46,8 @@ SEGMENT_GROWTH = 3
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
 """Maximum size of a segment in bytes, because it is held in memory while it is filled."""
-SLOW_SEGMENT_ROWS = 2_000
-"""Maximum number of items in a segment of a source that `is_slow`: what a killed build loses at most."""
+SLOW_SEGMENT_ROWS, SLOW_SEGMENT_GROWTH = 2_000, 0.5
+"""The same for a source that `is_slow`, so that an interrupted build loses at most a third of its work."""
 CHUNK_ITEMS = 1_000
 SLOW_CHUNK_ITEMS = 1
 CHUNKS_A_SEGMENT = 8
@@ -233,13 +233,14 @@ def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
     ids = ids[~np.isin(ids, held_out)]
     most_rows = SLOW_SEGMENT_ROWS if source.is_slow else SEGMENT_ROWS
+    growth = SLOW_SEGMENT_GROWTH if source.is_slow else SEGMENT_GROWTH
     most = max(1, min(most_rows, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
     at_once = SLOW_CHUNK_ITEMS if source.is_slow else CHUNK_ITEMS
     through = sum(part.rows + part.unreadable for part in manifest.segments)
     tasks: list[_Task] = []
     start, last = 0, False
     while not last:
-        size = min(most, max(FIRST_SEGMENT_ROWS, SEGMENT_GROWTH * (through + start)))
+        size = min(most, max(FIRST_SEGMENT_ROWS, int(growth * (through + start))))
         end = min(start + size, len(ids))
         last = end == len(ids)
         if awaited and (last or through + start >= len(held_out)):

@@ -26,9 +26,12 @@ def test_a_file_named_models_is_no_folder_of_models(tmp_path):
 
 def test_a_model_is_described_before_it_is_used(tmp_path):
     """Its features and its speed, or why it can't be used."""
-    about = about_model(write_model(tmp_path / "a" / "model.onnx"))
-    assert about.startswith("12 features from output image_embeds. About ")
-    assert about.endswith(" images per second on each core.")
+    about, per_second = about_model(write_model(tmp_path / "a" / "model.onnx"))
+    assert about == (
+        f"12 features from output image_embeds. About {per_second:,.0f} images per second on each core."
+    )
+    plain = write_model(tmp_path / "b" / "model.onnx", shape=(1, 3, 32, 32), config=None)
+    assert about_model(plain)[0].endswith("prepared as ImageNet asks: shortest edge 37, middle 32 × 32.")
     (tmp_path / "bad.onnx").write_bytes(b"no model")
-    with pytest.raises(InputError, match=r"bad\.onnx is not a model"):
+    with pytest.raises(InputError, match=r"bad\.onnx .* can load: it is damaged, or no ONNX file$"):
         about_model(tmp_path / "bad.onnx")
