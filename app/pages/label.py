@@ -249,7 +249,9 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         adjust_shares(session)
         pick_size(view)
         person = person_at(project)
-        if person.is_owner and not isinstance(view, ClassSession) and why_none(project.pool) is None:
+        # A pool that is not begun may turn out to take examples, and this run shows the settings for long.
+        takes_examples = project.pool is None or why_none(project.pool) is None
+        if person.is_owner and not isinstance(view, ClassSession) and takes_examples:
             add_examples(session, person)
         if person.is_owner:
             set_overlap(project, person)
