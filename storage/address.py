@@ -58,7 +58,7 @@ def has_password(address: str) -> bool:
     Raises
     ------
     StorageError
-        Kind `invalid`.
+        If the address is malformed; of kind `invalid`.
     """
     return bool(secrets_of(parse(address)[0]))
 
@@ -75,7 +75,7 @@ def with_schema(address: str, name: str) -> str:
     Raises
     ------
     StorageError
-        Kind `invalid`.
+        If the address is malformed; of kind `invalid`.
     """
     url, schema = parse(address)
     made = shown(url, schema or name)

@@ -70,7 +70,7 @@ class Archive:
         Raises
         ------
         StorageError
-            Kind `missing`.
+            If there is no such concept; of kind `missing`.
         """
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:

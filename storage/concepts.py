@@ -97,7 +97,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kind `missing`.
+            If there is no such concept; of kind `missing`.
         """
         with self.database.read() as connection:
             row = connection.execute(select(*rows.columns(Concept)).where(Concept.id == concept_id)).first()
@@ -220,7 +220,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kind `missing`.
+            If there is no such example; of kind `missing`.
         """
         with self.database.write() as connection:
             row = connection.execute(

@@ -42,7 +42,7 @@ class Place(Protocol):
         Raises
         ------
         StorageError
-            Kind `full`.
+            If there is no room; of kind `full`.
         """
 
     def exists(self) -> bool:

@@ -100,7 +100,7 @@ class Schema:
         Raises
         ------
         StorageError
-            Kind `invalid`.
+            If the address is malformed; of kind `invalid`.
         """
         url, schema = address.parse(where)
         return cls(url, schema or _DEFAULT)

@@ -327,7 +327,7 @@ def require_headings(names: Sequence[str], path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `invalid`.
+        In these two cases; of kind `invalid`.
     """
     if not any(names):
         raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")

@@ -25,7 +25,7 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """Word, such as "chi2", of the kernel whose order of neighbours a fitted family approximates."""
+        """Name of the kernel, such as "chi2"; a fitted family approximates its order of neighbours."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:

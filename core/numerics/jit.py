@@ -95,7 +95,7 @@ def prefetch(context: Any, array: types.Array, row: types.Integer, column: types
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def ones(context: Any, word: types.Integer) -> Any:  # noqa: ARG001
-    """Return the number of set bits of an integer, ``ones(word)`` in a kernel, by a processor instruction."""
+    """Return the number of set bits of an integer, by a processor instruction. Kernels call `ones(word)`."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(values[0])
