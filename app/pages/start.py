@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 from pathlib import Path
 
 import streamlit as st
@@ -19,7 +18,6 @@ from closecall.app.projects.image_models import FOLDER, about_model, image_model
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from closecall.core.errors import InputError
-from closecall.core.pool.build import FIRST_SEGMENT_ROWS
 from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
@@ -156,8 +154,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
             st.switch_page("label.py", query_params={"project": key})
     start = words.about(seconds) if seconds > 10 else "a few seconds"
     st.caption(
-        f"Labeling starts with the first {FIRST_SEGMENT_ROWS} items, after {start}, and continues while the "
-        "pool grows."
+        f"Labeling starts with the first 100 items, after {start}, and continues while the pool grows."
     )
 
 
@@ -175,12 +172,12 @@ def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
     path = offered[name]
     try:
         with st.spinner("Trying the model…"):
-            about, per_second = about_model(path)
+            about, seconds = about_model(path)
     except InputError as error:
         show_problem(error)
         return path, 0.0
     st.caption(literal(about))
-    return path, FIRST_SEGMENT_ROWS / (per_second * (os.cpu_count() or 1))
+    return path, seconds
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from closecall.core.errors import InputError
@@ -19,9 +20,9 @@ def image_models(projects: Path) -> dict[str, Path]:
 
 
 def about_model(path: Path) -> tuple[str, float]:
-    """Describe a model's features and its speed on this machine; return how many images a core does a second.
+    """Describe a model's features and its speed on this machine, which is measured once.
 
-    The speed is measured once.
+    Also return in about how many seconds labeling can begin.
 
     Raises
     ------
@@ -29,11 +30,13 @@ def about_model(path: Path) -> tuple[str, float]:
         If the model can't be used.
     """
     from closecall.core.onnx import load_model
+    from closecall.core.pool.build import FIRST_SEGMENT_ROWS
 
     model = load_model(path)
     features, speed, steps, *_ = model.about()
     sentences = [features, speed] if model.is_configured else [features, speed, steps]
-    return " ".join(sentences), model.images_per_second
+    seconds = FIRST_SEGMENT_ROWS / (model.images_per_second * (os.cpu_count() or 1))
+    return " ".join(sentences), seconds
 
 
 def _has_model(path: Path) -> bool:

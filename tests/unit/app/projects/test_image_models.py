@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from closecall.app.projects.image_models import about_model, image_models
@@ -26,9 +28,10 @@ def test_a_file_named_models_is_no_folder_of_models(tmp_path):
 
 def test_a_model_is_described_before_it_is_used(tmp_path):
     """Its features and its speed, or why it can't be used."""
-    about, per_second = about_model(write_model(tmp_path / "a" / "model.onnx"))
+    about, seconds = about_model(write_model(tmp_path / "a" / "model.onnx"))
     assert about == (
-        f"12 features from output image_embeds. About {per_second:,.0f} images per second on each core."
+        "12 features from output image_embeds. About "
+        f"{100 / (seconds * os.cpu_count()):,.0f} images per second on each core."
     )
     plain = write_model(tmp_path / "b" / "model.onnx", shape=(1, 3, 32, 32), config=None)
     assert about_model(plain)[0].endswith("prepared as ImageNet asks: shortest edge 37, middle 32 × 32.")

@@ -233,6 +233,8 @@ def test_a_killed_builder_goes_on_to_the_same_bytes(model, tmp_path):
     word = f"onnx:{model}:digits:400"
     small_pool(tmp_path / "whole", source_from(word))
     processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    if sys.platform == "linux":
+        processes.set_forkserver_preload(["tests.unit.core.sources.test_embedded"])
     rng, killed = np.random.default_rng(0), 0
     for attempt in range(20 * KILLS):
         path = tmp_path / f"killed {killed // 2}"
