@@ -169,7 +169,7 @@ def require_database(folder: Path, asked: str | None) -> None:
     Raises
     ------
     InputError
-        If the labels are elsewhere. Served from this address, the project would seem to have no labels.
+        If the labels are elsewhere. Served from `asked`, the project would seem to have no labels.
     """
     file = ProjectFile.read(folder)
     known = file.database and with_schema(file.database, folder.name)

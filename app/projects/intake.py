@@ -45,7 +45,7 @@ class Intake:
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
-        After a StorageError, answers may be in the log although the caller could not react to them. If such
+        After a StorageError, some answers may be in the log without the caller having been told. If such
         answers are sent again, they are reported as `accepted`, like new ones.
 
         Raises

@@ -125,7 +125,7 @@ class Check:
         return self._done.wait(seconds)
 
     def state(self) -> dict[str, Any]:
-        """Return the values for the card: whether the check is still running, its comparison and problem."""
+        """Return the values for the card: whether the check is running, the comparison, and the problem."""
         done = self._done.is_set()
         said = {"selection": self.selection_id, "is_coming": not done, "problem": self._problem}
         return said | (vars(self._comparison) if self._comparison else {})

@@ -68,9 +68,9 @@ def audited_sessions(
 ) -> Iterator[AuditedSession]:
     """Simulate sessions with an audit, each with its own items and one positive class; classes take turns.
 
-    Training answers and audit answers come in random order. The audit gets a new frame at every checkpoint,
-    so the audited items come from the strata of a dozen classifiers. The estimates describe the last
-    classifier.
+    Training answers and audit answers come in random order. At every checkpoint, the audit stratifies the
+    items by the classifier of that moment. The audited items therefore come from the strata of several
+    classifiers, but the estimates describe the last classifier.
 
     Parameters
     ----------

@@ -46,9 +46,10 @@ def one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> list[LibController]:  # noqa: ARG001
-    """Return the BLAS libraries that are loaded; look for more only if modules were imported since.
+    """Return the BLAS libraries of the process.
 
-    Looking at all libraries of the process takes several milliseconds.
+    Looking for them takes several milliseconds, so it is repeated only when `n_modules`, the number of
+    imported modules, has changed.
     """
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 

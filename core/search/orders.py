@@ -165,9 +165,13 @@ class PermutedOrders(SearchStructure):
 
 
 def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a sorted array of (code prefix, row) for each row of `functions`, of shape (n_orders, n_rows).
+    """Sort the items once for each order in `functions`.
 
-    The prefix fills the upper 32 bits of an entry, from the top, and the row the lower 32.
+    Returns
+    -------
+    array of shape (n_orders, n_rows), uint64
+        Each line is one order: sorted pairs of a code prefix, which fills the upper 32 bits from the top, and
+        the number of the item's row, in the lower 32 bits.
     """
     orders = np.empty((len(functions), len(codes)), dtype=np.uint64)
     rows = np.arange(len(codes), dtype=np.uint64)

@@ -175,7 +175,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Raise InputError if the content of an undamaged folder cannot be interpreted."""
+    """Turn errors from content that another version wrote into an InputError; damage was excluded before."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

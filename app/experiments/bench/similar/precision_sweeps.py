@@ -5,9 +5,9 @@ Figure 5 shows precision against bits, figure 6 precision against the number of 
 **Primary baseline.** All lines are compared with supervised hashing without a learned kernel (KSH), in the
 same draw and with the same labels (`BASELINE`). This baseline was fixed before any figure was drawn.
 
-**Draws.** Each draw has its own labels, queries and random numbers. Within a draw, all supervised families
-get the same labels. Intervals over draws therefore say what to expect of other labels and queries in this
-pool.
+**Draws.** Each draw has its own labels, queries and random numbers. Intervals over draws therefore show how
+much the results depend on the choice of labels and queries from this pool. Within a draw, all supervised
+families get the same labels.
 
 **Parameters** are not chosen on the queries that are reported. The slack γ of a learned metric or kernel is
 chosen by cross-validation over the family's labels. Rank and scale of kernelized LSH are chosen on other
