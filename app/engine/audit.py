@@ -177,8 +177,8 @@ class Audit:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
         Some audited items are also training items: another annotator answered them earlier, after a strategy
-        had selected them. The estimate counts them as selected by the strategy, and not as drawn. The same
-        holds for items that a selection passed over.
+        had selected them. The estimate counts them as selected by the strategy, and not as drawn. It also
+        counts audited items that were selected, but then passed over, as selected by the strategy.
 
         Returns
         -------

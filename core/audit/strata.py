@@ -122,7 +122,7 @@ class Strata:
     Parameters
     ----------
     hyperplane : Hyperplane or None
-        None before there is a classifier; there is then a single stratum.
+        None if there is no classifier yet; the frame then has a single stratum.
     cuts : array of shape (n_strata - 1,), float64
         See `bands`.
     sizes : array of shape (n_strata,), int64

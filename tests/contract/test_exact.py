@@ -73,7 +73,7 @@ def true_margins(pool: ArrayPool, plane: Hyperplane) -> list[Fraction]:
 
 
 @every_exact_strategy
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_no_item_left_out_is_nearer(variant, data):
     """Whatever the pool, the hyperplane and its scale: the nearest, as far as float64 can tell them apart.

@@ -24,7 +24,6 @@ def test_what_people_do_means_what_the_model_says(part):
         settings=settings(
             max_examples=scaled(quick=4, all=16, long=2000) // PARTS,
             stateful_step_count=scaled(quick=25, all=60, long=60),
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate, Phase.shrink],

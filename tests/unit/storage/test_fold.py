@@ -192,7 +192,7 @@ _steps = st.lists(
 
 
 @given(steps=_steps, batch=st.integers(1, 7))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_fold_views_and_definition_agree(database: Database, steps: list[Any], batch: int) -> None:
     """Whatever is sent, in whatever batches, and sent again: each answer is stored once, and the live fold, a
     fold of the whole log, the SQL views and the definition give the same labels.

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -131,7 +131,7 @@ sayings = st.lists(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20))
 @given(
     concepts=st.lists(texts, min_size=2, max_size=2, unique_by=str.strip),
     annotators=st.lists(texts, min_size=3, max_size=3, unique_by=str.strip),
@@ -170,7 +170,7 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), word=st.sampled_from(ANSWERS))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_any_name_survives_a_table(form, name, word):
     """Names of items, however they are spelled, are read as they were written."""

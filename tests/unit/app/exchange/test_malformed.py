@@ -239,9 +239,7 @@ def test_predictions(tmp_path, text, words):
     assert all(word in str(caught.value) for word in words)
 
 
-@settings(
-    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), suffix=st.sampled_from([".csv", ".jsonl", ".json", ".parquet"]))
 def test_damage_is_told_or_harmless(database, tmp_path, seed, suffix):
     """Bytes changed, cut or doubled anywhere: a sentence, or labels; never anything else."""

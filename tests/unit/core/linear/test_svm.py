@@ -136,7 +136,7 @@ def test_threads_do_not_matter():
     assert together == alone
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     n=st.integers(2, 40),
     d=st.integers(1, 6),

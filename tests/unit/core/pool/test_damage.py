@@ -99,7 +99,7 @@ def test_corrupt_manifest(path: Path, how: Callable[[bytes], bytes]) -> None:
     assert contents(path) == before
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_no_changed_byte_of_the_manifest_is_believed(whole: Path, data: st.DataObject) -> None:
     """Whatever byte is changed, the manifest is refused, or says what it said before."""

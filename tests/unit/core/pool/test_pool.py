@@ -250,7 +250,7 @@ def patterns(draw: st.DrawFn) -> tuple[int, list[int], list[int], tuple[int, int
     return n, held_out, unreadable, draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)))
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(patterns())
 def test_any_pattern_of_missing_items(
     tmp_path_factory: pytest.TempPathFactory,

@@ -34,7 +34,7 @@ def distances(codes, query):
     return (codes.unpacked() != query.code.unpacked()).sum(axis=1)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     n=st.integers(1, 3000),
     n_functions=st.integers(1, 32),
@@ -56,7 +56,7 @@ def test_a_ball_grows_until_it_holds_enough(n, n_functions, wanted, bias, seed):
     assert np.array_equal(true[whole], np.sort(true)[:wanted])
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     n=st.integers(1, 3000),
     n_functions=st.integers(1, 32),
@@ -168,7 +168,7 @@ def test_buckets_are_probed_in_the_order_of_their_costs():
         assert np.array_equal(few, found[:37])
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(
     n=st.integers(1, 300),
     bits=st.integers(1, 3),

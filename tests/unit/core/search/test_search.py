@@ -62,7 +62,7 @@ def build(structure, codes, n_compared=100, n_bytes=10**6, moments=None, seed=0)
 
 
 @every_structure
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(
     n=st.integers(1, 300),
     bits=st.integers(1, 2),
@@ -171,7 +171,7 @@ def test_weights_that_are_all_zero_are_allowed():
     )
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     n=st.integers(1, 400),
     wanted=st.integers(1, 60),

@@ -36,7 +36,7 @@ def test_the_highest_by_brute_force(n):
         assert found.scored == len(pool)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     rows=st.lists(st.tuples(*[st.integers(-2, 2)] * 3).filter(any), min_size=1, max_size=30),
     weights=st.tuples(*[st.sampled_from([-1.0, 0.0, 0.5, 1 / 3])] * 3),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
@@ -317,7 +317,6 @@ SOME_IDS = st.builds(lambda low, high: low + high * kernels._MARKS, st.integers(
 """Many of them with the same last digits."""
 
 
-@settings(deadline=None)
 @given(st.sets(SOME_IDS, max_size=20), st.lists(SOME_IDS, max_size=10))
 def test_what_is_excluded(ids, others):
     """Marks and binary search in ascending ids say it as `in` does."""

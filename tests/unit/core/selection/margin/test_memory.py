@@ -159,7 +159,7 @@ def test_what_is_remembered_is_every_score_in_the_order_of_the_index(pool, sure)
     assert sure.remember([]) == []
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_memory_does_no_harm_on_pools_made_to_trip_it_up(data):
     """Copies, few features, everything on one side; the hyperplane through a row, or without a direction."""
