@@ -54,7 +54,7 @@ class ClassSession(ItemView):
 
     @property
     def chooser(self) -> SessionState:
-        """The session that selected the item in view, or the leading one if there is none."""
+        """The session that selected the item in view; if no item is in view, the leading session."""
         return self._last if self._last is not None and self._last.shown is not None else self.session
 
     @property

@@ -215,7 +215,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _n_embedded(self) -> int:
-        """Return the length of an embedded point E(x) and of an embedded hyperplane e."""
+        """Return the number of entries of E(x), which is also that of the embedded hyperplane e."""
 
     @abstractmethod
     def _embedded(self, Z: Floats32) -> Floats32:

@@ -228,8 +228,8 @@ def pivots(
 
     The face is the set of free labels, with 0 < αᵢ < Cᵢ. At the optimum of a face, the margins of its labels
     are all 1. Each step moves alpha towards this optimum as far as the box allows, and labels that reach a
-    bound leave the face. At the optimum, the labels that most violate their optimality condition join the
-    face.
+    bound leave the face. Once the optimum is reached, those labels outside the face that most violate their
+    optimality condition join it.
 
     Returns
     -------

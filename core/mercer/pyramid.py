@@ -195,9 +195,10 @@ class PyramidMatch:
         return self.vocabulary_.rows(owners, bins, values, len(sets))
 
     def _bins(self, sets: Sequence[Floats64]) -> tuple[Places, Bins]:
-        """Return, for each point, pyramid and level, the set of the point and the bin that contains it.
+        """Return two arrays with an entry for each point, pyramid and level.
 
-        A bin consists of the bytes of a pyramid's index, a level and a position in the grid.
+        The first array has the index of the set that the point belongs to, the second the bin that the point
+        lies in. A bin is encoded as bytes: the index of the pyramid, the level, and the position in the grid.
         """
         n_pyramids, n_dimensions = self.origins_.shape
         points = np.concatenate([*sets, np.empty((0, n_dimensions))])

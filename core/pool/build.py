@@ -5,7 +5,7 @@ segment into chunks. Threads compute the features of chunks. Results are consume
 depend neither on the number of threads nor on how often the builder was killed. The first segment is small,
 so that labeling can start early. Each later segment has three times as many items as all before it, up to a
 limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed
-once at least as many other items have been, and in any case before the last segment. Labeling of a large pool
+as soon as the pool has as many other items, at the latest before the last segment. Labeling of a large pool
 can therefore start before its held-out items are ready.
 
 A pool grows when it is built again from a source that has the same items followed by more.

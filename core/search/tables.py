@@ -128,7 +128,7 @@ class Guarantee:
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return this guarantee with at most `most` functions in a key, and as many tables as these need."""
+        """Return this guarantee with at most `most` functions per key, and the tables that it then needs."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:

@@ -81,8 +81,8 @@ class PrecisionSweeps(Drawn, Precision):
     draws, queries, families, kernels, landmarks, bits, retrieved, sample
         See `Precision`; if `families` is empty, `FAMILIES`. Figure 6 and table 1 are about the longest codes.
     labels : tuple of int
-        Numbers of labels. Figure 5 and table 1 have the first number. If empty, the numbers in `LABELS` that
-        do not exceed the number of rows of known class in the sample.
+        Numbers of labels. Figure 5 and table 1 are about the first of these numbers. If empty, the numbers in
+        `LABELS` that do not exceed the number of rows of known class in the sample.
     figures
         See `Drawn`.
     """
