@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from math import ceil
@@ -27,7 +27,7 @@ _DEFAULT = "marginalia"  # the former name of the program, under which the first
 # An advisory lock has two numbers: one of the next two constants, and one computed from the schema's name.
 _WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
-_LINGERS = 2.0  # seconds after which a killed program's connections are certainly closed
+_LINGERS = 2.0  # seconds after which closed connections, or those of a killed program, hold no locks
 # Maximum time of a statement, and between two statements, in a writing transaction; other writers wait.
 _HUNG = "60s"
 
@@ -156,17 +156,15 @@ class Schema:
         return made
 
     def _require_alone(self, cursor: DBAPICursor) -> None:
-        until = time.monotonic() + _LINGERS
-        while True:
+        def is_alone() -> bool:
             cursor.execute(_OTHERS, (_IN_USE, self._number & 0xFFFFFFFF))
             row = cursor.fetchone()
-            if row is not None and not row[0]:
-                return
-            if time.monotonic() > until:
-                raise StorageError(
-                    f"{self} is already being served by another process: stop that one first", "locked"
-                )
-            time.sleep(0.05)
+            return row is not None and not row[0]
+
+        if not _soon(is_alone):
+            raise StorageError(
+                f"{self} is already being served by another process: stop that one first", "locked"
+            )
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """See `storage.place.Place`."""
@@ -293,8 +291,12 @@ class Schema:
         StorageError
             Kind `locked`, if another program has the schema open.
         """
-        query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
-        if not connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one():
+
+        def is_locked() -> bool:
+            query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
+            return bool(connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one())
+
+        if not _soon(is_locked):
             raise StorageError(f"{self} is open in another program; stop it before restoring", "locked")
 
     def set_aside(self, connection: Connection) -> Schema:
@@ -330,3 +332,13 @@ class Schema:
                 yield connection
         except DBAPIError as error:
             raise self.explain(error.orig or error) from error
+
+
+def _soon(is_so: Callable[[], bool]) -> bool:
+    """Return whether a condition holds, asked again and again until `_LINGERS` has passed."""
+    until = time.monotonic() + _LINGERS
+    while not is_so():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True

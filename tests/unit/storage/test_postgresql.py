@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -17,9 +18,9 @@ from alembic.migration import MigrationContext
 from psycopg import errors
 from sqlalchemy import Connection
 
-from closecall.storage import AnswerRecord, Database, LabelLog, StorageError, address
+from closecall.storage import AnswerRecord, Database, LabelLog, StorageError, address, transfer
 from closecall.storage.models import Base
-from closecall.storage.place import place_of
+from closecall.storage.place import LabelFile, place_of
 from tests import postgres
 from tests.scale import scaled
 from tests.storage_kit import Annotator, count_rows, make_concept, sit_down
@@ -273,6 +274,25 @@ def test_one_program_serves_a_schema(schema: str, monkeypatch: pytest.MonkeyPatc
             other.kill()
         with Database.open(schema, alone=True) as database, Database.open(schema, alone=True):
             assert LabelLog(database).counts(1).yes == 1
+
+
+def test_labels_are_removed_once_their_last_connection_is_closed(
+    schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server notices late that a connection was closed; a connection that stays open is told, though."""
+    place = place_of(schema)
+    assert not isinstance(place, LabelFile)
+    with ThreadPoolExecutor(1) as background:
+        with Database.open(schema):
+            monkeypatch.setattr("closecall.storage.postgres._LINGERS", 0.2)
+            with pytest.raises(StorageError, match="open in another program"):
+                transfer.remove(place, container=True)
+            monkeypatch.setattr("closecall.storage.postgres._LINGERS", 60.0)
+            removed = background.submit(transfer.remove, place, container=True)
+            with pytest.raises(TimeoutError):
+                removed.result(timeout=0.3)
+        removed.result()
+    assert not place.has_container()
 
 
 def test_values_that_the_engine_refuses_are_invalid(schema: str) -> None:
