@@ -86,9 +86,18 @@ def external_data(file: Path) -> list[Path]:
     OSError
         If the model can't be read.
     """
+    return [part for part in _named_data(file) if part.is_file()]
+
+
+def missing_data(file: Path) -> list[Path]:
+    """Return the files that have weights of a model and are not there; see `external_data`."""
+    return [part for part in _named_data(file) if not part.is_file()]
+
+
+def _named_data(file: Path) -> list[Path]:
     stat = file.stat()
     names = _named(file, (stat.st_ino, stat.st_mtime_ns, stat.st_size)) if stat.st_size else ()
-    return [part for name in names if (part := file.parent / name).is_file()]
+    return [file.parent / name for name in names]
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.onnx.files import configurations, digest_of, find_model
 from closecall.core.onnx.preprocessing import CONFIG, LARGEST_SIDE, Preprocessing
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.onnx.runtime import open_session, outputs_of
 
 MAX_BATCH = 64
@@ -48,7 +49,9 @@ _SCORES = ("logits", "probabilities", "scores", "output", "prob", "softmax")
 _CLASS_COUNTS = (1000, 1001, 21_841, 21_843)
 """Numbers of classes in versions of ImageNet: an output of this length is taken for scores of classes."""
 
-_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
+_FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+_TYPES = {**_FLOATS, "tensor(uint8)": np.uint8}
+"""Types of outputs and inputs that NumPy has, too."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,15 @@ class ImageModel:
 
     def features(self, image: Image.Image) -> NDArray[np.float32]:
         """Return the feature vector of an image in mode RGB or L, of shape (n_features,), not normalized."""
-        (value,) = self._run([self.output.name], self._prepared(image))
+        return self.features_of_resized(self.resizing(*image.size).of(image))
+
+    def resizing(self, width: int, height: int) -> Resizing:
+        """Return how the model wants an image of this size resized."""
+        return replace(self.preprocessing.resizing(width, height), mode=self._mode)
+
+    def features_of_resized(self, resized: Image.Image) -> NDArray[np.float32]:
+        """Return the feature vector of an image that has been resized as `resizing` says; see `features`."""
+        (value,) = self._run([self.output.name], self._prepared(resized))
         vector = self.output.vector(value)
         if len(vector) != self.n_features:
             raise InputError(
@@ -176,12 +187,15 @@ class ImageModel:
             sentences.append(f"Other outputs, chosen by #OUTPUT after the model: {', '.join(others[:5])}.")
         return sentences
 
-    def _prepared(self, image: Image.Image) -> NDArray[Any]:
+    @property
+    def _mode(self) -> str:
+        return "L" if self._input.channels == 1 else "RGB"
+
+    def _prepared(self, resized: Image.Image) -> NDArray[Any]:
         """Return the input of the model, of shape (batch, …)."""
-        mode = "L" if self._input.channels == 1 else "RGB"
-        pixels = self.preprocessing.pixels(image if image.mode == mode else image.convert(mode))
+        pixels = self.preprocessing.cropped(resized)
         values = pixels if self._input.dtype == np.uint8 else self.preprocessing.values(pixels)
-        if mode == "L":
+        if values.ndim == 2:
             values = values[..., None]
         if self._input.channels_first:
             values = values.transpose(2, 0, 1)
@@ -244,16 +258,15 @@ class ImageModel:
     def _usable_outputs(self) -> list[Output]:
         """Return the outputs that can be features, best first, from their shapes for one black image."""
         height, width = self.preprocessing.size or (1, 1)
-        black = self._prepared(Image.new("RGB", (width, height)))
-        names = [one.name for one in self._session.get_outputs()]
-        values = self._run(names, black)
+        black = self._prepared(Image.new(self._mode, (width, height)))
+        names = [one.name for one in self._session.get_outputs() if one.type in _FLOATS]
+        values = self._run(names, black) if names else []
         shapes = zip(names, values, strict=True)
         size, batch = (height, width), self._input.batch
         found = [one for name, value in shapes if (one := _output_of(name, value, batch, size))]
         if not found:
-            raise InputError(
-                f"{self.file} has no output that could be features, only {', '.join(names) or 'none'}"
-            )
+            others = ", ".join(one.name for one in self._session.get_outputs())
+            raise InputError(f"{self.file} has no output that could be features, only {others or 'none'}")
         return sorted(found, key=_rank)
 
     def _chosen(self, name: str | None) -> Output:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.resizing import Resizing
 
 CONFIG = "preprocessor_config.json"
 CONFIGS = (CONFIG, "processor_config.json")
@@ -163,16 +164,31 @@ class Preprocessing:
             return self.crop
         return self.resize if isinstance(self.resize, tuple) else None
 
+    def resizing(self, width: int, height: int) -> Resizing:
+        """Return how an image of this size is resized; what the crop leaves out of a long one is not made."""
+        w, h = self._resized(width, height)
+        inside = (0, 0, w, h)
+        if (
+            self.crop is not None
+            and w * h > (MOST_RESIZED if self.resize else 1) * self.crop[0] * self.crop[1]
+        ):
+            left, top = (w - self.crop[1]) // 2, (h - self.crop[0]) // 2
+            inside = (max(left, 0), max(top, 0), min(left + self.crop[1], w), min(top + self.crop[0], h))
+        x, y = width / w, height / h
+        box = (inside[0] * x, inside[1] * y, min(inside[2] * x, width), min(inside[3] * y, height))
+        return Resizing((inside[2] - inside[0], inside[3] - inside[1]), box, self.resample)
+
+    def cropped(self, resized: Image.Image) -> NDArray[np.uint8]:
+        """Return the center of a resized image, of shape (height, width, 3), or (height, width) if gray."""
+        if self.crop is None:
+            return np.asarray(resized)
+        left, top = (resized.width - self.crop[1]) // 2, (resized.height - self.crop[0]) // 2
+        # Pillow fills what lies outside with black.
+        return np.asarray(resized.crop((left, top, left + self.crop[1], top + self.crop[0])))
+
     def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
-        """Return the resized and cropped image, of shape (height, width, 3), or (height, width) if gray."""
-        if self.resize is None:
-            return np.asarray(image if self.crop is None else _cropped(image, *self.crop))
-        width, height = self._resized(*image.size)
-        if self.crop is not None and width * height > MOST_RESIZED * self.crop[0] * self.crop[1]:
-            return np.asarray(_only_cropped(image, width, height, *self.crop, self.resample))
-        if (width, height) != image.size:
-            image = image.resize((width, height), Image.Resampling(self.resample))
-        return np.asarray(image if self.crop is None else _cropped(image, *self.crop))
+        """Return an image of mode RGB or L resized and cropped; see `cropped` for the shape."""
+        return self.cropped(replace(self.resizing(*image.size), mode=image.mode).of(image))
 
     def values(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the scaled and normalized pixels, of the same shape, float32."""
@@ -198,31 +214,12 @@ class Preprocessing:
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         """Return width and height after resizing."""
+        if self.resize is None:
+            return width, height
         if isinstance(self.resize, tuple):
             return self.resize[1], self.resize[0]
-        short, side = min(width, height), self.resize
-        assert side is not None
-        return max(1, width * side // short), max(1, height * side // short)
-
-
-def _cropped(image: Image.Image, height: int, width: int) -> Image.Image:
-    """Return the center of an image; Pillow fills what lies outside with black."""
-    left, top = (image.width - width) // 2, (image.height - height) // 2
-    return image.crop((left, top, left + width, top + height))
-
-
-def _only_cropped(
-    image: Image.Image, width: int, height: int, crop_height: int, crop_width: int, resample: int
-) -> Image.Image:
-    """Return the center of the image that `resize` would make, without making the rest of it."""
-    left, top = (width - crop_width) // 2, (height - crop_height) // 2
-    inside = (max(left, 0), max(top, 0), min(left + crop_width, width), min(top + crop_height, height))
-    x, y = image.width / width, image.height / height
-    box = (inside[0] * x, inside[1] * y, min(inside[2] * x, image.width), min(inside[3] * y, image.height))
-    part = image.resize((inside[2] - inside[0], inside[3] - inside[1]), Image.Resampling(resample), box=box)
-    made = Image.new(image.mode, (crop_width, crop_height))
-    made.paste(part, (inside[0] - left, inside[1] - top))
-    return made
+        short = min(width, height)
+        return max(1, width * self.resize // short), max(1, height * self.resize // short)
 
 
 def _of_convnext(resize: int | tuple[int, int], crop_pct: float) -> tuple[Any, tuple[int, int] | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.files import identity_of
+from closecall.core.onnx.files import identity_of, missing_data
 from closecall.core.onnx.kept import Kept
 
 _QUIET = 4
@@ -40,6 +40,8 @@ def _opened(file: Path) -> Any:
     try:
         return runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own classes, which it does not export
+        if missing := ", ".join(part.name for part in missing_data(file)):
+            raise InputError(f"{file} has its weights in other files: put {missing} beside it") from error
         raise InputError(f"{file} is not a model that ONNX Runtime can load: {_reason(error)}") from error
 
 
@@ -57,6 +59,11 @@ def outputs_of(session: Any, names: Sequence[str], feed: Mapping[str, Any], file
         raise InputError(f"the model {file} fails on an image: {_reason(error)}") from error
 
 
+_PLACE = re.compile(
+    r"(?:Non-zero status code .*? Status Message: )?[\w/]+\.(?:cc|h):\d+ [\w:~]+(?:\([^)]*\))? "
+)
+"""Where in its own source ONNX Runtime noticed an error."""
+
 _KINDS = {"INVALID_PROTOBUF": "it is damaged, or no ONNX file", "NO_SUCHFILE": "there is no such file"}
 
 
@@ -66,7 +73,7 @@ def _reason(error: Exception) -> str:
     status = re.match(r"\[ONNXRuntimeError\] : \d+ : (\w+) : (.*)", line)
     if status is None:
         return line or type(error).__name__
-    return _KINDS.get(status[1], status[2])
+    return _KINDS.get(status[1], " ".join(_PLACE.sub(" ", status[2]).split()))
 
 
 def _onnxruntime() -> Any:

@@ -12,6 +12,7 @@ paths. `core.sources.open_source(spec, folder)` restores the source from both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -22,6 +23,7 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
+from closecall.core.onnx.resizing import Resizing
 
 WHOLE = 1 << 30
 """A size in pixels that no image reaches: images scaled down to it keep their own size."""
@@ -160,7 +162,7 @@ class Source(ABC):
         """
 
     def whole_image(self, item: int) -> Image.Image:
-        """Return the item at its own resolution, in mode RGB or L, as models see it.
+        """Return the item at its own resolution, in mode RGB or L.
 
         Raises
         ------
@@ -168,6 +170,17 @@ class Source(ABC):
             If the item cannot be read.
         """
         return self.image(item, WHOLE)
+
+    def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+        """Return `whole_image` resized as `resizing` says for its width and height, for models.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the item cannot be read.
+        """
+        image = self.whole_image(item)
+        return resizing(*image.size).of(image)
 
     def original(self, item: int) -> Path | None:  # noqa: ARG002
         """Return the item's file, to be copied, or None if the item is not a file.

@@ -166,8 +166,11 @@ class Embedded(OtherFeatures):
 
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32]:
         """See `Source.features_of_image`."""
+        return self._of_resized(self.model.resizing(*image.size).of(image))
+
+    def _of_resized(self, image: Image.Image) -> NDArray[np.float32]:
         try:
-            vector = self.model.features(image)
+            vector = self.model.features_of_resized(image)
         except MemoryError as error:
             raise UnreadableImageError("there is not enough memory for the model") from error
         if not np.isfinite(vector).all():
@@ -179,6 +182,6 @@ class Embedded(OtherFeatures):
     def _vector(self, item: int) -> NDArray[np.float32] | str:
         """Return the features of an item, or why it has none."""
         try:
-            return self.features_of_image(self.whole_image(item))
+            return self._of_resized(self.resized_image(item, self.model.resizing))
         except UnreadableImageError as error:
             return str(error)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.randomness import uniform
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 from closecall.core.sources.registry import feature_kind, open_source
 from closecall.core.sources.texts import Texts
@@ -115,6 +116,13 @@ class Enlarged(Source):
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image` and `image`."""
         return self._variant(item, self.source.whole_image)
+
+    def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+        """See `Source.resized_image`; an original is resized as its source does it."""
+        origins, variants = self._origins(np.array([item]))
+        if variants[0] == 0:
+            return self.source.resized_image(int(origins[0]), resizing)
+        return super().resized_image(item, resizing)
 
     def _variant(self, item: int, original: Callable[[int], Image.Image]) -> Image.Image:
         origins, variants = self._origins(np.array([item]))

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources import listing
 from closecall.core.sources.base import Source, UnreadableImageError
-from closecall.core.sources.images import read_image
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 
@@ -142,9 +140,6 @@ class Folder(ListedImages):
             return self._file(item)
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
-
-    def _read(self, item: int, size: int) -> Image.Image:
-        return read_image(self._file(item), size)
 
     def _file(self, item: int) -> Path:
         path = os.path.realpath(self._root + self.files.paths[item])

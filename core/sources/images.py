@@ -13,8 +13,11 @@ import logging
 import math
 import os
 import struct
+import threading
 import warnings
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources.base import GREY_SIZE, Items, Source, UnreadableImageError
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
@@ -31,6 +35,12 @@ _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN))
 MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
+
+PIXELS_A_CORE = 12_500_000
+"""Pixels per core that may be decoded at once for models, if these are more than `MAX_PIXELS`."""
+
+_COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4}
+"""Memory that decoders take, at most, in 4 bytes per pixel; most take 1, or 2.5 for progressive JPEGs."""
 
 MOST_CONVERTED = 1 << 20
 """Maximum number of pixels that are converted to float64 at once."""
@@ -80,18 +90,26 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
     """
     if size < 1:
         raise InputError(f"size must be at least 1 pixel, got {size}")
-    try:
-        with Image.open(file, formats=_formats()) as image:
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise UnreadableImageError(
-                    f"it has {width:,} × {height:,} pixels, but at most {MAX_PIXELS:,} are decoded"
-                )
-            return _upright(_plain(_reduced(image, size)), image)
-    except InputError:
-        raise
-    except _BROKEN as error:
-        raise UnreadableImageError(_reason(error, file)) from error
+    with _opened(file) as image:
+        shown = _plain(_reduced(image, size))
+        return _upright(shown, _orientation(image))
+
+
+def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+    """Read the image in `file` and resize it as `resizing` says for its width and height.
+
+    The result is that of resizing what `read_image` returns for a `size` that is large enough, bit for bit.
+    It takes less memory: a large image is decoded once, without a copy, and images for which there is no
+    `_room` wait for those that other threads read.
+
+    Raises
+    ------
+    UnreadableImageError
+        See `read_image`.
+    """
+    with _opened(file) as image, _room.reserved(_decoded_pixels(image)):
+        parts = _Parts(image)
+        return resizing(*parts.size).of(parts)
 
 
 def format_of(data: bytes) -> str:
@@ -132,18 +150,90 @@ def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
     return grey / np.float32(255)
 
 
+@contextmanager
+def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
+    """Open an image file, and raise errors, those of the caller's block too, as `UnreadableImageError`."""
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise UnreadableImageError(
+                    f"it has {width:,} × {height:,} pixels, but at most {MAX_PIXELS:,} are decoded"
+                )
+            yield image
+    except InputError:
+        raise
+    except _BROKEN as error:
+        raise UnreadableImageError(_reason(error, file)) from error
+
+
+class _Room:
+    """Room for pixels in memory, which threads share."""
+
+    def __init__(self, pixels: int) -> None:
+        self._free = self._all = pixels
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserved(self, pixels: int) -> Iterator[None]:
+        """Wait until there is room for so many pixels; those that exceed all room take all of it."""
+        pixels = min(pixels, self._all)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= pixels)
+            self._free -= pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += pixels
+                self._changed.notify_all()
+
+
+_room = _Room(max(MAX_PIXELS, PIXELS_A_CORE * (os.cpu_count() or 1)))
+
+
+def _decoded_pixels(image: Image.Image) -> int:
+    """Return the memory that decoding takes, in pixels of 4 bytes."""
+    copies = _COPIES.get(image.format or "", 2.5 if image.info.get("progressive") else 1)
+    return int(image.width * image.height * copies)
+
+
+class _Parts:
+    """An image of any mode and orientation, of which parts are made upright, in mode RGB or L.
+
+    Attributes
+    ----------
+    size : (int, int)
+        Width and height of the upright image.
+    """
+
+    def __init__(self, image: Image.Image) -> None:
+        image.load()
+        self._image = image
+        self._orientation = _orientation(image)
+        self._range = _range(image) if image.mode.startswith(("I", "F")) else (0.0, 0.0)
+        self.size = image.size if self._orientation < 5 else (image.height, image.width)
+
+    def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
+        """Return the part between left, top, right and bottom."""
+        left, top, right, bottom = box if self._orientation < 5 else (box[1], box[0], box[3], box[2])
+        width, height = self._image.size
+        if self._orientation in (2, 3, 7, 8):
+            left, right = width - right, width - left
+        if self._orientation in (3, 4, 6, 7):
+            top, bottom = height - bottom, height - top
+        part = _convertible(self._image.crop((left, top, right, bottom)))
+        shown = _stretched(part, *self._range) if part.mode in ("I", "F") else _plain(part)
+        return _upright(shown, self._orientation)
+
+
 def _reduced(image: Image.Image, size: int) -> Image.Image:
     """Return `image` in a mode that can be resized, with its longest side at most `size`.
 
     Large JPEGs are decoded at an eighth, a quarter or half of their size, so that they never take their full
     memory.
     """
-    if image.mode == "1":
-        image = image.convert("L")
-    elif image.mode in ("P", "PA"):
-        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    elif image.mode.startswith("I"):
-        image = image.convert("I")
+    image = _convertible(image)
     numbers = image.mode in ("I", "F")
     image.thumbnail(
         (size, size), Image.Resampling.BOX if numbers else Image.Resampling.LANCZOS, reducing_gap=2.0
@@ -151,28 +241,45 @@ def _reduced(image: Image.Image, size: int) -> Image.Image:
     return image
 
 
+def _convertible(image: Image.Image) -> Image.Image:
+    """Return `image` in a mode that can be resized: colors of a palette and single bits can't."""
+    if image.mode == "1":
+        image = image.convert("L")
+    elif image.mode in ("P", "PA"):
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    elif image.mode.startswith("I"):
+        image = image.convert("I")
+    return image
+
+
 def _plain(image: Image.Image) -> Image.Image:
     """Return a copy of `image` in mode RGB or L."""
     if image.mode in ("I", "F"):
-        return _stretched(image)
+        return _stretched(image, *_range(image))
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
     return image.copy() if image.mode in ("RGB", "L") else image.convert("RGB")
 
 
-def _stretched(image: Image.Image) -> Image.Image:
-    """Stretch values to 0 … 255, from the darkest to the brightest; non-finite values become black."""
-    values = np.asarray(image)
+def _range(image: Image.Image) -> tuple[float, float]:
+    """Return the darkest and the brightest of the finite values, two different numbers."""
     low, high = math.inf, -math.inf
-    for rows in _some_rows(values):
-        finite = rows[np.isfinite(rows)]
+    step = max(1, MOST_CONVERTED // max(1, image.width))
+    for first in range(0, image.height, step):
+        strip = image.crop((0, first, image.width, min(first + step, image.height)))
+        values = np.asarray(_convertible(strip))
+        finite = values[np.isfinite(values)]
         if finite.size:
             low, high = min(low, float(finite.min())), max(high, float(finite.max()))
     if high == -math.inf:
         low, high = 0.0, 0.0
-    if high == low:
-        low, high = 0.0, max(high, 1.0)
+    return (low, high) if high > low else (0.0, max(high, 1.0))
+
+
+def _stretched(image: Image.Image, low: float, high: float) -> Image.Image:
+    """Stretch values from `low` … `high` to 0 … 255; non-finite values become black."""
+    values = np.asarray(image)
     stretched = np.empty(values.shape, np.uint8)
     for rows, shown in zip(_some_rows(values), _some_rows(stretched), strict=True):
         relative = np.zeros(rows.shape)
@@ -188,19 +295,26 @@ def _some_rows(pixels: NDArray[Any]) -> list[NDArray[Any]]:
     return [pixels[first : first + step] for first in range(0, len(pixels), step)]
 
 
-def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:
-    """Return `shown` rotated according to the camera orientation stored in `original`."""
-    turns = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
-    }
-    turn = turns.get(original.getexif().get(0x0112, 1))
-    return shown if turn is None else shown.transpose(turn)
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes an image upright, by its EXIF orientation."""
+
+
+def _orientation(image: Image.Image) -> int:
+    """Return the camera orientation of an image, from 1, which is upright, to 8; those from 5 on lie."""
+    orientation = image.getexif().get(0x0112, 1)
+    return orientation if orientation in _TURNS else 1
+
+
+def _upright(shown: Image.Image, orientation: int) -> Image.Image:
+    return shown if orientation == 1 else shown.transpose(_TURNS[orientation])
 
 
 def _reason(error: Exception, file: Path | BinaryIO) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources import listing
 from closecall.core.sources.base import GREY_SIZE, WHOLE, Items, Problem, Source, UnreadableImageError
-from closecall.core.sources.images import RENDITION, grey_of
+from closecall.core.sources.images import RENDITION, grey_of, read_image, read_resized
 from closecall.core.sources.listing import Listing
 
 
 class ListedImages(Source):
-    """Source of the images in a list. Subclasses implement `_read` and set `path`, `files` and `title`.
+    """Source of the images in a list. Subclasses implement `_file` and set `path`, `files` and `title`.
 
     Attributes
     ----------
@@ -31,13 +34,13 @@ class ListedImages(Source):
     files: Listing
 
     @abstractmethod
-    def _read(self, item: int, size: int) -> Image.Image:
-        """Return an image of the source, scaled down if its longest side exceeds `size` pixels.
+    def _file(self, item: int) -> Path | BinaryIO:
+        """Return the file of an image of the source.
 
         Raises
         ------
         UnreadableImageError
-            If the image cannot be read.
+            If there is none.
         """
 
     def __len__(self) -> int:
@@ -55,14 +58,19 @@ class ListedImages(Source):
         """Return the image, scaled down if its longest side exceeds `size` pixels."""
         (item,) = self.check_items(np.array([item]))
         try:
-            return self._read(item, size)
+            return read_image(self._file(item), size)
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
 
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""
         (item,) = self.check_items(np.array([item]))
-        return self._read(item, WHOLE)
+        return read_image(self._file(item), WHOLE)
+
+    def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+        """See `Source.resized_image`; a large image is never held twice."""
+        (item,) = self.check_items(np.array([item]))
+        return read_resized(self._file(item), resizing)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`; images that are not square are squeezed into a square."""
@@ -71,7 +79,7 @@ class ListedImages(Source):
         problems = []
         for row, item in enumerate(items.tolist()):
             try:
-                grey[row] = grey_of(self._read(item, RENDITION))
+                grey[row] = grey_of(read_image(self._file(item), RENDITION))
             except UnreadableImageError as error:
                 problems.append(Problem(item, self.name(item), str(error)))
         return grey, problems

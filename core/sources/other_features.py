@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources.base import Items, Problem, Source
 from closecall.core.sources.texts import Texts
 
@@ -60,6 +62,10 @@ class OtherFeatures(Source):
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""
         return self.source.whole_image(item)
+
+    def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+        """See `Source.resized_image`."""
+        return self.source.resized_image(item, resizing)
 
     def original(self, item: int) -> Path | None:
         """See `Source.original`."""

@@ -10,17 +10,15 @@ import io
 import os
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
-from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources import classes
 from closecall.core.sources.base import Source, UnreadableImageError, changed
 from closecall.core.sources.class_list import MOST_CLASSES
 from closecall.core.sources.classes import Truth
-from closecall.core.sources.images import read_image
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.packed.packing import Contents, Packing
@@ -153,8 +151,8 @@ class PackedImages(ListedImages):
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
 
-    def _read(self, item: int, size: int) -> Image.Image:
-        return read_image(io.BytesIO(self._bytes(item)), size)
+    def _file(self, item: int) -> BinaryIO:
+        return io.BytesIO(self._bytes(item))
 
     def _bytes(self, item: int) -> bytes:
         shard, first, size = self.packing.ranges[item].tolist()

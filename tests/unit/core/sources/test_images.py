@@ -1,15 +1,27 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from closecall.core.sources.images import MAX_PIXELS, UnreadableImageError, grey_of, read_image
+from closecall.core.onnx import resizing
+from closecall.core.onnx.preprocessing import Preprocessing
+from closecall.core.sources.images import (
+    MAX_PIXELS,
+    UnreadableImageError,
+    _Room,
+    grey_of,
+    read_image,
+    read_resized,
+)
 
 # pytest shows every warning; the module itself silences those of Pillow.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -102,6 +114,75 @@ def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> No
     grey = np.asarray(shown.convert("L"), dtype=float)
     assert grey[2:10, 2:10].mean() > 200
     assert grey[14:, 14:].mean() < 50
+
+
+@pytest.mark.parametrize("orientation", range(1, 10))
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "RGBA", "LA", "CMYK", "YCbCr", "I;16", "I", "F"])
+def test_a_resized_image_is_that_of_the_whole_one(monkeypatch, mode: str, orientation: int) -> None:
+    """Though it is made upright, opaque and colored a few rows at a time: bit for bit, in every mode."""
+    monkeypatch.setattr(resizing, "MOST_COPIED", 100)
+    rng = np.random.default_rng(0)
+    bands = {"I;16": np.uint16, "I": np.int32, "F": np.float32}
+    if mode in bands:
+        values = rng.integers(300, 60_000, (31, 45)).astype(bands[mode])
+        if mode == "F":
+            values[3, 4:9] = np.nan, np.inf, -np.inf, -7.5, 1e6
+        image = Image.fromarray(values)
+    else:
+        image = Image.fromarray(rng.integers(0, 256, (31, 45, 4), dtype=np.uint8)).convert(mode)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    form = "JPEG" if mode in ("CMYK", "YCbCr") else "TIFF" if mode in bands else "PNG"
+    for steps in (Preprocessing(20, (18, 18)), Preprocessing((20, 20), None, resample=2)):
+        whole = read_image(encoded(image, form, exif=exif), 1000)
+        resized = read_resized(encoded(image, form, exif=exif), steps.resizing)
+        monkeypatch.setattr(resizing, "MOST_COPIED", 1 << 20)
+        assert resized.tobytes() == steps.resizing(*whole.size).of(whole.convert("RGB")).tobytes()
+        monkeypatch.setattr(resizing, "MOST_COPIED", 100)
+
+
+def test_a_transparent_color_is_white_in_a_resized_image_too(monkeypatch) -> None:
+    """PNG files name it beside the palette or the colors."""
+    monkeypatch.setattr(resizing, "MOST_COPIED", 100)
+    palette = halves("RGB", "red", "blue").quantize(2)
+    for image, color in ((palette, 1), (halves("L", 9, 9), 9), (halves("RGB", "red", "red"), (255, 0, 0))):
+        resized = read_resized(encoded(image, transparency=color), Preprocessing((10, 20), None).resizing)
+        assert np.asarray(resized)[:, -5:].min() == 255
+        assert (np.asarray(resized)[:, :5].min() == 255) == (image is not palette)
+
+
+def test_a_damaged_image_is_refused_alike_when_it_is_resized() -> None:
+    """With the same sentence."""
+    whole = encoded(Image.effect_noise((200, 200), 50), "JPEG").getvalue()
+    for raw in (b"", b"no image", whole[:300], whole[: len(whole) // 2]):
+        sentences = []
+        for read in (
+            lambda f: read_image(f, 1000),
+            lambda f: read_resized(f, Preprocessing(20, None).resizing),
+        ):
+            with pytest.raises(UnreadableImageError) as refused:
+                read(io.BytesIO(raw))
+            sentences.append(str(refused.value))
+        assert sentences[0] == sentences[1]
+
+
+def test_images_wait_until_there_is_room() -> None:
+    """Threads never hold more pixels than there is room for; one that exceeds all room goes alone."""
+    room, held, most, lock = _Room(10), [0], [0], threading.Lock()
+
+    def hold(pixels: int) -> None:
+        with room.reserved(pixels):
+            with lock:
+                held[0] += min(pixels, 10)
+                most[0] = max(most[0], held[0])
+            time.sleep(0.001)
+            with lock:
+                held[0] -= min(pixels, 10)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(hold, [6, 3, 3, 25, 1, 9, 10, 2] * 5))
+    assert held[0] == 0
+    assert most[0] <= 10
 
 
 def test_big_images_are_shown_small_and_small_ones_as_they_are() -> None:
