@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, FLOAT16, UINT8 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.UINT8
+DOUBLE, BFLOAT16, STRING = TensorProto.DOUBLE, TensorProto.BFLOAT16, TensorProto.STRING
 N_FEATURES = 12
 
 PLAIN = {
@@ -93,6 +94,28 @@ def write_batch_dependent_model(file: Path) -> Path:
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    (file.parent / "preprocessor_config.json").write_text(json.dumps(PLAIN))
+    return file
+
+
+def write_odd_model(
+    file: Path, *nodes: onnx.NodeProto, shape: Sequence[Any] = ("batch", 3, 8, 8), dtype: int = FLOAT
+) -> Path:
+    """A model whose `nodes` make the output `odd`, of any type, from the mean of each channel, `means`."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("GlobalAveragePool", ["pixel_values"], ["pooled"]),
+            helper.make_node("Flatten", ["pooled"], ["means"]),
+            *nodes,
+        ],
+        "odd",
+        [helper.make_tensor_value_info("pixel_values", FLOAT, shape)],
+        [helper.make_tensor_value_info("odd", dtype, None)],
+        [numpy_helper.from_array(np.array([2, -1]), "two rows")],
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
     (file.parent / "preprocessor_config.json").write_text(json.dumps(PLAIN))
     return file
 

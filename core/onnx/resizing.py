@@ -1,9 +1,10 @@
-"""Resizing of large images a few rows at a time, with the same result as for the whole image.
+"""Resizing of large images a few rows at a time, without a copy of the whole image.
 
 Pillow resizes an image in two passes, one along its rows and one along its columns, and rounds in between.
-Here the rows come first for every image. (Pillow 13 begins with the columns of some images; earlier versions
-never do.) Each row is then resized by itself. So the first pass is given a few rows at a time, which are
-copied, converted and rotated for it, and only its result, which is small, is kept for the second pass.
+Here the rows of a large image come first. Each row is then resized by itself. So the first pass is given a
+few rows at a time, which are copied, converted and rotated for it, and only its result, which is small, is
+kept for the second pass. The result is Pillow's, bit for bit, except where Pillow begins with the columns, as
+version 13 does if the height shrinks much more than the width: there it differs by rounding.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Protocol
 
 from PIL import Image
 
-MOST_COPIED = 1 << 20
-"""Maximum number of pixels that are copied at once, if a row has not more."""
+MOST_COPIED = 1 << 21
+"""Maximum number of pixels that are copied at once, if a row has not more; smaller images are left to Pillow."""
 
 MOST_BETWEEN = 1 << 25
 """Maximum number of pixels between the passes: columns come first in a narrow image that is too high."""
@@ -71,6 +72,8 @@ class Resizing:
         if width > across - x and width * (down - y) > MOST_BETWEEN:
             columns = part(y, down).resize((across - x, height), self.resample, (0, top, across - x, bottom))
             return columns.resize(self.size, self.resample, (left, 0, right, height))
+        if rows >= down - y:
+            return part(y, down).resize(self.size, self.resample, (left, top, right, bottom))
         between = Image.new(self.mode, (width, down - y))
         for first in range(y, down, rows):
             strip = part(first, min(first + rows, down))

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx.helper import make_node
 from PIL import Image
 
 from closecall.core.errors import InputError
@@ -18,12 +19,16 @@ from closecall.core.onnx.files import digest_of, external_data, find_model
 from closecall.core.onnx.model import Output, _output_of, _rank
 from closecall.core.onnx.runtime import _opened as opened
 from tests.onnx_kit import (
+    BFLOAT16,
+    DOUBLE,
     FLOAT16,
     N_FEATURES,
     PLAIN,
+    STRING,
     UINT8,
     write_batch_dependent_model,
     write_model,
+    write_odd_model,
     write_text_model,
 )
 
@@ -67,6 +72,7 @@ def test_features_are_those_of_a_plain_script(tmp_path):
         ((4, 3, 8, 8), None),
         (("batch", 8, 8, 3), None),
         (("batch", 3, 8, 8), FLOAT16),
+        (("batch", 3, 8, 8), DOUBLE),
     ],
 )
 def test_every_form_of_input_gives_the_same_features(tmp_path, shape, dtype):
@@ -195,6 +201,54 @@ def test_a_model_that_does_not_fit_is_refused_in_a_sentence(tmp_path, make, word
     with pytest.raises(InputError, match=words) as refused:
         ImageModel(make(tmp_path))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("node", "options", "words"),
+    [
+        (make_node("ReduceMean", ["means"], ["odd"], axes=[0], keepdims=0), {}, "no output that could be"),
+        (make_node("ReduceMean", ["means"], ["odd"], axes=[0]), {"shape": (4, 3, 8, 8)}, "no output that"),
+        (make_node("Transpose", ["means"], ["odd"]), {}, "no output that could be features, only odd"),
+        (make_node("Cast", ["means"], ["odd"], to=BFLOAT16), {"dtype": BFLOAT16}, "no output that could be"),
+        (make_node("Cast", ["means"], ["odd"], to=STRING), {"dtype": STRING}, "no output that could be"),
+        (make_node("Reshape", ["means", "two rows"], ["odd"]), {}, "fails on an image: .*cannot be reshaped"),
+        (make_node("Unknown", ["means"], ["odd"], domain="own"), {}, "can load: .*Unknown"),
+    ],
+    ids=lambda value: value.op_type if hasattr(value, "op_type") else None,
+)
+def test_outputs_that_are_no_features_are_refused_in_a_sentence(tmp_path, node, options, words):
+    """One vector for a batch, rows that are not images, numbers that NumPy lacks, steps that fail."""
+    with pytest.raises(InputError, match=words) as refused:
+        ImageModel(write_odd_model(tmp_path / "m.onnx", node, **options))
+    assert "\n" not in str(refused.value)
+    assert ".h:" not in str(refused.value)
+
+
+def test_an_output_of_numbers_that_numpy_lacks_spoils_no_other(tmp_path):
+    """It is not computed."""
+    file = write_model(tmp_path / "m.onnx")
+    model = onnx.load(file)
+    model.graph.node.append(make_node("Cast", ["features"], ["short"], to=BFLOAT16))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("short", BFLOAT16, None))
+    onnx.save(model, file)
+    assert [output.name for output in ImageModel(file).outputs] == ["image_embeds"]
+
+
+def test_missing_weights_are_named(tmp_path):
+    """Where a large model was downloaded without its second file."""
+    plain = onnx.load(write_model(tmp_path / "plain" / "m.onnx"))
+    file = tmp_path / "m.onnx"
+    onnx.save(plain, file, save_as_external_data=True, location="m.onnx_data", size_threshold=100)
+    weights = (tmp_path / "m.onnx_data").read_bytes()
+    (tmp_path / "m.onnx_data").write_bytes(weights[:100])
+    with pytest.raises(InputError, match=r"is not a model that ONNX Runtime can load: .*100"):
+        load_model(file)
+    (tmp_path / "m.onnx_data").unlink()
+    with pytest.raises(InputError, match=r"has its weights in other files: put m\.onnx_data beside it"):
+        load_model(file)
+    (tmp_path / "m.onnx_data").write_bytes(weights)
+    shutil.copy(tmp_path / "plain" / "preprocessor_config.json", tmp_path)
+    assert load_model(file).n_features == N_FEATURES
 
 
 @pytest.mark.parametrize("bad", ["truncated", "empty", "text", "folder"])

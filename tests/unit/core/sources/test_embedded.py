@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from onnx.helper import make_node
 from PIL import Image
 
 from closecall.app.cli.main import main
@@ -18,7 +20,7 @@ from closecall.core.onnx import ImageModel
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Digits, Embedded, Enlarged, Folder, source_from
-from tests.onnx_kit import N_FEATURES, write_model
+from tests.onnx_kit import N_FEATURES, write_model, write_odd_model
 from tests.pools import contents, small_parts, small_pool
 from tests.scale import scaled
 
@@ -132,12 +134,67 @@ def test_a_large_photograph_keeps_its_resolution_for_the_model(model, tmp_path):
     assert np.array_equal(source.features(np.array([0]))[0], expected)
 
 
+MEMORY = """
+import resource
+import sys
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+
+from closecall.core.features import compute
+from closecall.core.sources import source_from
+
+source = source_from(f"onnx:{sys.argv[1]}:{sys.argv[2]}", use_classes=False)
+names = [Path(name).stem for name in source.names(np.arange(len(source)))]
+compute(source, np.array([names.index("small")]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+items = [item for item, name in enumerate(names) if name != "small"]
+threads = [Thread(target=compute, args=(source, np.array([item]))) for item in items]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units there")
+def test_large_photographs_take_the_memory_of_one(model, tmp_path):
+    """Whatever their modes and orientation, and however many threads read them: 60 million pixels each."""
+    folder = tmp_path / "large"
+    folder.mkdir()
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    large = Image.new("L", (7500, 8000), 99)
+    large.save(folder / "turned.jpg", exif=turned)
+    large.convert("RGBA").save(folder / "alpha.png", compress_level=1)
+    large.convert("I;16").save(folder / "deep.tiff", compression="tiff_lzw")
+    large.resize((9, 9)).save(folder / "small.png")
+    del large
+    command = [sys.executable, "-c", MEMORY, str(model), str(folder)]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert grown * 1024 < 400e6
+
+
 def test_an_image_without_direction_is_left_out(tmp_path):
     """Where all features are zero, there is nothing to compare."""
     file = write_model(tmp_path / "m.onnx", zero=True)
     _, ids, problems = compute(Embedded(Digits(50), ImageModel(file)), np.arange(5))
     assert len(ids) == 0
     assert {problem.reason for problem in problems} == {"the model's features of it are all zero"}
+
+
+def test_an_image_whose_features_are_not_finite_is_left_out(tmp_path):
+    """The logarithm of the mean of a channel that is darker than the average, for example."""
+    file = write_odd_model(tmp_path / "m.onnx", make_node("Log", ["means"], ["odd"]))
+    for name, color in (("bright", "white"), ("dark", "black")):
+        Image.new("RGB", (9, 9), color).save(tmp_path / f"{name}.png")
+    source = source_from(f"onnx:{file}:{tmp_path}", use_classes=False)
+    _, ids, (problem,) = compute(source, np.arange(2))
+    assert source.names(ids) == ["bright.png"]
+    assert (problem.name, problem.reason) == ("dark.png", "the model's features of it are not finite")
 
 
 def test_the_pool_is_the_same_for_any_number_of_threads(model, photos, tmp_path):
@@ -228,9 +285,9 @@ def _build_in_child(word: str, path: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_builder_goes_on_to_the_same_bytes(model, tmp_path):
-    """Killed −9 at random moments, at last as one that nobody disturbed."""
-    word = f"onnx:{model}:digits:400"
+def test_a_killed_builder_goes_on_to_the_same_bytes(model, photos, tmp_path):
+    """Killed −9 at random moments, at last as one that nobody disturbed: features, digests and problems."""
+    word = f"onnx:{model}:enlarged:10:{photos}"
     small_pool(tmp_path / "whole", source_from(word))
     processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
     if sys.platform == "linux":

@@ -136,9 +136,7 @@ def test_a_resized_image_is_that_of_the_whole_one(monkeypatch, mode: str, orient
     for steps in (Preprocessing(20, (18, 18)), Preprocessing((20, 20), None, resample=2)):
         whole = read_image(encoded(image, form, exif=exif), 1000)
         resized = read_resized(encoded(image, form, exif=exif), steps.resizing)
-        monkeypatch.setattr(resizing, "MOST_COPIED", 1 << 20)
         assert resized.tobytes() == steps.resizing(*whole.size).of(whole.convert("RGB")).tobytes()
-        monkeypatch.setattr(resizing, "MOST_COPIED", 100)
 
 
 def test_a_transparent_color_is_white_in_a_resized_image_too(monkeypatch) -> None:
