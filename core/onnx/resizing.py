@@ -16,7 +16,7 @@ from typing import Protocol
 from PIL import Image
 
 MOST_COPIED = 1 << 21
-"""Maximum number of pixels that are copied at once, if a row has not more. Pillow resizes smaller images alone."""
+"""Maximum number of pixels copied at once, if a row has not more. Pillow alone resizes smaller images."""
 
 MOST_BETWEEN = 1 << 25
 """Maximum number of pixels between the passes: columns come first in a narrow image that is too high."""
