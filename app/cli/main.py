@@ -337,6 +337,31 @@ def pool_info(pool: Path, check: bool) -> None:
     show_pool(pool, check=check)
 
 
+@pool.command("find")
+@click.argument("pool", type=click.Path(path_type=Path))
+@click.argument("descriptions", nargs=-1, required=True)
+@click.option("--not", "excluded", multiple=True, metavar="TEXT", help="What the images should not show.")
+@click.option("-n", default=24, show_default=True, type=click.IntRange(1), help="Number of images.")
+@click.option(
+    "--template",
+    "templates",
+    multiple=True,
+    metavar="TEXT",
+    help='Sentence with {} in place of the description.  [default: {} alone, "a photo of {}." and 6 others]',
+)
+def find_in_pool(
+    pool: Path, descriptions: tuple[str, ...], excluded: tuple[str, ...], n: int, templates: tuple[str, ...]
+) -> None:
+    """List the images of POOL that DESCRIPTIONS describe, nearest first, with their similarity (cosine).
+
+    POOL needs features from a model that also reads texts, such as CLIP. Several descriptions are averaged.
+    """
+    from closecall.app.display.pool_output import show_found
+    from closecall.core.similar.description import TEMPLATES, Description
+
+    show_found(pool, Description(descriptions, excluded, templates or TEMPLATES), n)
+
+
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

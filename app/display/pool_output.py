@@ -7,10 +7,13 @@ import threading
 from pathlib import Path
 
 import click
+import numpy as np
 
 from closecall.app.display.phrases import bytes_in_words, counted, some
 from closecall.core.pool.build import FeatureType, Progress, build, estimate
 from closecall.core.pool.pool import Pool
+from closecall.core.similar import ByAngle, ExactSearch
+from closecall.core.similar.description import Description
 from closecall.core.sources.base import Source
 
 PROBLEMS_SHOWN = 10
@@ -83,3 +86,15 @@ def show_pool(path: Path, *, check: bool) -> None:
         click.echo(f"    {problem.name}: {problem.reason}")
     if len(problems) > PROBLEMS_SHOWN:
         click.echo(f"    … and {len(problems) - PROBLEMS_SHOWN:,} more")
+
+
+def show_found(path: Path, description: Description, n: int) -> None:
+    """Print the `n` images of the pool at `path` nearest to a description, with their similarity (cosine)."""
+    pool = Pool.open(path)
+    model = pool.source.text_model()
+    direction = description.direction(model)
+    for note in description.notes(model):
+        click.echo(note, err=True)
+    found = ExactSearch(ByAngle(pool)).neighbours(direction, n)
+    for cosine, name in zip(np.cos(found.values), pool.source.names(found.ids), strict=True):
+        click.echo(f"{cosine:.4f}  {name}")

@@ -1,10 +1,15 @@
-"""The files of a model: where they are, and whether they are still the same."""
+"""The files of a model: where they are, and whether they are still the same.
+
+A pair such as CLIP has two models in one folder. `vision_model.onnx` reads images. `text_model.onnx` reads
+texts, as numbers that `tokenizer.json` gives to words.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import mmap
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +19,15 @@ from closecall.core.onnx.preprocessing import CONFIGS
 
 FILES = ("vision_model.onnx", "model.onnx")
 """Names of an image model in a folder, or in its subfolder `onnx`; the first one that exists is used."""
+
+VISION, TEXT = "vision_model", "text_model"
+"""First parts of the names of a pair. `vision_model_fp16.onnx` belongs with `text_model_fp16.onnx`, or with
+`text_model.onnx`.
+"""
+
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIGS = ("tokenizer_config.json", "config.json")
+"""Names of the files that say how texts are truncated and padded."""
 
 _LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])")
 """The key "location", and the length of its value in one or two bytes."""
@@ -43,7 +57,9 @@ def _found_model(path: Path) -> Path:
         for folder in folders:
             if (folder / name).is_file():
                 return folder / name
-    found = sorted(file for folder in folders for file in folder.glob("*.onnx"))
+    found = sorted(
+        file for folder in folders for file in folder.glob("*.onnx") if not file.name.startswith(TEXT)
+    )
     if len(found) == 1:
         return found[0]
     if not found:
@@ -52,11 +68,23 @@ def _found_model(path: Path) -> Path:
     raise InputError(f"{path} has several models ({names}): name one of these files")
 
 
-def digest_of(file: Path) -> str:
-    """Return 32 hexadecimal digits computed from all bytes of a model, including data kept beside it."""
+def find_text_model(vision: Path) -> tuple[Path, Path] | None:
+    """Return the text model that belongs to a vision model, and its tokenizer; None if one is missing."""
+    if not vision.name.startswith(VISION):
+        return None
+    names = dict.fromkeys((vision.name.replace(VISION, TEXT, 1), f"{TEXT}.onnx"))
+    model, tokenizer = first_beside(vision, names), first_beside(vision, [TOKENIZER])
+    return None if model is None or tokenizer is None else (model, tokenizer)
+
+
+def digest_of(file: Path, *others: Path) -> str:
+    """Return 32 hexadecimal digits computed from all bytes of a model, including data kept beside it.
+
+    The bytes of `others` follow those of the model.
+    """
     digest = hashlib.blake2b(digest_size=16)
     try:
-        for part in (file, *external_data(file)):
+        for part in (file, *external_data(file), *others):
             with part.open("rb") as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)
@@ -66,7 +94,17 @@ def digest_of(file: Path) -> str:
 
 
 def configurations(file: Path) -> list[Path]:
-    """Return where the configuration of a model may be: beside it, or above its folder `onnx`.
+    """Return where the configuration of a model may be."""
+    return beside(file, CONFIGS)
+
+
+def first_beside(file: Path, names: Iterable[str]) -> Path | None:
+    """Return the first file with one of these names `beside` a model, or None."""
+    return next((path for path in beside(file, names) if path.is_file()), None)
+
+
+def beside(file: Path, names: Iterable[str]) -> list[Path]:
+    """Return where files that belong to a model may be: beside it, or above its folder `onnx`.
 
     The hub's cache has links to files elsewhere, so the place of a link comes before the place of its target.
     """
@@ -75,7 +113,7 @@ def configurations(file: Path) -> list[Path]:
         folders[folder] = None
         if folder.name == "onnx":
             folders[folder.parent] = None
-    return [folder / name for folder in folders for name in CONFIGS]
+    return [folder / name for folder in folders for name in names]
 
 
 def external_data(file: Path) -> list[Path]:

@@ -45,8 +45,10 @@ def _opened(file: Path) -> Any:
         raise InputError(f"{file} is not a model that ONNX Runtime can load: {_reason(error)}") from error
 
 
-def outputs_of(session: Any, names: Sequence[str], feed: Mapping[str, Any], file: Path) -> list[Any]:
-    """Return the outputs with these names.
+def outputs_of(
+    session: Any, names: Sequence[str], feed: Mapping[str, Any], file: Path, *, of: str = "an image"
+) -> list[Any]:
+    """Return the outputs with these names; `of` says in messages what the model reads.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def outputs_of(session: Any, names: Sequence[str], feed: Mapping[str, Any], file
     try:
         return list(session.run(list(names), dict(feed)))
     except Exception as error:
-        raise InputError(f"the model {file} fails on an image: {_reason(error)}") from error
+        raise InputError(f"the model {file} fails on {of}: {_reason(error)}") from error
 
 
 _PLACE = re.compile(
@@ -81,7 +83,6 @@ def _onnxruntime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise InputError(
-            f"image models need onnxruntime, which cannot be imported ({error}): "
-            f'pip install "closecall[models]"'
+            f'models need onnxruntime, which cannot be imported ({error}): pip install "closecall[models]"'
         ) from error
     return onnxruntime

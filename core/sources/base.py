@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
 from closecall.core.onnx.resizing import Resizing
+
+if TYPE_CHECKING:
+    from closecall.core.onnx.text import TextModel
 
 WHOLE = 1 << 30
 """A size in pixels that no image reaches: images scaled down to it keep their own size."""
@@ -241,6 +244,24 @@ class Source(ABC):
             If the image has no features.
         """
         return None
+
+    @property
+    def has_text_model(self) -> bool:
+        """Whether `text_model` is there, found without loading it."""
+        return False
+
+    def text_model(self) -> TextModel:
+        """Return the model that gives words a vector in the space of the features.
+
+        Raises
+        ------
+        InputError
+            If there is none, or it does not belong to the features.
+        """
+        raise InputError(
+            f"{self.title} can't be searched by words: this needs features from the vision model of a pair "
+            f"such as CLIP"
+        )
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the index into `classes` of each item, of shape (n_items,); −1 where unknown."""

@@ -3,6 +3,11 @@
 The pool keeps the model's path and digest, the chosen output and the preprocessing. The model is loaded when
 features are first needed. Without it the pool can still be labeled; only new images, uploads for example,
 can't be described.
+
+If the model is the vision model of a pair such as CLIP, the text model in the same folder gives words a
+vector among those of the images. The pool keeps its digest, too, so that another text model is refused. If
+it was added after the pool was built, the vision model must still be the same. Whether two models were
+trained together can't be checked, except that their vectors must have the same length.
 """
 
 from __future__ import annotations
@@ -18,9 +23,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.loading import load_model
+from closecall.core.onnx.files import digest_of, find_text_model
+from closecall.core.onnx.loading import load_model, load_text_model
 from closecall.core.onnx.model import ImageModel, Output
 from closecall.core.onnx.preprocessing import Preprocessing
+from closecall.core.onnx.text import TextModel
 from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
 from closecall.core.sources.other_features import OtherFeatures
 from closecall.core.sources.registry import open_source
@@ -47,19 +54,33 @@ class Embedded(OtherFeatures):
     n_features: int
 
     def __init__(self, source: Source, model: ImageModel) -> None:
+        file = model.file.absolute()
+        text = find_text_model(file)
         self._describe(
-            source, model.file.absolute(), model.digest, asdict(model.output), model.preprocessing.spec()
+            source,
+            file,
+            model.digest,
+            asdict(model.output),
+            model.preprocessing.spec(),
+            None if text is None else digest_of(*text),
         )
         self._model: ImageModel | None = model
 
     def _describe(
-        self, source: Source, file: Path, digest: str, output: dict[str, Any], preprocessing: dict[str, Any]
+        self,
+        source: Source,
+        file: Path,
+        digest: str,
+        output: dict[str, Any],
+        preprocessing: dict[str, Any],
+        text_digest: str | None,
     ) -> None:
         self.file = file
         super().__init__(source, self.model_name)
         self._digest = digest
         self._output = output
         self._preprocessing = preprocessing
+        self._text_digest = text_digest
         self.n_features = output["n_features"]
         self.own_features = f"output {output['name']} of the ONNX model {self.model_name}, digest {digest}"
         self._model = None
@@ -88,13 +109,15 @@ class Embedded(OtherFeatures):
         return self._model
 
     def spec(self) -> dict[str, Any]:
-        """Return the source's spec, and everything that the features depend on."""
+        """Return the source's spec, all that the features depend on, and the digest of the text model."""
+        text = {} if self._text_digest is None else {"text_digest": self._text_digest}
         return {
             "kind": self.kind,
             "model": str(self.file),
             "digest": self._digest,
             "output": self._output,
             "preprocessing": self._preprocessing,
+            **text,
             "source": self.source.spec(),
         }
 
@@ -108,6 +131,7 @@ class Embedded(OtherFeatures):
             spec["digest"],
             spec["output"],
             spec["preprocessing"],
+            spec.get("text_digest"),
         )
         return source
 
@@ -178,6 +202,41 @@ class Embedded(OtherFeatures):
         if not vector.any():
             raise UnreadableImageError("the model's features of it are all zero")
         return vector
+
+    @property
+    def has_text_model(self) -> bool:
+        """See `Source.has_text_model`."""
+        return self._is_embedding and find_text_model(self.file) is not None
+
+    def text_model(self) -> TextModel:
+        """See `Source.text_model`."""
+        if not self._is_embedding:
+            raise InputError(
+                f"words can't be compared with the {self._output['pooling']} of {self._output['name']}: "
+                f"build another pool with the output image_embeds or pooler_output"
+            )
+        found = find_text_model(self.file)
+        if found is None:
+            raise InputError(
+                f"{self.file} has no text model: search by words needs text_model.onnx and tokenizer.json "
+                f"beside a vision_model.onnx"
+            )
+        if self._text_digest is None:
+            _ = self.model  # the same as when the pool was built
+        model = load_text_model(*found)
+        if self._text_digest not in (None, model.digest):
+            raise changed(model.file)
+        if model.n_features != self.n_features:
+            raise InputError(
+                f"{model.file} gives words {model.n_features:,} features, but {self.file} gave the images "
+                f"{self.n_features:,}: they do not belong together"
+            )
+        return model
+
+    @property
+    def _is_embedding(self) -> bool:
+        """Whether the output is a vector for the whole image. Words are compared with nothing else."""
+        return bool(self._output["pooling"] == "none")
 
     def _vector(self, item: int) -> NDArray[np.float32] | str:
         """Return the features of an item, or why it has none."""
