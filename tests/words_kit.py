@@ -1,9 +1,8 @@
 """A small pair of models for images and words, trained here on drawn digits and shapes with captions.
 
-The vision model is a convolution with patches of the drawings as filters (Coates, Ng and Lee 2011), pooled and
-mapped linearly. The text model adds up a vector for each word. Canonical correlation analysis with a ridge makes
-both maps: the mean caption is subtracted, words are whitened, and images are mapped to the captions' vectors by
-least squares.
+The vision model is a convolution with patches of the drawings as filters (Coates, Ng and Lee 2011), pooled
+and mapped linearly. The text model adds up a vector for each word. Both maps come from canonical correlation
+analysis with a ridge: captions are centered and whitened, and images are mapped to them by least squares.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def every_drawing(names: Sequence[str] = NAMES) -> Iterator[Drawing]:
 
 
 def draw(drawing: Drawing, rng: np.random.Generator) -> Image.Image:
-    """Draw it in white on black, at another place, with other proportions and a little trembling each time."""
+    """Draw it in white on black, each time at another place and with other proportions."""
     is_bold, is_slanted, is_large = (
         word == pair[1] for word, pair in zip(drawing.adjectives, ADJECTIVES, strict=True)
     )
@@ -112,7 +111,7 @@ class Pair(NamedTuple):
 
 
 @cache
-def trained(n_each: int = 40, n_filters: int = 64, ridge: float = 0.01) -> Pair:
+def trained(n_each: int = 50, n_filters: int = 64, ridge: float = 0.0005) -> Pair:
     """Train a pair on `n_each` images of each drawing: the same one each time, in seconds."""
     rng = np.random.default_rng(0)
     drawings = list(every_drawing()) * n_each
