@@ -75,9 +75,9 @@ def draw(drawing: Drawing, rng: np.random.Generator) -> Image.Image:
     is_bold, is_slanted, is_large = (
         word == pair[1] for word, pair in zip(drawing.adjectives, ADJECTIVES, strict=True)
     )
-    height = (38 if is_large else 22) * rng.uniform(0.93, 1.07)
+    height = (40 if is_large else 24) * rng.uniform(0.93, 1.07)
     width = height * rng.uniform(0.6, 0.75)
-    shear = 0.4 * is_slanted + rng.uniform(-0.06, 0.06)
+    shear = 0.55 * is_slanted + rng.uniform(-0.06, 0.06)
     place = 28 + rng.uniform(-3, 3, 2)
     image = Image.new("L", (2 * SIDE, 2 * SIDE))
     pen = ImageDraw.Draw(image)

@@ -6,7 +6,7 @@ can't be described.
 
 If the model is the vision model of a pair such as CLIP, the text model in the same folder gives words a
 vector among those of the images. The pool keeps its digest, too, so that another text model is refused. If
-it was added after the pool was built, the vision model must still be the same. Whether two models were
+it was added after the pool was begun, the vision model must still be the same. Whether two models were
 trained together can't be checked, except that their vectors must have the same length.
 """
 
@@ -161,9 +161,12 @@ class Embedded(OtherFeatures):
                 f"images prepared in another way: build another pool"
             )
         earlier = self.source.continuing(spec["source"], folder)
-        if earlier is self.source:
+        text_digest = spec.get("text_digest")  # stays that of the earlier pool
+        if earlier is self.source and text_digest == self._text_digest:
             return self
-        return type(self)(earlier, self.model)
+        continued = type(self)(earlier, self.model)
+        continued._text_digest = text_digest
+        return continued
 
     def features(self, items: Items) -> NDArray[np.float32]:
         """Return the model's vectors; zeros for images that can't be read, or that have no direction."""
@@ -181,7 +184,8 @@ class Embedded(OtherFeatures):
 
     def about_features(self) -> list[str]:
         """See `Source.about_features`."""
-        return self.model.about()
+        words = ["The images can be searched by words."] if self.has_text_model else []
+        return [*self.model.about(), *words]
 
     @property
     def describes_images(self) -> bool:

@@ -17,7 +17,7 @@ from closecall.core.onnx import TextModel, load_text_model
 from closecall.core.onnx.files import digest_of, find_model, find_text_model
 from closecall.core.onnx.tokens import MAX_CHARACTERS, TextTokenizer
 from tests.onnx_kit import write_model
-from tests.words_kit import BEGIN, CONTEXT, END, PAD, SPECIAL, WORDS, write_echo, write_tokenizer
+from tests.words_kit import BEGIN, CONTEXT, END, PAD, SPECIAL, WORDS, text_model, write_echo, write_tokenizer
 
 ID = {word: number for number, word in enumerate((*SPECIAL, *WORDS))}
 UNLIMITED = 1000000000000000019884624838656
@@ -86,7 +86,7 @@ def test_a_long_text_loses_its_end(tmp_path):
     [
         ("", "must not be empty"),
         (" \n\t", "must not be empty"),
-        ("…!?", "knows no word of “…!\\?”"),
+        ("…?", "knows no word of “…\\?”"),
         ("\ud800", "valid Unicode"),
         ("a" * (MAX_CHARACTERS + 1), "at most 10,000 characters, got 10,001"),
     ],
@@ -191,6 +191,14 @@ def test_the_output_is_the_one_for_a_whole_text(tmp_path, outputs, chosen):
     """By its usual name, or because there is no other."""
     file = several_outputs(tmp_path / "text_model.onnx", outputs)
     assert TextModel(file, write_tokenizer(tmp_path)).output == chosen
+
+
+def test_a_vector_without_direction_is_refused(tmp_path):
+    """It would be as near to one image as to another."""
+    file = tmp_path / "text_model.onnx"
+    onnx.save(text_model(np.zeros((len(ID), 3)), np.zeros(3)), file)
+    with pytest.raises(InputError, match="the vector of “a seven” is zero: describe it in other words"):
+        TextModel(file, write_tokenizer(tmp_path)).vector("a seven")
 
 
 def test_other_models_are_refused(tmp_path):
