@@ -96,6 +96,35 @@ CHOICES = {
         can_be_enlarged=True,
         takes_models=True,
     ),
+    "remote": ImageChoice(
+        "A folder of images on a server or in object storage",
+        "{address}",
+        (
+            Field(
+                "address",
+                "Address",
+                "s3://bucket/photos",
+                "https:// of a server that lists its folders, s3://, gs:// or az://, without passwords.",
+            ),
+        ),
+        can_be_enlarged=True,
+        takes_models=True,
+    ),
+    "urls": ImageChoice(
+        "A list of addresses of images",
+        "urls:{file}",
+        (
+            Field(
+                "file",
+                "List",
+                "/data/addresses.csv",
+                f"{_HERE} A text file with one address per line, or a .csv, .jsonl or .parquet file. To name "
+                "the columns of addresses and classes, add them after commas.",
+            ),
+        ),
+        can_be_enlarged=True,
+        takes_models=True,
+    ),
     "digits": ImageChoice(
         "Digits, drawn on demand", "digits:{items}", question="Is this a 7?", takes_models=True
     ),

@@ -15,7 +15,7 @@ from pathlib import Path
 from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
-OWN = ("digits", "images", "cifar10", "tiny", "newsgroups", "vectors", "points")
+OWN = ("digits", "images", "urls", "cifar10", "tiny", "newsgroups", "vectors", "points")
 """Kinds of source whose items have known classes, which needn't be guessed from folders."""
 
 

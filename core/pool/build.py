@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -55,6 +55,8 @@ CHUNKS_A_SEGMENT = 8
 
 The division into chunks does not affect the features.
 """
+ANNOUNCED_ITEMS = 256
+"""Minimum number of items that a source across a network knows to come next."""
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build leaves."""
 
@@ -266,8 +268,10 @@ def _fill(
     reporter = Reporter(pool, publisher.manifest, progress)
     message = ""
     executor = ThreadPoolExecutor(threads, thread_name_prefix="features")
+    reading = ExitStack()
     try:
-        chunks = (chunk for task in tasks for chunk in task.chunks())
+        announce = reading.enter_context(source.reading_ahead(stop))
+        chunks = _announced((chunk for task in tasks for chunk in task.chunks()), announce)
         results = _in_order(executor, lambda ids: _content(source, ids, dtype), chunks, ahead=2 * threads + 2)
         for task in tasks:
             gathered = _Gathered(task, publisher.manifest)
@@ -280,10 +284,13 @@ def _fill(
             del gathered  # free its memory before the next segment takes as much
             reporter.published(publisher.manifest)
     except InputError as error:
+        if stop.is_set():  # then items that are read across a network raise one
+            return
         message = str(error)
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+        reading.close()
         with suppress(InputError):  # if the disk is full, the manifest still has all that is needed
             reporter.ended(publisher.manifest, message)
 
@@ -334,6 +341,22 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
     X, kept, problems = compute(source, ids)
     truth = source.truth(kept).astype(np.int16, copy=False)
     return Content(X.astype(dtype, copy=False), kept, truth, problems)
+
+
+def _announced(
+    chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the chunks, each after at least `ANNOUNCED_ITEMS` items that follow it are announced."""
+    waiting: deque[NDArray[np.int64]] = deque()
+    ahead = 0
+    for chunk in chunks:
+        announce(chunk)
+        waiting.append(chunk)
+        ahead += len(chunk)
+        while ahead - len(waiting[0]) >= ANNOUNCED_ITEMS:
+            ahead -= len(waiting[0])
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _in_order(

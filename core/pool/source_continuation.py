@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,9 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
         some = ids[np.unique(np.linspace(0, len(ids) - 1, min(SAMPLED, len(ids))).astype(np.int64))]
         if not len(some):
             continue
-        X, kept, _ = compute(source, some)
+        with source.reading_ahead(threading.Event()) as announce:
+            announce(some)
+            X, kept, _ = compute(source, some)
         before = pool.rows_of(some) if ids is pool.ids else pool.held_out.X[np.searchsorted(ids, some)]
         if not np.array_equal(kept, some):
             lost = int(np.setdiff1d(some, kept)[0])

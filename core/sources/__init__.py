@@ -12,6 +12,7 @@ from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.packed import ImageTable, ImageTars
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.registry import KINDS, open_source
+from closecall.core.sources.remote import AddressList, RemoteFolder
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.texts import Texts
@@ -22,6 +23,7 @@ from closecall.core.sources.words import source_from
 __all__ = [
     "GREY_SIZE",
     "KINDS",
+    "AddressList",
     "Arrays",
     "Cifar10",
     "Described",
@@ -35,6 +37,7 @@ __all__ = [
     "Newsgroups",
     "PointSets",
     "Problem",
+    "RemoteFolder",
     "Source",
     "TextFolder",
     "TextTable",
@@ -46,5 +49,6 @@ __all__ = [
 ]
 
 _IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, ImageTable, ImageTars, TinyImages)
+_REMOTE = (AddressList, RemoteFolder)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
-KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, PointSets, Vectors)})
+KINDS.update({source.kind: source for source in (*_IMAGES, *_REMOTE, *_TEXTS, PointSets, Vectors)})

@@ -11,8 +11,10 @@ paths. `core.sources.open_source(spec, folder)` restores the source from both.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
@@ -211,6 +213,15 @@ class Source(ABC):
 
         Rows of unreadable items are zero.
         """
+
+    @contextmanager
+    def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:  # noqa: ARG002
+        """Read items across a network before they are asked for, while this context lasts.
+
+        It yields a function that takes items in the order in which they will be asked for, once each. Once
+        `stop` is set, items that are not read yet raise an InputError. Other sources do nothing.
+        """
+        yield lambda _: None
 
     def features(self, items: Items) -> Rows | None:  # noqa: ARG002
         """Return the source's own features, such as embeddings, of shape (n_items, n_features).

@@ -91,6 +91,23 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
     return names, truth
 
 
+def of_labels(labels: list[str], most: int) -> Truth:
+    """Return the truth from the class of each image, "" where it is unknown.
+
+    Numbers are ordered as numbers. There are no classes if the labels have fewer than 2 or more than `most`.
+    """
+    labels = [label.replace("\0", "_") for label in labels]
+    found = {label for label in labels if label}
+    if not 2 <= len(found) <= most:
+        return unknown(len(labels))
+    if all(label.isdecimal() and len(label) < 20 for label in found):
+        names = sorted(found, key=lambda label: (int(label), label))
+    else:
+        names = sorted(found, key=lambda label: (label.casefold(), label))
+    index = {name: i for i, name in enumerate(names)}
+    return tuple(names), np.array([index.get(label, -1) for label in labels], dtype=np.int16)
+
+
 def held_out(paths: Sequence[str], truth: NDArray[np.int16], splits: Sequence[str] = ()) -> Items:
     """Return the positions, ascending, of the images to hold out.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -155,6 +157,12 @@ class Enlarged(Source):
         changes = self._changes(items[changed])
         grey[changed] = _varied(grey[changed][:, None], changes, _noise(changes)[:, None])[:, 0]
         return grey, problems
+
+    @contextmanager
+    def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:
+        """See `Source.reading_ahead`."""
+        with self.source.reading_ahead(stop) as announce:
+            yield lambda items: announce(self._origins(items)[0])
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the classes of the originals."""

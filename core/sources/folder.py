@@ -40,6 +40,7 @@ class Folder(ListedImages):
     """
 
     kind: ClassVar[str] = "folder"
+    path: Path
 
     def __init__(
         self, path: Path, *, use_classes: bool = True, by_path: bool = False, files: Listing | None = None

@@ -24,13 +24,13 @@ class ListedImages(Source):
 
     Attributes
     ----------
-    path : Path
+    path : Path or str
         Where the images are, for messages.
     files : Listing
         The images in their order, with their classes and the held-out images.
     """
 
-    path: Path
+    path: Path | str
     files: Listing
 
     @abstractmethod

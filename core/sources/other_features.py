@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +80,12 @@ class OtherFeatures(Source):
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`."""
         return self.source.grey(items)
+
+    @contextmanager
+    def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:
+        """See `Source.reading_ahead`."""
+        with self.source.reading_ahead(stop) as announce:
+            yield announce
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """See `Source.truth`."""

@@ -201,21 +201,21 @@ class TextTable(Texts):
 
     def _columns(self) -> Iterator[tuple[list[str | None], list[str | None]]]:
         """Yield texts and classes, several thousand rows at a time."""
-        for batch in _batches(self.path):
+        for batch in read_batches(self.path):
             names = batch.schema.names
-            text = _column(names, self.text_column, TEXT_COLUMNS, self.path)
-            label = _column(names, self.class_column, CLASS_COLUMNS, self.path)
+            text = choose_column(names, self.text_column, TEXT_COLUMNS, self.path)
+            label = choose_column(names, self.class_column, CLASS_COLUMNS, self.path)
             if text is None:
                 raise InputError(
                     f"{self.path} has no column of texts (one of {', '.join(TEXT_COLUMNS)}): "
                     f"choose one of {', '.join(names)}"
                 )
             labels: list[str | None] = [None] * len(batch)
-            yield _strings(batch, text), labels if label is None else _strings(batch, label)
+            yield strings_of(batch, text), labels if label is None else strings_of(batch, label)
 
 
-def _batches(path: Path) -> Iterator[Any]:
-    """Yield the record batches of the file."""
+def read_batches(path: Path) -> Iterator[Any]:
+    """Yield the record batches of a .csv, .jsonl or .parquet file."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
@@ -234,7 +234,14 @@ def _batches(path: Path) -> Iterator[Any]:
         yield from pyarrow.json.read_json(path, parse_options=options).to_batches(max_chunksize=4096)
 
 
-def _column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
+def choose_column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
+    """Return the column `wanted` or, if that is None, the first one with a usual name, or None.
+
+    Raises
+    ------
+    InputError
+        If the wanted column doesn't exist.
+    """
     if wanted is not None:
         if wanted not in names:
             raise InputError(f"{path} has no column {wanted!r}: choose one of {', '.join(names)}")
@@ -243,5 +250,6 @@ def _column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: 
     return next((by_lower[name] for name in usual if name in by_lower), None)
 
 
-def _strings(batch: Any, column: str) -> list[str | None]:
+def strings_of(batch: Any, column: str) -> list[str | None]:
+    """Return the values of a column of a record batch as strings."""
     return [None if value is None else str(value) for value in batch.column(column).to_pylist()]

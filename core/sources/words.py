@@ -8,6 +8,10 @@ tar:PATH          images in uncompressed tar archives, such as those of WebDatas
                   them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
 images:FILE       images in a column of Parquet or Arrow files, as the library datasets writes them: a file,
                   a folder of them or a pattern; images:FILE,IMAGE[,CLASS] names the columns
+ADDRESS           a folder of images on an HTTP server that lists its folders, or in object storage: https://…,
+                  http://…, s3://…, gs://… or az://…
+urls:FILE         images at the addresses in a list: a text file with one address per line, or a .csv,
+                  .jsonl or .parquet file; urls:FILE,ADDRESS[,CLASS] names the columns
 tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
 newsgroups:PATH   20 Newsgroups by date, folder or archive
 texts:FOLDER      a folder of text files
@@ -48,15 +52,17 @@ from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.packed import ImageTable, ImageTars
 from closecall.core.sources.point_sets import PointSets
+from closecall.core.sources.remote import AddressList, RemoteFolder
+from closecall.core.sources.remote.address import STORES, WEB
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.tiny import TinyImages
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
-    "digits[:N], FOLDER, tar:PATH, images:FILE, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
-    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], points:FILE[,CLASSES], enlarged:N:SOURCE, "
-    "edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
+    "digits[:N], FOLDER, tar:PATH, images:FILE, ADDRESS, urls:FILE, cifar10:PATH, tiny:[N:]PATH, "
+    "newsgroups:PATH, texts:PATH, arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], "
+    "points:FILE[,CLASSES], enlarged:N:SOURCE, edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
 
 _MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
@@ -80,6 +86,7 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     InputError
         If the word describes no source, or the source cannot be used.
     """
+    _require_no_credentials(word)
     kind, _, rest = word.partition(":")
     if word == "digits":
         return Digits(seed=seed)
@@ -91,6 +98,13 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return ImageTars(_path(rest, word), use_classes=use_classes)
     if kind == "images":
         return _image_table(rest, word)
+    if kind in (*WEB, *STORES) and rest.startswith("//"):
+        return RemoteFolder(word, use_classes=use_classes)
+    if kind == "urls":
+        table = _table(rest)
+        if table is None:
+            return AddressList(_path(rest, word))
+        return AddressList(_path(table[1], word), address=table[2], label=table[3])
     if kind == "tiny":
         number, colon, file = rest.partition(":")
         if colon and number[:1].isdecimal():
@@ -173,10 +187,24 @@ def _exists(text: str) -> bool:
 
 
 def _texts(rest: str, word: str, use_classes: bool) -> Source:
-    table = re.fullmatch(r"(.+?\.(?:csv|jsonl|parquet))(?:,([^,]+))?(?:,([^,]+))?", rest, flags=re.IGNORECASE)
+    table = _table(rest)
     if table is None:
         return TextFolder(_path(rest, word), use_classes=use_classes)
     return TextTable(_path(table[1], word), text=table[2], label=table[3])
+
+
+def _table(rest: str) -> re.Match[str] | None:
+    """Return a match with the file of a table and the names of two of its columns, if given."""
+    return re.fullmatch(r"(.+?\.(?:csv|jsonl|parquet))(?:,([^,]+))?(?:,([^,]+))?", rest, flags=re.IGNORECASE)
+
+
+def _require_no_credentials(word: str) -> None:
+    """Check that no address in the word has a part that may be secret: words are stored and shown."""
+    if address := re.search(r"([a-z]\w*)://(?:[^/]*@|[^?]*\?)", word, flags=re.IGNORECASE):
+        raise InputError(
+            f"an address that begins with {address[1]}:// must not have a user, password or query, because "
+            "it is stored: put user and password into ~/.netrc, or signed addresses into a list (urls:FILE)"
+        )
 
 
 def _image_table(rest: str, word: str) -> ImageTable:

@@ -52,6 +52,7 @@ class PackedImages(ListedImages):
         If there is no file, or none with images, or a file is damaged.
     """
 
+    path: Path
     suffixes: ClassVar[tuple[str, ...]]
     missing: ClassVar[dict[int, str]]
     """Reasons why an image has no bytes, by the negative number of bytes in its range."""
@@ -177,20 +178,8 @@ class PackedImages(ListedImages):
 def _truth(contents: list[Contents], root: Path | None, most: int) -> Truth:
     """Return the truth that the shards tell or, if they tell none and `root` is given, that of folders."""
     if any(held.labels for held in contents):
-        return _told([label for held in contents for label in held.labels or [""] * len(held.names)], most)
+        return classes.of_labels(
+            [label for held in contents for label in held.labels or [""] * len(held.names)], most
+        )
     names = [name.replace("/", os.sep) for held in contents for name in held.names]
     return classes.unknown(len(names)) if root is None else classes.of(root, names)
-
-
-def _told(labels: list[str], most: int) -> Truth:
-    """Return the truth from the class of each image; numbers are ordered as numbers."""
-    labels = [label.replace("\0", "_") for label in labels]
-    found = {label for label in labels if label}
-    if not 2 <= len(found) <= most:
-        return classes.unknown(len(labels))
-    if all(label.isdecimal() and len(label) < 20 for label in found):
-        names = sorted(found, key=lambda label: (int(label), label))
-    else:
-        names = sorted(found, key=lambda label: (label.casefold(), label))
-    index = {name: i for i, name in enumerate(names)}
-    return tuple(names), np.array([index.get(label, -1) for label in labels], dtype=np.int16)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from closecall.core.numerics.rows import is_sparse
 from closecall.core.onnx import ImageModel
 from closecall.core.sources import (
     KINDS,
+    AddressList,
     Arrays,
     Cifar10,
     Described,
@@ -29,6 +30,7 @@ from closecall.core.sources import (
     ImageTars,
     Newsgroups,
     PointSets,
+    RemoteFolder,
     Source,
     TextFolder,
     Texts,
@@ -39,6 +41,7 @@ from closecall.core.sources import (
 )
 from closecall.core.sources.registry import feature_kind, item_word
 from tests.onnx_kit import write_model
+from tests.web_kit import Server, serving
 
 N = 24
 
@@ -58,6 +61,24 @@ def tar(root: Path) -> Path:
     with tarfile.open(root / "photos.tar", "w") as packed:
         packed.add(photos(root), "photos")
     return root / "photos.tar"
+
+
+SERVER: list[Server] = []
+
+
+def addresses(root: Path) -> Path:
+    """Addresses of the same images, with classes, in a table."""
+    files = sorted(photos(root).glob("*/*"))
+    SERVER[0].files = {f"/{file.relative_to(root)}": file.read_bytes() for file in files}
+    held = [{"url": f"{SERVER[0].address}/{f.relative_to(root)}", "label": f.parent.name} for f in files]
+    pa.parquet.write_table(pa.Table.from_pylist(held), root / "addresses.parquet")
+    return root / "addresses.parquet"
+
+
+def remote_folder(root: Path) -> str:
+    """The address of their folder."""
+    addresses(root)
+    return f"{SERVER[0].address}/photos"
 
 
 def rows(root: Path) -> Path:
@@ -137,6 +158,8 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "folder": lambda root: Folder(photos(root)),
     "tar": lambda root: ImageTars(tar(root)),
     "image table": lambda root: ImageTable(rows(root)),
+    "addresses": lambda root: AddressList(addresses(root)),
+    "remote folder": lambda root: RemoteFolder(remote_folder(root)),
     "cifar10": lambda root: Cifar10(batches(root)),
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
@@ -161,6 +184,14 @@ def features(source: Source, items: np.ndarray) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _server() -> Iterator[None]:
+    with serving({}) as server:
+        SERVER[:] = [server]
+        yield
 
 
 @pytest.fixture(params=list(MAKERS))

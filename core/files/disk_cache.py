@@ -1,0 +1,111 @@
+"""A cache of byte strings on disk, of bounded size, from which the least recently used are deleted.
+
+Any number of threads and processes may use the same folder. The cache is optional for whoever uses it: if the
+disk is full or the folder can't be written, nothing is kept, and no error is raised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from closecall.core.files.durable import TEMPORARY
+
+_CHECKSUM = 16
+_FILLED_TO = 0.9
+"""Share of the maximum size that is left after deleting, so that not every new entry deletes some."""
+_RECOUNTED = 1 / 32
+"""Share of the maximum size after which the folder, which others may fill too, is measured again."""
+SPARE_BYTES = 1 << 30
+"""Free disk space in bytes below which nothing is added."""
+
+
+class DiskCache:
+    """Byte strings by their keys, in files of the folder `folder`.
+
+    Parameters
+    ----------
+    folder : Path
+        Created, for this user only, when something is stored.
+    most_bytes : int
+        Maximum size of all entries together.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self._folder = folder
+        self._most = most_bytes
+        self._lock = threading.Lock()
+        self._bytes: int | None = None
+        self._unmeasured = 0
+
+    def get(self, key: str) -> bytes | None:
+        """Return what is stored under `key`, or None if there is nothing, or it is damaged."""
+        file = self._file(key)
+        try:
+            content = file.read_bytes()
+            os.utime(file)
+        except OSError:
+            return None
+        data = content[_CHECKSUM:]
+        return data if _checksum(data) == content[:_CHECKSUM] else None
+
+    def put(self, key: str, data: bytes, *, evict: bool = True) -> None:
+        """Store `data` under `key`; without `evict`, only if there is room without deleting other entries."""
+        size = _CHECKSUM + len(data)
+        with suppress(OSError), self._lock:
+            if not self._has_room(size, evict):
+                return
+            file = self._file(key)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = file.with_name(f"{uuid.uuid4().hex}{TEMPORARY}")
+            try:
+                temporary.write_bytes(_checksum(data) + data)
+                temporary.replace(file)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+            self._bytes = (self._bytes or 0) + size
+            self._unmeasured += size
+
+    def _has_room(self, size: int, evict: bool) -> bool:
+        if size > self._most * _FILLED_TO:
+            return False
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._bytes is None or self._unmeasured > self._most * _RECOUNTED:
+            self._measure()
+        if shutil.disk_usage(self._folder).free < SPARE_BYTES + size:
+            return False
+        if evict and (self._bytes or 0) + size > self._most:
+            self._delete(to=int(self._most * _FILLED_TO) - size)
+        return (self._bytes or 0) + size <= self._most
+
+    def _measure(self) -> list[tuple[float, int, Path]]:
+        """Return the time of last use, the size and the path of each file, and count their bytes."""
+        found = []
+        for file in self._folder.glob("??/*"):
+            with suppress(OSError):
+                state = file.stat()
+                found.append((state.st_mtime, state.st_size, file))
+        self._bytes, self._unmeasured = sum(size for _, size, _ in found), 0
+        return found
+
+    def _delete(self, to: int) -> None:
+        """Delete the least recently used files until the others have at most `to` bytes."""
+        for _, size, file in sorted(self._measure()):
+            if (self._bytes or 0) <= to:
+                return
+            file.unlink(missing_ok=True)
+            self._bytes = (self._bytes or 0) - size
+
+    def _file(self, key: str) -> Path:
+        name = hashlib.blake2b(key.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        return self._folder / name[:2] / name
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECKSUM).digest()

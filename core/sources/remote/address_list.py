@@ -1,0 +1,247 @@
+"""A list of addresses of images, in a text file or in a column of a table.
+
+The pool keeps the addresses without what may be credentials (`core.sources.remote.address`). If the list has
+such parts, it is read again when images are first needed. Signatures may then be new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from closecall.core.errors import InputError
+from closecall.core.sources import classes, listing
+from closecall.core.sources.base import Source, UnreadableImageError, changed
+from closecall.core.sources.class_list import MOST_CLASSES
+from closecall.core.sources.classes import path_hash
+from closecall.core.sources.listing import Listing
+from closecall.core.sources.remote.address import FORMS, Address, parse
+from closecall.core.sources.remote.base import RemoteImages
+from closecall.core.sources.text_table import (
+    CLASS_COLUMNS,
+    SUFFIXES,
+    choose_column,
+    read_batches,
+    strings_of,
+)
+from closecall.core.sources.text_table import MOST_CLASSES as MOST_GUESSED
+
+ADDRESS_COLUMNS = ("url", "image_url", "address", "uri", "link")
+"""Names of the column of addresses to look for if none is given."""
+
+LIST_FILE = "files.npz"
+_MINOR_SHARE = 0.01
+"""A server with a smaller share of the images doesn't stop a build if it is unreachable."""
+
+
+class AddressList(RemoteImages):
+    """Source of the images at the addresses in a list, ordered by a hash of the address.
+
+    An image has the name of its address without credentials and query. If several have this name, their rows
+    are added. An address that is there twice is one image.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv file with a header, a .jsonl or .parquet file, or a text file with one address per line.
+    address, label : str, optional
+        Names of the columns of addresses and classes of a table. By default, they are the first names in
+        `ADDRESS_COLUMNS` and `text_table.CLASS_COLUMNS` that the table has, or the only column with
+        addresses. Such a default column of classes is ignored unless it has 2 to 1,000 classes.
+    files : Listing, optional
+        Images that the source had when it was first made. By default, those that it has now.
+    identities : str, optional
+        Digest of their addresses, "" if the names of all are their whole addresses.
+
+    Raises
+    ------
+    InputError
+        If the list or a column doesn't exist or can't be read, there are no addresses, or the given column of
+        classes has fewer than 2 or more than 32,767 classes.
+    """
+
+    kind: ClassVar[str] = "addresses"
+    path: Path
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        address: str | None = None,
+        label: str | None = None,
+        files: Listing | None = None,
+        identities: str | None = None,
+    ) -> None:
+        self.path = path.absolute()
+        self.address_column, self.class_column = address, label
+        self.title = f"Images listed in {self.path.name}"
+        self._lock = threading.Lock()
+        self._addresses: tuple[Address | None, ...] | None = None
+        self.files = self._listed() if files is None else files
+        self.classes = self.files.classes
+        self._identities = self._identified() if identities is None else identities
+        self._connect(lambda place: place in self._minor)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the path of the list, its columns, and digests of the saved names and of the addresses."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "address": self.address_column,
+            "label": self.class_column,
+            "items": len(self),
+            "digest": self.files.digest,
+            "identities": self._identities,
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """Restore the source from the list in `folder` or, if `folder` is None, from the current file.
+
+        See `Source.from_spec` for errors.
+        """
+        given = {"address": spec["address"], "label": spec["label"]}
+        if folder is None:
+            source = cls(Path(spec["path"]), **given)
+            if source.files.digest != spec["digest"] or source._identities != spec["identities"]:
+                raise changed(source.path)
+            return source
+        files = listing.load(folder / LIST_FILE)
+        if files.digest != spec["digest"]:
+            raise InputError(f"the list of images {folder / LIST_FILE} is damaged: build the pool again")
+        return cls(Path(spec["path"]), files=files, identities=spec["identities"], **given)
+
+    def save(self, folder: Path) -> None:
+        """Save the names of the images, so that addresses added later do not change item ids."""
+        listing.save(self.files, folder / LIST_FILE)
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`; new addresses come after those of the earlier list."""
+        given = {"address": self.address_column, "label": self.class_column}
+        known = {"kind": self.kind, "path": str(self.path), **given}
+        if folder is None or any(spec.get(key) != value for key, value in known.items()):
+            return self
+        earlier = self.from_spec(spec, folder)
+        if spec["identities"]:
+            _ = earlier._whole  # may have changed
+        return type(self)(self.path, files=listing.continued(earlier.files, self.files), **given)
+
+    def _address(self, item: int) -> tuple[Address, Address]:
+        address = self._whole[item] if self._identities else parse(self.name(item))
+        if address is None:
+            raise UnreadableImageError(f"it has no address that begins with {FORMS}")
+        return address, Address(address.scheme, address.host, "/")
+
+    @property
+    def _whole(self) -> tuple[Address | None, ...]:
+        """The addresses with their queries and credentials, in the order of the items."""
+        with self._lock:
+            if self._addresses is None:
+                self._addresses = self._in_order()
+                if self._digest() != self._identities:
+                    self._addresses = None
+                    raise changed(self.path)
+            return self._addresses
+
+    def _in_order(self) -> tuple[Address | None, ...]:
+        by_name = {name: address for name, address, _ in self._rows()}
+        return tuple(by_name.get(listing.as_text(path)) for path in self.files.paths)
+
+    def _digest(self) -> str:
+        digest = hashlib.blake2b(digest_size=8)
+        for address in self._addresses or ():
+            digest.update(f"{'' if address is None else address.identity}\n".encode())
+        return digest.hexdigest()
+
+    def _identified(self) -> str:
+        """Return the digest of the current addresses, "" if their names say all."""
+        if self._addresses is None:
+            self._addresses = self._in_order()
+        if any(address is not None and (address.user or address.query) for address in self._addresses):
+            return self._digest()
+        self._addresses = None
+        return ""
+
+    def _listed(self) -> Listing:
+        rows = self._rows()
+        if not any(address for _, address, _ in rows):
+            raise InputError(f"{self.path} has no addresses that begin with {FORMS}")
+        rows.sort(key=lambda row: path_hash(row[0]))
+        paths = tuple(name.replace("/", os.sep) for name, _, _ in rows)
+        most = MOST_GUESSED if self.class_column is None else MOST_CLASSES
+        names, truth = classes.of_labels([label for _, _, label in rows], most)
+        if self.class_column is not None and not names:
+            raise InputError(
+                f"column {self.class_column} of {self.path} must have 2 to {MOST_CLASSES:,} different classes"
+            )
+        self._addresses = tuple(address for _, address, _ in rows)
+        return Listing(paths, names, truth, classes.held_out(paths, truth))
+
+    def _rows(self) -> list[tuple[str, Address | None, str]]:
+        """Return the name, the address and the class of each image, in the order of the list."""
+        if not self.path.is_file():
+            raise InputError(f"there is no file {self.path}")
+        found: dict[str, tuple[int, Address | None, str]] = {}
+        for row, (text, label) in enumerate(self._texts(), start=1):
+            address = parse(text)
+            found.setdefault(f"row {row}" if address is None else address.identity, (row, address, label))
+        counts = Counter(address.shown for _, address, _ in found.values() if address is not None)
+        rows = []
+        for row, address, label in found.values():
+            name = f"row {row}"
+            if address is not None:
+                name = address.shown if counts[address.shown] == 1 else f"{address.shown} ({name})"
+            rows.append((name, address, label))
+        return rows
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Yield address and class of each row as they are, "" where there is none."""
+        import pyarrow
+
+        try:
+            if self.path.suffix.lower() not in SUFFIXES:
+                lines = self.path.read_text("utf-8-sig").splitlines()
+                yield from ((line, "") for line in lines if line.strip())
+                return
+            for batch in read_batches(self.path):
+                column, label = self._columns(batch)
+                labels = [""] * len(batch) if label is None else strings_of(batch, label)
+                pairs = zip(strings_of(batch, column), labels, strict=True)
+                yield from ((text or "", name or "") for text, name in pairs)
+        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+            # The words of Arrow would have the row.
+            raise InputError(f"{self.path} is damaged, or no list ({type(error).__name__})") from None
+        except OSError as error:
+            raise InputError(f"{self.path} can't be read: {error.strerror or error}") from error
+
+    def _columns(self, batch: Any) -> tuple[str, str | None]:
+        names = batch.schema.names
+        if any(parse(name) for name in names):
+            raise InputError(f"the first line of {self.path} must name its columns, such as url")
+        label = choose_column(names, self.class_column, CLASS_COLUMNS, self.path)
+        column = choose_column(names, self.address_column, ADDRESS_COLUMNS, self.path)
+        if column is not None:
+            return column, label
+        usable = [name for name in names if any(parse(text or "") for text in strings_of(batch, name))]
+        if len(usable) == 1:
+            return usable[0], label
+        if usable:
+            raise InputError(
+                f"{self.path} has several columns of addresses: choose one of {', '.join(usable)}"
+            )
+        raise InputError(
+            f"{self.path} has no column of addresses (one of {', '.join(ADDRESS_COLUMNS)}): choose one of "
+            f"{', '.join(names)}"
+        )
+
+    @cached_property
+    def _minor(self) -> frozenset[str]:
+        """The servers and buckets that have a small share of the images."""
+        places = Counter("/".join(path.split(os.sep, 3)[:3]) for path in self.files.paths)
+        return frozenset(place for place, n in places.items() if n < _MINOR_SHARE * len(self))

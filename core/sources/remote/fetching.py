@@ -1,0 +1,142 @@
+"""Reading images across a network, with retries and a cache on disk.
+
+A failure that may pass is retried with growing pauses, for `PATIENCE` seconds while a pool is built. If it
+doesn't pass, it is the image's own fault if the server sent other images meanwhile. Otherwise the server or
+bucket is unreachable: an `UnreachableError` stops the build, and the same build goes on later. The same
+happens after `MOST_REFUSED` refusals in a row, because then a bucket is gone, or access has expired. Only the
+images of *minor* servers, which have a small share of a list, are given up instead.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from platformdirs import user_cache_path
+
+from closecall.core.files.disk_cache import DiskCache
+from closecall.core.sources.base import UnreadableImageError
+from closecall.core.sources.remote.address import STORES, Address
+from closecall.core.sources.remote.failures import TemporaryError, UnreachableError
+from closecall.core.sources.remote.stores import Store
+from closecall.core.sources.remote.web import Web
+
+CONNECTIONS = 16
+"""Number of images that are read at once while a pool is built."""
+MOST_CACHED = 2 << 30
+"""Maximum size of the cache in bytes."""
+PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
+"""Seconds for which a failure is retried while a pool is built, and while somebody waits for an image."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+GIVEN_UP_SECONDS = 30.0
+"""Seconds for which an unreachable server is not tried again."""
+MOST_REFUSED = 100
+
+
+class Fetcher:
+    """Reader of addresses, used by any number of threads.
+
+    Parameters
+    ----------
+    is_minor : callable
+        Function that returns whether a server or bucket (`Address.place`) doesn't stop a build if it is
+        unreachable.
+    """
+
+    def __init__(self, is_minor: Callable[[str], bool]) -> None:
+        self._is_minor = is_minor
+        self._web = Web(CONNECTIONS)
+        self._stores = {scheme: Store(scheme) for scheme in STORES}
+        self._cache = DiskCache(user_cache_path("closecall") / "images", MOST_CACHED)
+        self._lock = threading.Lock()
+        self._answered: dict[str, float] = {}
+        self._given_up: dict[str, float] = {}
+        self._refused: Counter[str] = Counter()
+
+    def read(self, address: Address, inside: Address, *, stop: threading.Event | None = None) -> bytes:
+        """Return the bytes of an image, from the cache if it has them.
+
+        Parameters
+        ----------
+        address : Address
+            What to read.
+        inside : Address
+            The folder outside of which no redirect is followed.
+        stop : Event
+            Given while a pool is built: then failures are retried for longer, until it is set, and the cache
+            is filled without deleting older images.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the image is refused for good.
+        UnreachableError
+            If the server or bucket can't be read, or `stop` is set.
+        """
+        if (held := self._cache.get(address.identity)) is not None:
+            return held
+        data = self._fetched(address, inside, stop)
+        self._cache.put(address.identity, data, evict=stop is None)
+        return data
+
+    def _fetched(self, address: Address, inside: Address, stop: threading.Event | None) -> bytes:
+        began, pause = time.monotonic(), FIRST_PAUSE
+        until = began + (PATIENCE_SHOWN if stop is None else PATIENCE)
+        waiting = stop or threading.Event()
+        while not waiting.is_set():
+            try:
+                data = self._once(address, inside)
+            except UnreadableImageError as error:
+                self._count_refusal(address, error)
+                raise
+            except TemporaryError as error:
+                wait = max(error.wait, pause * random.uniform(0.5, 1.0))
+                if time.monotonic() + wait > until or self._is_given_up(address.place):
+                    self._give_up(address, began, str(error))
+                pause = min(2 * pause, LONGEST_PAUSE)
+                waiting.wait(wait)
+            else:
+                with self._lock:
+                    self._answered[address.place] = time.monotonic()
+                    self._refused[address.place] = 0
+                return data
+        raise UnreachableError(f"{address.place} was not read: the build was stopped")
+
+    def _once(self, address: Address, inside: Address) -> bytes:
+        if not address.is_web:
+            data = self._stores[address.scheme].read(address)
+        else:
+            data, _, media = self._web.read(address, inside)
+            if media == "text/html":
+                raise UnreadableImageError("the server sends a web page instead of an image")
+        if not data:
+            raise UnreadableImageError("the file is empty")
+        return data
+
+    def _is_given_up(self, place: str) -> bool:
+        return time.monotonic() - self._given_up.get(place, -GIVEN_UP_SECONDS) < GIVEN_UP_SECONDS
+
+    def _give_up(self, address: Address, began: float, reason: str) -> None:
+        place = address.place
+        with self._lock:
+            if self._answered.get(place, -1.0) > began:
+                raise UnreadableImageError(f"it can't be read, though other images can: {reason}") from None
+            self._given_up[place] = time.monotonic()
+        if self._is_minor(place):
+            raise UnreadableImageError(f"{place} can't be reached: {reason}") from None
+        raise UnreachableError(f"{place} can't be reached ({reason}): try again once it can") from None
+
+    def _count_refusal(self, address: Address, error: UnreadableImageError) -> None:
+        place = address.place
+        with self._lock:
+            self._refused[place] += 1
+            if self._refused[place] < MOST_REFUSED or self._is_minor(place):
+                return
+            self._refused[place] = 0
+        raise UnreachableError(
+            f"none of the last {MOST_REFUSED} images of {place} could be read (the last one: {error}): try "
+            "again once it can be read, or remove its images from the list"
+        ) from None

@@ -1,0 +1,103 @@
+"""Reading before it is asked: several connections fetch what a builder is about to need."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Items
+
+MOST_HELD = 256 << 20
+"""Maximum number of bytes that wait to be asked for."""
+
+_POLL_SECONDS = 0.2
+
+
+class ReadAhead:
+    """Threads that read items in the order in which they are announced.
+
+    Items wait in memory until they are asked for, once each. While they have `MOST_HELD` bytes, none is read
+    ahead, and an item that is asked for is read by the thread that asks.
+
+    Parameters
+    ----------
+    read : callable
+        Function that returns the bytes of an item, or raises an InputError.
+    connections : int
+        Number of threads.
+    stop : Event
+        Once it is set, no item is read any more, and nobody waits.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], connections: int, stop: threading.Event) -> None:
+        self._read = read
+        self._stop = stop
+        self._changed = threading.Condition()
+        self._announced: OrderedDict[int, None] = OrderedDict()
+        self._being_read: set[int] = set()
+        self._results: dict[int, bytes | InputError] = {}
+        self._held = 0
+        self._closed = False
+        for _ in range(connections):
+            threading.Thread(target=self._work, name="read-ahead", daemon=True).start()
+
+    def announce(self, items: Items) -> None:
+        """Read these items after those announced before."""
+        with self._changed:
+            known = self._results.keys() | self._being_read
+            self._announced.update({item: None for item in items.tolist() if item not in known})
+            self._changed.notify_all()
+
+    def get(self, item: int) -> bytes:
+        """Return the bytes of an item, or raise what reading it has raised."""
+        with self._changed:
+            while item in self._being_read and not self._stop.is_set():
+                self._changed.wait(_POLL_SECONDS)
+            self._announced.pop(item, None)
+            result = self._results.get(item)
+            if isinstance(result, bytes):
+                del self._results[item]  # an error is kept, because its reason is asked for again
+                self._held -= len(result)
+                self._changed.notify_all()
+        if result is None:
+            return self._read(item)
+        if isinstance(result, InputError):
+            raise result
+        return result
+
+    def close(self) -> None:
+        """End the threads after what they are reading."""
+        with self._changed:
+            self._closed = True
+            self._results.clear()
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (item := self._next()) is not None:
+            result: bytes | InputError | None = None
+            try:
+                result = self._read(item)
+            except InputError as error:
+                result = error
+            finally:
+                with self._changed:
+                    self._being_read.discard(item)
+                    if result is not None and not self._closed:
+                        self._results[item] = result
+                        self._held += len(result) if isinstance(result, bytes) else 0
+                    self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """Wait for an item to read; None if there will be none."""
+        with self._changed:
+            while not (self._announced and self._held < MOST_HELD):
+                if self._closed or self._stop.is_set():
+                    return None
+                self._changed.wait(_POLL_SECONDS)
+            if self._closed or self._stop.is_set():
+                return None
+            item, _ = self._announced.popitem(last=False)
+            self._being_read.add(item)
+            return item
