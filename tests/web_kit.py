@@ -29,8 +29,8 @@ class Server(ThreadingHTTPServer):
     Attributes
     ----------
     faults : dict
-        What happens to a path: a list with an item per request: a status, "cut" after half of the answer, or an
-        address to which it redirects. The last one remains.
+        What happens to a path: a list with an item per request: a status, "cut" after half of the answer, or
+        an address to which it redirects. The last one remains.
     asked : list of str
         The paths asked for, with queries.
     delay : float
@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         server, path = self.server, unquote(self.path.partition("?")[0])
         with server.lock:
             server.asked.append(self.path)
@@ -82,7 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, server.files[path], is_cut=fault == "cut")
         elif path.endswith("/") and (names := self._below(path)):
             listed = "".join(f'<a href="{quote(name)}">{name}</a>' for name in names)
-            page = f'<a href="../">up</a><a href="?C=N">sort</a><a href="http://127.0.0.9/x.png">x</a>{listed}'
+            page = (
+                f'<a href="../">up</a><a href="?C=N">sort</a><a href="http://127.0.0.9/x.png">x</a>{listed}'
+            )
             self._answer(200, page.encode(), **{"Content-Type": "text/html"})
         else:
             self._answer(404, b"nothing")

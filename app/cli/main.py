@@ -306,6 +306,9 @@ def build_pool(
       tar:PATH                images in tar archives: an archive, a folder of them, or a pattern
       images:FILE[,IMAGE,CLASS]
                               images in Parquet or Arrow files, and the columns of images and classes
+      https://…, s3://…       images on an HTTP server or in object storage (also gs:// and az://)
+      urls:FILE[,ADDRESS,CLASS]
+                              images at the addresses in a list (.txt, .csv, .jsonl, .parquet), and its columns
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
       tiny:[N:]PATH           the Tiny Images' binary file, or its first N images
       newsgroups:PATH         20 Newsgroups by date (archive or folder)

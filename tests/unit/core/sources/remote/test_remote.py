@@ -336,7 +336,10 @@ def test_a_stopped_build_does_not_wait_for_the_network(tmp_path: Path, server: S
 BAD_LISTS = {
     "empty.txt": ("", "has no addresses that begin with"),
     "none.txt": ("ftp://x/y.jpg\n", "has no addresses that begin with"),
-    "headless.csv": (f"https://x.org/{SECRET}\nhttps://x.org/2\n", "the first line of .* must name its columns"),
+    "headless.csv": (
+        f"https://x.org/{SECRET}\nhttps://x.org/2\n",
+        "the first line of .* must name its columns",
+    ),
     "two.csv": ("a,b\nhttp://x/1,http://x/2\n", "has several columns of addresses: choose one of a, b"),
     "no.csv": ("a,b\n1,2\n", "has no column of addresses"),
     "damaged.parquet": (f"PAR1{SECRET}", "is damaged, or no list"),
@@ -356,7 +359,9 @@ def test_a_bad_list_is_one_sentence(tmp_path: Path, name: str) -> None:
 def test_an_address_that_is_there_twice_is_one_image(tmp_path: Path, server: Server) -> None:
     """Addresses that differ in the query only are told apart by their rows."""
     one = server.address + PATHS[0]
-    (tmp_path / "list.txt").write_text("\n".join([one, f"{one}?id=1", one, f"{one}#x", f"{one}?id=2"]), "utf-8")
+    (tmp_path / "list.txt").write_text(
+        "\n".join([one, f"{one}?id=1", one, f"{one}#x", f"{one}?id=2"]), "utf-8"
+    )
     source = AddressList(tmp_path / "list.txt")
     assert sorted(source.names(np.arange(len(source)))) == [f"{one} (row {row})" for row in (1, 2, 5)]
     again = open_source(source.spec(), None)
