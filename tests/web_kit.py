@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, unquote
 
@@ -35,6 +34,8 @@ class Server(ThreadingHTTPServer):
         The paths asked for, with queries.
     delay : float
         Seconds before each answer.
+    together : Barrier, optional
+        Where requests wait for each other; it is broken if not enough of them come.
     """
 
     daemon_threads = True
@@ -46,8 +47,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.users: list[str | None] = []
         self.delay = 0.0
-        self.at_once = Counter[str]()
-        self.most_at_once = 0
+        self.together: threading.Barrier | None = None
         self.lock = threading.Lock()
 
     @property
@@ -67,13 +67,12 @@ class _Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.asked.append(self.path)
             server.users.append(self.headers.get("Authorization"))
-            server.at_once["now"] += 1
-            server.most_at_once = max(server.most_at_once, server.at_once["now"])
             faults = server.faults.get(path, [200])
             fault = faults.pop(0) if len(faults) > 1 else faults[0]
         time.sleep(server.delay)
-        with server.lock:
-            server.at_once["now"] -= 1
+        if server.together is not None:
+            with suppress(threading.BrokenBarrierError):
+                server.together.wait()
         if isinstance(fault, str) and fault != "cut":
             self._answer(302, b"", Location=fault)
         elif fault not in (200, "cut"):
