@@ -309,6 +309,7 @@ def build_pool(
       https://…, s3://…       images on an HTTP server or in object storage (also gs:// and az://)
       urls:FILE[,ADDRESS,CLASS]
                               images at the addresses in a list (.txt, .csv, .jsonl, .parquet), its columns
+      video:[RATE:]PATH       frames of videos, RATE a second (default 1): a file, a folder, or a pattern
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
       tiny:[N:]PATH           the Tiny Images' binary file, or its first N images
       newsgroups:PATH         20 Newsgroups by date (archive or folder)

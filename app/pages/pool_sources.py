@@ -125,6 +125,21 @@ CHOICES = {
         can_be_enlarged=True,
         takes_models=True,
     ),
+    "video": ImageChoice(
+        "Frames of videos",
+        "video:{path}",
+        (
+            Field(
+                "path",
+                "Video or folder",
+                "/data/clips",
+                f"{_HERE} One frame a second. For another number of frames, write it and a colon before the "
+                "path: 0.5:/data/clips.",
+            ),
+        ),
+        can_be_enlarged=True,
+        takes_models=True,
+    ),
     "digits": ImageChoice(
         "Digits, drawn on demand", "digits:{items}", question="Is this a 7?", takes_models=True
     ),

@@ -25,7 +25,7 @@ DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
 
 GIST = "GIST (layout and texture)"
 
-MAY_HAVE_FOLDERS = ("folder", "tar", "arrays", "texts")
+MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
 
 

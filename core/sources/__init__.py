@@ -9,7 +9,7 @@ from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
-from closecall.core.sources.packed import ImageTable, ImageTars
+from closecall.core.sources.packed import ImageTable, ImageTars, Videos
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.registry import KINDS, open_source
 from closecall.core.sources.remote import AddressList, RemoteFolder
@@ -44,11 +44,13 @@ __all__ = [
     "Texts",
     "TinyImages",
     "Vectors",
+    "Videos",
     "open_source",
     "source_from",
 ]
 
-_IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, ImageTable, ImageTars, TinyImages)
+_IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, TinyImages)
+_PACKED = (ImageTable, ImageTars, Videos)
 _REMOTE = (AddressList, RemoteFolder)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
-KINDS.update({source.kind: source for source in (*_IMAGES, *_REMOTE, *_TEXTS, PointSets, Vectors)})
+KINDS.update({source.kind: source for source in (*_IMAGES, *_PACKED, *_REMOTE, *_TEXTS, PointSets, Vectors)})

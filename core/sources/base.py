@@ -100,7 +100,7 @@ class Source(ABC):
     extractor: Extractor = "gist"
     is_sparse: ClassVar[bool] = False
     mean_entries: float = 0.0
-    is_slow: ClassVar[bool] = False
+    is_slow: bool = False
 
     @abstractmethod
     def __len__(self) -> int:

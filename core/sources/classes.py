@@ -9,7 +9,8 @@ images have the same class, they count as images without classes.
 **Held out.** If there is a split `train`, the images of the split `test` that have a known class are held
 out. If there are none, the images of the split `val` that have a known class are held out. If there are none
 of these either, or no split `train`, a tenth of the images with a known class, at most 10,000, are chosen by
-a hash of their paths.
+a hash of their paths. If images come in groups, such as the frames of a video, a tenth of the groups is
+chosen.
 """
 
 from __future__ import annotations
@@ -108,11 +109,26 @@ def of_labels(labels: list[str], most: int) -> Truth:
     return tuple(names), np.array([index.get(label, -1) for label in labels], dtype=np.int16)
 
 
-def held_out(paths: Sequence[str], truth: NDArray[np.int16], splits: Sequence[str] = ()) -> Items:
+def held_out(
+    paths: Sequence[str],
+    truth: NDArray[np.int16],
+    splits: Sequence[str] = (),
+    groups: Sequence[str] = (),
+) -> Items:
     """Return the positions, ascending, of the images to hold out.
 
-    `splits` has the split of each image, or "", if something other than folders tells it. It is ignored
-    unless there are images of two splits.
+    Parameters
+    ----------
+    paths : sequence of str
+        Relative paths, with the system's separators.
+    truth : array of shape (n_images,), int16
+        Index of the class of each image, −1 where unknown.
+    splits : sequence of str
+        Split of each image, or "", if something other than folders tells it. It is ignored unless there are
+        images of two splits.
+    groups : sequence of str
+        Group of each image. The images of a group are of one folder and one class, and either all of them are
+        held out or none. By default, each image is a group of its own.
     """
     if len({_SPLITS.get(split) for split in set(splits)} - {None}) > 1:
         tops = np.array(splits)
@@ -126,10 +142,14 @@ def held_out(paths: Sequence[str], truth: NDArray[np.int16], splits: Sequence[st
             chosen = np.flatnonzero(np.isin(tops, split) & (truth >= 0))
             if len(chosen):
                 return chosen
-    known = np.flatnonzero(truth >= 0)
-    n = min(MAX_HELD_OUT, len(known) // 10)
-    by_hash = sorted(known.tolist(), key=lambda place: path_hash(paths[place]))
-    return np.sort(np.array(by_hash[:n], dtype=np.int64))
+    members: dict[str, list[int]] = {}
+    for place in np.flatnonzero(truth >= 0).tolist():
+        members.setdefault((groups or paths)[place], []).append(place)
+    held: list[int] = []
+    for group in sorted(members, key=path_hash)[: len(members) // 10]:
+        if len(held) + len(members[group]) <= MAX_HELD_OUT:
+            held += members[group]
+    return np.sort(np.array(held, dtype=np.int64))
 
 
 def folders_of_order(paths: Iterable[str]) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Embedded(OtherFeatures):
     """
 
     kind: ClassVar[str] = "onnx"
-    is_slow: ClassVar[bool] = True
+    is_slow: bool = True
     n_features: int
 
     def __init__(self, source: Source, model: ImageModel) -> None:

@@ -62,6 +62,7 @@ class Enlarged(Source):
         self.seed = seed
         self.classes = source.classes
         self.extractor = source.extractor
+        self.is_slow = source.is_slow
         self.title = f"{source.title}, enlarged {times} times"
         self._ours = np.setdiff1d(np.arange(len(source), dtype=np.int64), source.held_out())
 

@@ -112,6 +112,19 @@ def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]
         return resizing(*parts.size).of(parts)
 
 
+def fitted(image: Image.Image, size: int) -> Image.Image:
+    """Return `image` in mode RGB or L, scaled down if its longest side exceeds `size` pixels.
+
+    Raises
+    ------
+    InputError
+        If `size` is less than 1.
+    """
+    if size < 1:
+        raise InputError(f"size must be at least 1 pixel, got {size}")
+    return _plain(_reduced(image, size))
+
+
 def format_of(data: bytes) -> str:
     """Return the name of the format of an image file's content in lower case, such as "jpeg".
 

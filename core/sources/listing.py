@@ -26,6 +26,10 @@ from closecall.core.sources.base import Items
 from closecall.core.sources.classes import path_hash
 from closecall.core.sources.images import EXTENSIONS
 
+_MPEG = (".mp4", ".m4v", ".mov", ".3gp", ".mpg", ".mpeg", ".vob", ".ts", ".mts", ".m2ts")
+VIDEO_EXTENSIONS = frozenset((*_MPEG, ".mkv", ".webm", ".ogv", ".avi", ".wmv", ".asf", ".flv", ".mxf"))
+"""Extensions of videos, of which `core.sources.packed.videos` takes frames."""
+
 _WELL_KNOWN = {".jpg": "JPEG", ".png": "PNG", ".txt": "TXT"}
 
 
@@ -95,7 +99,9 @@ def list_files(
     found = list(_walk(root, "", links, extensions))
     if not found:
         linked = f"; it has {len(links)} symbolic links, which are not followed" if links else ""
-        raise InputError(f"{root} has no {what} ({_examples(extensions)}){linked}")
+        has_videos = what == "images" and any(_walk(root, "", [], VIDEO_EXTENSIONS))
+        videos = f"; video:{root} takes the frames of its videos" if has_videos else ""
+        raise InputError(f"{root} has no {what} ({_examples(extensions)}){linked}{videos}")
     paths = tuple(sorted(found, key=_parts if by_path else path_hash))
     names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
     return Listing(paths, names, truth, classes.held_out(paths, truth))

@@ -41,6 +41,7 @@ class OtherFeatures(Source):
         self.source = source
         self.classes = source.classes
         self.title = f"{source.title}, by {features}"
+        self.is_slow = self.is_slow or source.is_slow
 
     def __len__(self) -> int:
         return len(self.source)

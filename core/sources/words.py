@@ -8,6 +8,8 @@ tar:PATH          images in uncompressed tar archives, such as those of WebDatas
                   them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
 images:FILE       images in a column of Parquet or Arrow files, as the library datasets writes them: a file,
                   a folder of them or a pattern; images:FILE,IMAGE[,CLASS] names the columns
+video:PATH        a frame a second of videos: a file, a folder of them or a pattern; video:RATE:PATH takes
+                  RATE frames a second, such as video:0.5:PATH
 ADDRESS           a folder of images on an HTTP server that lists its folders, or in object storage: https://…,
                   http://…, s3://…, gs://… or az://…
 urls:FILE         images at the addresses in a list: a text file with one address per line, or a .csv,
@@ -50,7 +52,7 @@ from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.folder import Folder
 from closecall.core.sources.newsgroups import Newsgroups
-from closecall.core.sources.packed import ImageTable, ImageTars
+from closecall.core.sources.packed import ImageTable, ImageTars, Videos
 from closecall.core.sources.point_sets import PointSets
 from closecall.core.sources.remote import AddressList, RemoteFolder
 from closecall.core.sources.remote.address import STORES, WEB
@@ -60,8 +62,8 @@ from closecall.core.sources.tiny import TinyImages
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
-    "digits[:N], FOLDER, tar:PATH, images:FILE, ADDRESS, urls:FILE, cifar10:PATH, tiny:[N:]PATH, "
-    "newsgroups:PATH, texts:PATH, arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], "
+    "digits[:N], FOLDER, tar:PATH, images:FILE, video:[RATE:]PATH, ADDRESS, urls:FILE, cifar10:PATH, "
+    "tiny:[N:]PATH, newsgroups:PATH, texts:PATH, arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], "
     "points:FILE[,CLASSES], enlarged:N:SOURCE, edges:SOURCE, sets:SOURCE or onnx:MODEL:SOURCE"
 )
 
@@ -98,6 +100,11 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return ImageTars(_path(rest, word), use_classes=use_classes)
     if kind == "images":
         return _image_table(rest, word)
+    if kind == "video":
+        number, colon, file = rest.partition(":")
+        if colon and re.match(r"[-.]?\d", number):
+            return Videos(_path(file, word), _rate(number, word), use_classes=use_classes)
+        return Videos(_path(rest, word), use_classes=use_classes)
     if kind in (*WEB, *STORES) and rest.startswith("//"):
         return RemoteFolder(word, use_classes=use_classes)
     if kind == "urls":
@@ -222,6 +229,12 @@ def _count(number: str, word: str) -> int:
     if not plain.isdecimal() or int(plain) < 1:
         raise InputError(f"{word!r} needs a number of at least 1, got {number!r}")
     return int(plain)
+
+
+def _rate(number: str, word: str) -> float:
+    if not re.fullmatch(r"\d+|\d*\.\d+", number):
+        raise InputError(f"{word!r} needs a number of frames a second, such as 2 or 0.5, got {number!r}")
+    return float(number)
 
 
 def _path(text: str, word: str) -> Path:

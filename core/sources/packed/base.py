@@ -1,7 +1,8 @@
-"""Base class of sources of encoded images inside other files, the shards (`core.sources.packed.shards`).
+"""Base class of sources of images inside other files, the shards (`core.sources.packed.shards`).
 
-An image is a range of bytes in a shard. Where the images are is read once, and saved with the pool, so that
-a pool opens without looking through its shards again, and any image is read by itself.
+An image is a range of bytes in a shard, or a frame of a video. Where the images are is read
+once, and saved with the pool, so that a pool opens without looking through its shards again, and any image is
+read by itself.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.sources import classes
-from closecall.core.sources.base import Source, UnreadableImageError, changed
+from closecall.core.sources.base import Items, Source, UnreadableImageError, changed
 from closecall.core.sources.class_list import MOST_CLASSES
 from closecall.core.sources.classes import Truth
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.packed.packing import Contents, Packing
-from closecall.core.sources.packed.shards import find_shards, fingerprint, split_of
+from closecall.core.sources.packed.shards import Shards, find_shards, fingerprint, split_of
 
 MOST_BYTES = 1 << 30
 """Maximum size of an encoded image, which is read whole."""
@@ -81,19 +83,22 @@ class PackedImages(ListedImages):
         shards = find_shards(self.path, self.suffixes)
         files = [shards.root / name for name in shards.names]
         contents = [self._contents(file) for file in files]
-        prefixes = [""] if shards.is_one_file else [f"{name}/" for name in shards.names]
+        prefixes = self._prefixes(shards)
         names = [
             prefix + name for prefix, held in zip(prefixes, contents, strict=True) for name in held.names
         ]
         if not names:
             raise InputError(f"{self.path} has no images (JPEG, PNG, …)")
-        keys = [classes.path_hash(name) for name in names]
+        keys = [
+            classes.path_hash(prefix + name)
+            for prefix, held in zip(prefixes, contents, strict=True)
+            for name in self._stretches(held)
+        ]
         order = np.array(sorted(range(len(names)), key=keys.__getitem__), dtype=np.int64)
         whose = np.repeat(np.arange(len(contents)), [len(held.names) for held in contents])[order]
-        found, truth = _truth(contents, shards.root if use_folders else None, self.most_classes)
+        found, truth = self._classes(shards, contents, names, use_folders=use_folders)
         paths, truth = tuple(names[i].replace("/", os.sep) for i in order), truth[order]
-        splits = [split_of(name) for name in shards.names]
-        held_out = classes.held_out(paths, truth, [splits[shard] for shard in whose])
+        held_out = self._held_out(paths, truth, [shards.names[shard] for shard in whose])
         ranges = np.concatenate([held.ranges for held in contents])[order]
         return Packing(
             Listing(paths, found, truth, held_out),
@@ -101,6 +106,34 @@ class PackedImages(ListedImages):
             tuple(str(file) for file in files),
             tuple(fingerprint(file) for file in files),
         )
+
+    def _prefixes(self, shards: Shards) -> list[str]:
+        """Return what precedes the names of the images of each shard."""
+        return [""] if shards.is_one_file else [f"{name}/" for name in shards.names]
+
+    def _stretches(self, contents: Contents) -> list[str]:
+        """Return the name of the stretch of a shard to which each image belongs, by whose hash it is ordered.
+
+        The images of a stretch stay together, in their order. By default, each image is one of its own.
+        """
+        return contents.names
+
+    def _classes(
+        self, shards: Shards, contents: list[Contents], names: list[str], *, use_folders: bool
+    ) -> Truth:
+        """Return the truth that the shards tell or, if they tell none, perhaps that of folders in them."""
+        if any(held.labels for held in contents):
+            told = [label for held in contents for label in held.labels or [""] * len(held.names)]
+            return classes.of_labels(told, self.most_classes)
+        if not use_folders:
+            return classes.unknown(len(names))
+        inside = [name.replace("/", os.sep) for held in contents for name in held.names]
+        return classes.of(shards.root, inside)
+
+    def _held_out(self, paths: tuple[str, ...], truth: NDArray[np.int16], shards: list[str]) -> Items:
+        """Return the images to hold out; `shards` has the name of each image's shard."""
+        splits = {name: split_of(name) for name in set(shards)}
+        return classes.held_out(paths, truth, [splits[name] for name in shards])
 
     def spec(self) -> dict[str, Any]:
         """Return the path and the options, and a digest of what `save` writes."""
@@ -173,13 +206,3 @@ class PackedImages(ListedImages):
         if len(data) < size:
             raise UnreadableImageError(f"{path.name} is incomplete: it ends in the middle of this image")
         return data
-
-
-def _truth(contents: list[Contents], root: Path | None, most: int) -> Truth:
-    """Return the truth that the shards tell or, if they tell none and `root` is given, that of folders."""
-    if any(held.labels for held in contents):
-        return classes.of_labels(
-            [label for held in contents for label in held.labels or [""] * len(held.names)], most
-        )
-    names = [name.replace("/", os.sep) for held in contents for name in held.names]
-    return classes.unknown(len(names)) if root is None else classes.of(root, names)

@@ -1,4 +1,4 @@
-"""Where the images of a data set are: ranges of bytes in one or more files, the shards."""
+"""Where the images of a data set are: ranges of bytes, or times, in one or more files, the shards."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Contents:
     names : list of str
         Different names, with slashes and without "..".
     ranges : array of shape (n_images, 2), int64
-        First byte and number of bytes. A negative number says why there are no bytes: see
-        `PackedImages.missing`.
+        First byte and number of bytes; for a frame of a video, its time and the time since its keyframe. A
+        negative second number says why the image can't be read: see `PackedImages.missing`.
     labels : list of str
         The class of each image if the shard tells, "" where it is unknown; empty if the shard doesn't tell.
     """

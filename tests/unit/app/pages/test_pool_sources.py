@@ -17,6 +17,7 @@ from closecall.core.errors import InputError
         ("folder", {"folder": "/leaves"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:/leaves"),
         ("tar", {"path": "/s/*.tar"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:tar:/s/*.tar"),
         ("images", {"file": "/p.parquet,img"}, {"times": 3}, "enlarged:3:images:/p.parquet,img"),
+        ("video", {"path": "2:/v"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:video:2:/v"),
         ("digits", {}, {"items": 50_000, "times": 3}, "digits:50000"),
         ("vectors", {"file": "/v.npy"}, {"model": Path("/m")}, "vectors:/v.npy"),
         ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),

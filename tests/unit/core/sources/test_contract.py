@@ -37,10 +37,12 @@ from closecall.core.sources import (
     TextTable,
     TinyImages,
     Vectors,
+    Videos,
     open_source,
 )
 from closecall.core.sources.registry import feature_kind, item_word
 from tests.onnx_kit import write_model
+from tests.video_kit import write_video
 from tests.web_kit import Server, serving
 
 N = 24
@@ -87,6 +89,13 @@ def rows(root: Path) -> Path:
     held = [{"image": file.read_bytes(), "label": file.parent.name} for file in files]
     pa.parquet.write_table(pa.Table.from_pylist(held), root / "photos.parquet")
     return root / "photos.parquet"
+
+
+def videos(root: Path) -> Path:
+    """As many frames of two classes, in videos of two frames."""
+    for i in range(N):
+        write_video(root / "videos" / ("ant" if i % 2 else "bee") / f"{i}.mp4", 2, seed=i)
+    return root / "videos"
 
 
 def embeddings(root: Path) -> Path:
@@ -160,6 +169,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "image table": lambda root: ImageTable(rows(root)),
     "addresses": lambda root: AddressList(addresses(root)),
     "remote folder": lambda root: RemoteFolder(remote_folder(root)),
+    "video": lambda root: Videos(videos(root)),
     "cifar10": lambda root: Cifar10(batches(root)),
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),

@@ -1,0 +1,179 @@
+"""Frames of videos, at a rate.
+
+An item is the frame that is shown at a multiple of 1 / rate seconds. A frame that is shown at several of them
+is one item. It is named after its video and the time from the first frame: "clips/fox.mp4 at 0h01m23.500s".
+
+Videos are divided into stretches, which begin with keyframes and have 10 items or more, except at the end.
+The stretches are ordered by a hash, so that every prefix of the list is a fair sample. Inside a stretch,
+frames are in the order of time, so that building a pool decodes each about once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.sources import classes
+from closecall.core.sources.base import WHOLE, Items, UnreadableImageError
+from closecall.core.sources.classes import Truth
+from closecall.core.sources.images import fitted
+from closecall.core.sources.listing import VIDEO_EXTENSIONS
+from closecall.core.sources.packed.base import PackedImages
+from closecall.core.sources.packed.packing import Contents, Packing
+from closecall.core.sources.packed.shards import Shards
+from closecall.core.sources.packed.video_reader import (
+    REASONS,
+    UnusableVideoError,
+    VideoReaders,
+    read_timeline,
+)
+from closecall.core.sources.unpacking import unpacked
+
+MOST_PER_SECOND = 1000
+"""Maximum rate: names tell milliseconds."""
+
+_CUT = -1
+_STRETCH = 10
+_NEAR = 64
+"""Number of items before and after a frame that may be kept when they are decoded with it."""
+
+
+class Videos(PackedImages):
+    """Source of frames of one or more videos.
+
+    The class of a frame is the folder of its video, as for an image in a folder. All frames of a video are
+    held out, or none. See `PackedImages` for the files.
+
+    Parameters
+    ----------
+    path : Path
+        A video, a folder of videos, or a pattern (`core.sources.packed.shards`).
+    rate : float
+        Number of frames per second, at most 1,000. A rate above the video's own takes every frame.
+    use_classes : bool
+        Whether to use names of folders as classes.
+    packing : Packing, optional
+        The frames that the source had when it was first made. By default, those that it has now.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive or too high, there is no video, none has frames, or PyAV is not installed.
+    """
+
+    kind: ClassVar[str] = "video"
+    is_slow: bool = True
+    suffixes: ClassVar[tuple[str, ...]] = tuple(sorted(VIDEO_EXTENSIONS))
+    missing: ClassVar[dict[int, str]] = {_CUT: "the video is damaged or incomplete from here on", **REASONS}
+
+    def __init__(
+        self, path: Path, rate: float = 1, *, use_classes: bool = True, packing: Packing | None = None
+    ) -> None:
+        if not 0 < rate <= MOST_PER_SECOND:
+            raise InputError(
+                f"rate must be above 0 and at most {MOST_PER_SECOND:,} frames a second, got {rate}"
+            )
+        self.rate = rate
+        self._readers = VideoReaders()
+        options = {"rate": rate, "use_classes": use_classes}
+        super().__init__(path, options, use_folders=use_classes, packing=packing)
+        self.title = f"Frames of {self.path.name or self.path}"
+        sizes = self.packing.ranges[:, 2]
+        if (sizes < 0).all():
+            raise InputError(f"{self.path} can't be used: {self.missing[int(sizes[0])]}")
+
+    @classmethod
+    def _restored(cls, spec: dict[str, Any], packing: Packing | None) -> Self:
+        return cls(Path(spec["path"]), spec["rate"], use_classes=spec["use_classes"], packing=packing)
+
+    def _contents(self, shard: Path) -> Contents:
+        """Return the frames of a video."""
+        rate = Fraction(str(self.rate)).limit_denominator(10_000)
+        return Contents.load(
+            unpacked(shard, lambda folder: _frames(shard, rate).save(folder), what=f"frames at {rate}")
+        )
+
+    def _prefixes(self, shards: Shards) -> list[str]:
+        return list(shards.names)
+
+    def _stretches(self, contents: Contents) -> list[str]:
+        """Return the names of the first frames of the stretches in which the frames are."""
+        keyframes = contents.ranges[:, 0] - np.maximum(contents.ranges[:, 1], 0)
+        firsts = [0]
+        for place in range(1, len(keyframes)):
+            begins = place - firsts[-1] >= _STRETCH and keyframes[place] != keyframes[place - 1]
+            firsts.append(place if begins else firsts[-1])
+        return [contents.names[first] for first in firsts]
+
+    def _classes(
+        self,
+        shards: Shards,
+        contents: list[Contents],  # noqa: ARG002
+        names: list[str],
+        *,
+        use_folders: bool,
+    ) -> Truth:
+        if not use_folders:
+            return classes.unknown(len(names))
+        return classes.of(shards.root, [name.replace("/", os.sep) for name in names])
+
+    def _held_out(self, paths: tuple[str, ...], truth: NDArray[np.int16], shards: list[str]) -> Items:
+        return classes.held_out(paths, truth, groups=shards)
+
+    def encoded(self, item: int) -> bytes:
+        """Return the frame as a PNG file; see `Source.encoded`."""
+        (item,) = self.check_items(np.array([item]))
+        held = io.BytesIO()
+        try:
+            self._read(item, WHOLE).save(held, "PNG", compress_level=1)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
+        return held.getvalue()
+
+    def _read(self, item: int, size: int) -> Image.Image:
+        shard, shown, lead = self.packing.ranges[item].tolist()
+        if lead < 0:
+            raise UnreadableImageError(self.missing[lead])
+        file = Path(self.packing.shards[shard])
+        return fitted(self._readers.image(file, shown - lead, shown, self._beside(item)), size)
+
+    def _beside(self, item: int) -> set[int]:
+        """Return the times of the frames near `item` that are decoded from the same keyframe."""
+        near = self.packing.ranges[max(0, item - _NEAR) : item + _NEAR]
+        shard, shown, lead = self.packing.ranges[item]
+        same = (near[:, 0] == shard) & (near[:, 1] - near[:, 2] == shown - lead)
+        return set(near[same, 1].tolist())
+
+
+def _frames(file: Path, rate: Fraction) -> Contents:
+    """Return the frames of a video; one that can't be used has a single item, whose range tells why."""
+    try:
+        timeline = read_timeline(file)
+    except UnusableVideoError as error:
+        return Contents([""], np.array([[0, error.code]]), [])
+    since = np.append(timeline.shown, timeline.end) - timeline.shown[0]
+    ticks, halves = timeline.time_base * rate, timeline.time_base * 2000
+    next_tick = -(-since * ticks.numerator // ticks.denominator)
+    millis = (since * halves.numerator // halves.denominator + 1) // 2
+    (chosen,) = np.nonzero((np.diff(next_tick) > 0) & (np.diff(millis, prepend=-1)[:-1] > 0))
+    names = [f" at {_clock(time)}" for time in millis[chosen].tolist()]
+    ranges = np.column_stack([timeline.shown, timeline.shown - timeline.keyframes])[chosen]
+    if timeline.is_cut:
+        names.append(f" after {_clock(int(millis[-1]))}")
+        ranges = np.concatenate([ranges, [[0, _CUT]]])
+    return Contents(names, ranges, [])
+
+
+def _clock(millis: int) -> str:
+    """Return a time such as "0h01m23.500s", which may be part of a file's name on any system."""
+    seconds, millis = divmod(millis, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes // 60}h{minutes % 60:02}m{seconds:02}.{millis:03}s"
