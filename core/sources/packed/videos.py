@@ -37,8 +37,8 @@ from closecall.core.sources.packed.video_reader import (
 )
 from closecall.core.sources.unpacking import unpacked
 
-MOST_PER_SECOND = 1000
-"""Maximum rate: names tell milliseconds."""
+LEAST_PER_SECOND, MOST_PER_SECOND = 0.001, 1000
+"""Limits of the rate; names tell milliseconds."""
 
 _CUT = -1
 _STRETCH = 10
@@ -57,7 +57,7 @@ class Videos(PackedImages):
     path : Path
         A video, a folder of videos, or a pattern (`core.sources.packed.shards`).
     rate : float
-        Number of frames per second, at most 1,000. A rate above the video's own takes every frame.
+        Number of frames per second, from 0.001 to 1,000. A rate above the video's own takes every frame.
     use_classes : bool
         Whether to use names of folders as classes.
     packing : Packing, optional
@@ -66,7 +66,7 @@ class Videos(PackedImages):
     Raises
     ------
     InputError
-        If the rate is not positive or too high, there is no video, none has frames, or PyAV is not installed.
+        If the rate is outside its limits, there is no video, none has frames, or PyAV is not installed.
     """
 
     kind: ClassVar[str] = "video"
@@ -77,13 +77,13 @@ class Videos(PackedImages):
     def __init__(
         self, path: Path, rate: float = 1, *, use_classes: bool = True, packing: Packing | None = None
     ) -> None:
-        if not 0 < rate <= MOST_PER_SECOND:
+        if not LEAST_PER_SECOND <= rate <= MOST_PER_SECOND:
             raise InputError(
-                f"rate must be above 0 and at most {MOST_PER_SECOND:,} frames a second, got {rate}"
+                f"rate must be from {LEAST_PER_SECOND} to {MOST_PER_SECOND:,} frames a second, got {rate:g}"
             )
-        self.rate = rate
+        self.rate = float(rate)
         self._readers = VideoReaders()
-        options = {"rate": rate, "use_classes": use_classes}
+        options = {"rate": self.rate, "use_classes": use_classes}
         super().__init__(path, options, use_folders=use_classes, packing=packing)
         self.title = f"Frames of {self.path.name or self.path}"
         sizes = self.packing.ranges[:, 2]

@@ -216,7 +216,9 @@ def test_a_cut_video_gives_the_frames_that_it_has(tmp_path: Path) -> None:
     (tmp_path / "v.mkv").write_bytes(raw[: len(raw) // 2])
     source = Videos(tmp_path / "v.mkv", 10)
     _, ids, problems = compute(source, np.arange(len(source)))
-    assert sorted(map(number_of, source.names(ids))) == list(range(len(ids)))
+    numbers = sorted(map(number_of, source.names(ids)))
+    assert numbers[:20] == list(range(20))
+    assert max(numbers) < len(ids) + 3  # frames that come later in the file may be shown before the last
     assert 20 < len(ids) < 40
     assert all(number_in(source.whole_image(item)) == number_of(source.name(item)) for item in ids.tolist())
     assert any(problem.name.startswith("v.mkv after 0h00m0") for problem in problems)
@@ -293,10 +295,10 @@ def test_a_changed_or_missing_video_is_noticed(tmp_path: Path) -> None:
     assert [problem.reason for problem in fresh.grey(np.arange(1))[1]] == ["v.mp4 no longer exists"]
 
 
-@pytest.mark.parametrize("rate", [0, -1, 1001, float("nan")])
+@pytest.mark.parametrize("rate", [0, -1, 1e-5, 1001, float("nan")])
 def test_a_rate_is_possible_or_refused(tmp_path: Path, rate: float) -> None:
     """Before a file is opened."""
-    with pytest.raises(InputError, match="rate must be above 0 and at most 1,000 frames a second, got"):
+    with pytest.raises(InputError, match=r"rate must be from 0\.001 to 1,000 frames a second, got"):
         Videos(tmp_path, rate)
 
 
