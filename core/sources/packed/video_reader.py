@@ -30,7 +30,9 @@ MOST_READERS = 8
 """Number of open videos that are kept for the next frames, by all threads together."""
 
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,flv,asf,ogg,mxf"
-_MOST_RECENT_BYTES = 32 << 20
+_MOST_RECENT, _MOST_RECENT_BYTES = 16, 32 << 20
+"""Limits of the frames that a reader keeps, because other threads may ask for them a moment later."""
+
 _MOST_LATE = 32
 """Number of later frames after which a frame is missing; codecs reorder at most 16."""
 _CUT_SECONDS = 1
@@ -242,7 +244,9 @@ class _Reader:
 
     def _keep(self, frame: Any) -> None:
         self._recent[frame.pts] = frame
-        while len(self._recent) > 1 and sum(map(_bytes, self._recent.values())) > _MOST_RECENT_BYTES:
+        n_bytes = sum(plane.buffer_size for plane in frame.planes)
+        most = max(1, min(_MOST_RECENT, _MOST_RECENT_BYTES // n_bytes))
+        while len(self._recent) > most:
             self._recent.popitem(last=False)
 
     def _decoded(self, keyframe: int) -> Iterator[Any]:
@@ -351,10 +355,6 @@ def _stream_of(container: Any) -> Any:
     if stream.codec_context is None:
         raise UnusableVideoError(NO_CODEC)
     return stream
-
-
-def _bytes(frame: Any) -> int:
-    return sum(plane.buffer_size for plane in frame.planes)
 
 
 def _av() -> Any:
