@@ -366,6 +366,17 @@ def find_in_pool(
     show_found(pool, Description(descriptions, excluded, templates or TEMPLATES), n)
 
 
+@pool.command("map")
+@click.argument("pool", type=click.Path(path_type=Path))
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@if_stopped(RESUMES)
+def map_pool(pool: Path, quiet: bool) -> None:
+    """Place the items of POOL on a map, near items near each other, or continue an interrupted map."""
+    from closecall.app.display.pool_output import show_map
+
+    show_map(pool, quiet=quiet)
+
+
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

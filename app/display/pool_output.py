@@ -98,3 +98,17 @@ def show_found(path: Path, description: Description, n: int) -> None:
     found = ExactSearch(ByAngle(pool)).neighbours(direction, n)
     for cosine, name in zip(np.cos(found.values), pool.source.names(found.ids), strict=True):
         click.echo(f"{cosine:.4f}  {name}")
+
+
+def show_map(path: Path, *, quiet: bool) -> None:
+    """Build or resume the map of the pool at `path`, with a progress bar; see `build_map`."""
+    from closecall.core.map import build_map  # a slow import, which other commands don't need
+
+    pool = Pool.open(path)
+    if quiet:
+        build_map(pool)
+        return
+    click.echo(f"{pool.title}: {counted(len(pool), 'item')}. UMAP lays out a sample first.")
+    with click.progressbar(length=len(pool), show_pos=True, label="Placing items") as bar:
+        found = build_map(pool, lambda done, _total: bar.update(done - bar.pos))
+    click.echo(f"{counted(len(found.positions), 'item')} on the map, {len(found.sample):,} of them by UMAP.")

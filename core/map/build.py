@@ -1,0 +1,236 @@
+"""The map of a pool on disk: one position per row, in the folder ``map`` of the pool's folder.
+
+    map/layout      the layout of a sample, with the digest of the rows from which the sample was drawn
+    map/00000000    the positions of the first rows, with the digest of these rows and of the layout
+    map/00065536    the positions of the next rows, and so on
+
+Each folder is an index (`core.selection.files`), written as a whole or not at all. A build that was killed
+continues after the last folder, and gives the same bits as one that was not. While the layout stays the same,
+no position changes: the map of a pool that has grown has all former positions. When the pool has more than
+`GROWTH` times as many rows as the sample was drawn from, the map is made again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble
+from closecall.core.map.layout import Layout, lay_out
+from closecall.core.numerics.randomness import seed_for
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import COPIED_ROWS, Pool
+from closecall.core.selection.files import read_index, remove_leftovers, write_index
+from closecall.core.similar.files import digest_of
+
+FOLDER = "map"
+
+SAMPLE = 10_000
+"""Number of rows that UMAP lays out."""
+
+LEAST = 16
+"""Minimum number of rows of a pool with a map."""
+
+GROWTH = 2
+"""Factor by which a pool may grow before its map is made again."""
+
+BLOCK = 65_536
+"""Number of rows per folder of positions."""
+
+FORMAT = 1
+"""Version of the files. A map of another version is made again."""
+
+Floats32 = NDArray[np.float32]
+Progress = Callable[[int, int], None]
+
+_LAYOUT, _LOCK = "layout", "build.lock"
+_CURE = "make the map again with closecall pool map"
+
+
+@dataclass(frozen=True, eq=False)
+class PoolMap:
+    """The positions of a pool's rows on its map.
+
+    Parameters
+    ----------
+    positions : array of shape (n_rows, 2), float32
+        The positions of the pool's first rows: of all rows, unless the pool has grown or the map is being
+        built.
+    sample : array of shape (n_sample,), int64, ascending
+        The rows that UMAP laid out.
+    digest : str
+        Hexadecimal digits that identify the layout.
+    """
+
+    positions: Floats32
+    sample: NDArray[np.int64]
+    digest: str
+
+    @classmethod
+    def open(cls, pool: Pool) -> PoolMap:
+        """Open the map of a pool.
+
+        Raises
+        ------
+        InputError
+            If there is no map, or it is damaged or belongs to another pool.
+        """
+        folder = pool.path / FOLDER
+        if not (folder / _LAYOUT).is_dir():
+            raise InputError(f"the pool {pool.path} has no map: make one with closecall pool map {pool.path}")
+        saved = _SavedLayout.read(folder, pool)
+        return saved.map(_parts(folder, saved, pool))
+
+
+def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, seed: int = 0) -> PoolMap:
+    """Build the map of a complete pool, or continue it if it was interrupted or the pool has grown.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool. The map is written to its folder.
+    progress : callable
+        Called with the number of rows placed so far and the number of all rows. If it raises, the build ends,
+        and another one continues it.
+    seed : int
+        Seed of the sample and of UMAP.
+
+    Raises
+    ------
+    InputError
+        If the pool is incomplete or has fewer than `LEAST` rows, if UMAP is not installed, if another process
+        is building the map, or if the folder cannot be written.
+    """
+    if not pool.complete:
+        raise InputError(f"the pool {pool.path} is incomplete: finish it with closecall pool build")
+    if len(pool) < LEAST:
+        raise InputError(f"a map needs at least {LEAST} items, and the pool {pool.path} has {len(pool)}")
+    folder = pool.path / FOLDER
+    with _lock(folder):
+        remove_leftovers(folder)
+        progress(0, len(pool))
+        saved, parts = _kept(folder, pool) or (_laid_out(folder, pool, seed), [])
+        done = sum(map(len, parts))
+        while done < len(pool):
+            progress(done, len(pool))
+            end = min(done + BLOCK, len(pool))
+            placed = saved.layout.place(_blocks(pool, done, end))
+            header = {"layout": saved.digest, "pool": pool.prefix(end).digest}
+            write_index(_part(folder, done), header, {"positions": placed})
+            parts.append(placed)
+            done = end
+        progress(done, len(pool))
+        return saved.map(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _SavedLayout:
+    """A layout on disk, the rows of its sample, and the number of rows from which the sample was drawn."""
+
+    layout: Layout
+    sample: NDArray[np.int64]
+    drawn_from: int
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_of(self.layout.arrays())
+
+    @classmethod
+    def read(cls, folder: Path, pool: Pool) -> _SavedLayout:
+        header, arrays = read_index(folder / _LAYOUT)
+        if header.get("map") != FORMAT:
+            raise InputError(f"{folder} was made by another version: {_CURE}")
+        _require_rows(folder, pool, header["rows"], header["pool"])
+        copied = {name: np.array(array) for name, array in arrays.items()}
+        return cls(sample=copied.pop("rows"), drawn_from=header["rows"], layout=Layout(**copied))
+
+    def map(self, parts: list[Floats32]) -> PoolMap:
+        positions = np.concatenate([np.empty((0, 2), np.float32), *parts])
+        return PoolMap(positions, self.sample, self.digest)
+
+
+def _parts(folder: Path, saved: _SavedLayout, pool: Pool) -> list[Floats32]:
+    """Return the positions by this layout of the pool's first rows, folder by folder.
+
+    Raises
+    ------
+    InputError
+        If a folder is damaged, or belongs to another pool.
+    """
+    parts: list[Floats32] = []
+    done, digest = 0, None
+    while (path := _part(folder, done)).is_dir():
+        header, arrays = read_index(path)
+        end = done + len(arrays["positions"])
+        if header["layout"] != saved.digest or end > len(pool):  # of an earlier layout, or a later snapshot
+            break
+        parts.append(np.array(arrays["positions"]))
+        done, digest = end, header["pool"]
+    if digest is not None:  # of all rows so far
+        _require_rows(folder, pool, done, digest)
+    return parts
+
+
+def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | None:
+    """Return what is on disk; None if it is missing, damaged, of another pool, or outgrown."""
+    try:
+        saved = _SavedLayout.read(folder, pool)
+        parts = _parts(folder, saved, pool)
+    except InputError:
+        return None
+    return (saved, parts) if len(pool) <= GROWTH * saved.drawn_from else None
+
+
+def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
+    """Lay out a sample, and write the layout in place of an earlier map."""
+    rng = np.random.default_rng(seed_for("map", seed))
+    sample = np.sort(rng.choice(len(pool), min(SAMPLE, len(pool)), replace=False)).astype(np.int64)
+    saved = _SavedLayout(lay_out(pool.rows(sample), seed=seed), sample, len(pool))
+    with disk_trouble(folder):
+        for path in folder.glob("[0-9]*"):
+            shutil.rmtree(path)
+    header = {"map": FORMAT, "rows": len(pool), "pool": pool.digest}
+    write_index(folder / _LAYOUT, header, {**saved.layout.arrays(), "rows": sample})
+    return saved
+
+
+def _blocks(pool: Pool, first: int, end: int) -> Iterator[Rows]:
+    for start in range(first, end, COPIED_ROWS):
+        yield pool.rows(np.arange(start, min(start + COPIED_ROWS, end)))
+
+
+def _require_rows(folder: Path, pool: Pool, n_rows: int, digest: str) -> None:
+    """Raise InputError unless the pool's first `n_rows` rows have this digest."""
+    if n_rows > len(pool) or pool.prefix(n_rows).digest != digest:
+        raise InputError(f"{folder} was made for another pool: {_CURE}")
+
+
+def _part(folder: Path, first: int) -> Path:
+    return folder / f"{first:08d}"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from building the map."""
+    with disk_trouble(folder):
+        folder.mkdir(exist_ok=True)
+        lock = FileLock(folder / _LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"the map of {folder.parent} is being built by another process: wait for it, or stop it"
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()

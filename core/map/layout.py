@@ -1,0 +1,165 @@
+"""The layout of a map: positions of a sample of a pool's items, by UMAP, and of all others by these.
+
+UMAP [1]_ places items in the plane such that items that are near in the space of features are near in the
+plane. Placing a million items takes it half an hour, so it only places a sample of them. Every other item is
+then placed at the weighted mean of the positions of its k nearest sample items. The weights are d⁻ᵖ for the
+distances d, as in Shepard's interpolation [2]_, which places a sample item at its own position.
+
+Distances are those between the first principal components of the features, as many as `COMPONENTS`. UMAP
+starts from the first two, because a start by chance loses the arrangement of distant groups [3]_.
+
+References
+----------
+.. [1] L. McInnes, J. Healy, J. Melville: UMAP: Uniform Manifold Approximation and Projection for Dimension
+       Reduction, 2018, arXiv:1802.03426.
+.. [2] D. Shepard: A Two-Dimensional Interpolation Function for Irregularly-Spaced Data, ACM National
+       Conference 1968.
+.. [3] D. Kobak, G. C. Linderman: Initialization Is Critical for Preserving Global Data Structure in Both
+       t-SNE and UMAP, Nature Biotechnology 2021.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+
+from closecall.core.errors import InputError
+from closecall.core.numerics.blas import one_thread
+from closecall.core.numerics.rows import Rows, is_sparse
+
+COMPONENTS = 50
+"""Number of principal components. They keep 91 % of the variance of digits."""
+
+NEIGHBOURS = 15
+"""Number of neighbours that UMAP tries to keep near each item of the sample."""
+
+EPOCHS = 200
+"""Number of passes of UMAP's optimization over the pairs of neighbours."""
+
+PLACED_BY = 5
+"""Number k of sample items that place another item."""
+
+POWER = 2
+"""Exponent p of the weights d⁻ᵖ."""
+
+_WIDTH, _NOISE = 10.0, 1e-4
+"""Largest coordinate from which UMAP starts, and the standard deviation of noise that separates equal items,
+as in its own starts.
+"""
+
+_LEAST_DISTANCE = 1e-6
+"""Distance below which an item is at a sample item's place; far below any distance that matters."""
+
+Floats32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The positions of a sample, and what is needed to place other items.
+
+    Parameters
+    ----------
+    axes : array of shape (n_features, n_components), float32
+        The principal axes.
+    centre : array of shape (n_components,), float32
+        The mean of the sample along the axes.
+    sample : array of shape (n_sample, n_components), float32
+        The principal components of the sample.
+    positions : array of shape (n_sample, 2), float32
+        The positions of the sample on the map.
+    """
+
+    axes: Floats32
+    centre: Floats32
+    sample: Floats32
+    positions: Floats32
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by the name of their parameter."""
+        return dict(vars(self))
+
+    def place(self, blocks: Iterable[Rows]) -> Floats32:
+        """Return the positions of the rows of all blocks, of shape (n, 2).
+
+        The last bits of a position may depend on the sizes of the blocks.
+        """
+        with one_thread():
+            components = [_components(X, self.axes, self.centre) for X in blocks]
+        k = min(PLACED_BY, len(self.sample))
+        neighbours = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.sample)
+        distances, nearest = neighbours.kneighbors(np.concatenate(components))
+        weights = np.maximum(distances.astype(np.float64), _LEAST_DISTANCE) ** -POWER
+        weights /= weights.sum(axis=1, keepdims=True)
+        placed = np.einsum("nk,nkc->nc", weights, self.positions[nearest].astype(np.float64))
+        return np.asarray(placed, dtype=np.float32)
+
+
+def lay_out(X: Rows, *, seed: int = 0) -> Layout:
+    """Return the layout of a sample of rows, of shape (n_sample, n_features) with n_sample ≥ 3.
+
+    Equal rows and seeds give equal layouts on one machine. Other processors and versions of libraries may
+    give other layouts.
+
+    Raises
+    ------
+    InputError
+        If UMAP is not installed.
+    """
+    n_components = min(COMPONENTS, X.shape[0] - 1, X.shape[1] - is_sparse(X))  # as ARPACK requires
+    with one_thread():
+        reduction = PCA(max(n_components, 1), random_state=seed).fit(X)
+        axes = np.ascontiguousarray(reduction.components_.T, dtype=np.float32)
+        centre = np.asarray(reduction.mean_ @ axes, dtype=np.float32)
+        sample = _components(X, axes, centre)
+    return Layout(axes, centre, sample, umap_positions(sample, seed=seed))
+
+
+def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
+    """Return positions of the sample by UMAP, of shape (n_sample, 2).
+
+    UMAP gets the exact nearest neighbours. Searching them itself, it would find most of them, and other ones
+    on another number of threads.
+
+    Raises
+    ------
+    InputError
+        If UMAP is not installed.
+    """
+    umap = _umap()
+    start = np.random.default_rng(seed).normal(scale=_NOISE, size=(len(sample), 2))
+    start[:, : sample.shape[1]] += _WIDTH * sample[:, :2] / max(float(np.abs(sample[:, :2]).max()), 1e-30)
+    k = min(NEIGHBOURS, len(sample))
+    distances, neighbours = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(sample).kneighbors(sample)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # new items are not placed by UMAP, of which it warns
+        learner = umap.UMAP(
+            n_neighbors=k,
+            n_epochs=EPOCHS,
+            init=start.astype(np.float32),
+            precomputed_knn=(neighbours, distances.astype(np.float32), None),
+            random_state=seed,
+            n_jobs=1,
+        )
+        return np.asarray(learner.fit_transform(sample), dtype=np.float32)
+
+
+def _components(X: Rows, axes: Floats32, centre: Floats32) -> Floats32:
+    return np.asarray(X @ axes, dtype=np.float32) - centre
+
+
+def _umap() -> Any:
+    try:
+        import umap
+    except ImportError as error:
+        raise InputError(
+            f"the map of a pool needs umap-learn, which cannot be imported ({error}): "
+            f'pip install "closecall[map]"'
+        ) from error
+    return umap
