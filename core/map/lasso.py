@@ -39,7 +39,7 @@ def inside(positions: ArrayLike, polygon: ArrayLike) -> NDArray[np.bool_]:
         )
     places = np.asarray(positions)
     low, high = corners.min(axis=0), corners.max(axis=0)
-    found = ((places >= low) & (places <= high)).all(axis=1)
+    found: NDArray[np.bool_] = ((places >= low) & (places <= high)).all(axis=1)
     found[found] = _path()(corners).contains_points(places[found])
     return found
 

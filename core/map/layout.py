@@ -43,7 +43,7 @@ NEIGHBOURS = 15
 EPOCHS = 200
 """Number of passes of UMAP's optimization over the pairs of neighbours."""
 
-PLACED_BY = 5
+PLACED_BY = 3
 """Number k of sample items that place another item."""
 
 POWER = 2
@@ -112,9 +112,11 @@ def lay_out(X: Rows, *, seed: int = 0) -> Layout:
     InputError
         If UMAP is not installed.
     """
-    n_components = min(COMPONENTS, X.shape[0] - 1, X.shape[1] - is_sparse(X))  # as ARPACK requires
+    if is_sparse(X) and X.shape[1] <= COMPONENTS:
+        X = X.toarray()  # ARPACK, which finds the axes of sparse rows, can't find all of them
+    n_components = min(COMPONENTS, X.shape[0] - 1, X.shape[1])
     with one_thread():
-        reduction = PCA(max(n_components, 1), random_state=seed).fit(X)
+        reduction = PCA(n_components, random_state=seed).fit(X)
         axes = np.ascontiguousarray(reduction.components_.T, dtype=np.float32)
         centre = np.asarray(reduction.mean_ @ axes, dtype=np.float32)
         sample = _components(X, axes, centre)

@@ -35,7 +35,7 @@ class Cells(NamedTuple):
     ----------
     column, row : array of int64
         The cell in the tile, from 0 at the least coordinates.
-    count : array of int64
+    n_items : array of int64
         Number of items in the cell.
     mean : array of float64
         Mean of the scores wᵀx + b of its items.
@@ -45,7 +45,7 @@ class Cells(NamedTuple):
 
     column: Int64s
     row: Int64s
-    count: Int64s
+    n_items: Int64s
     mean: NDArray[np.float64]
     margin: NDArray[np.float64]
 
@@ -114,7 +114,8 @@ class MapTiles:
             raise InputError(f"zoom must be from 0 to {finest} with {n_cells} cells, got {zoom}")
         if not (0 <= column < 1 << zoom and 0 <= row < 1 << zoom):
             raise InputError(f"there is no tile ({column}, {row}) at zoom {zoom}")
-        tile = int(_spread(np.int64(column)) | _spread(np.int64(row)) << 1)
+        across, down = _spread(np.array([column, row])).tolist()
+        tile = across | down << 1
         first, end = np.searchsorted(self._codes, np.array([tile, tile + 1]) << 2 * (DEPTH - zoom))
         shift = 2 * (finest - zoom)
         codes = (self._codes[first:end] >> shift) & (n_cells * n_cells - 1)
@@ -123,12 +124,12 @@ class MapTiles:
             nothing, none = np.empty(0, dtype=np.int64), np.empty(0)
             return Cells(nothing, nothing, nothing, none, none)
         own = values[self._order[first:end]].astype(np.float64)
-        count = np.diff(starts, append=len(codes))
+        n_items = np.diff(starts, append=len(codes))
         return Cells(
             _gathered(codes[starts]),
             _gathered(codes[starts] >> 1),
-            count,
-            np.add.reduceat(own, starts) / count,
+            n_items,
+            np.add.reduceat(own, starts) / n_items,
             np.minimum.reduceat(np.abs(own), starts),
         )
 

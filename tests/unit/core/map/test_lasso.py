@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from closecall.core.errors import InputError
 from closecall.core.map import inside
+from tests.scale import examples
 
 WIDTH = 12
 
@@ -35,6 +36,7 @@ def is_on_a_side(x: Fraction, y: Fraction, polygon: list[tuple[int, int]]) -> bo
 corner = st.tuples(st.integers(0, WIDTH), st.integers(0, WIDTH))
 
 
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(corner, min_size=3, max_size=9))
 def test_a_lasso_has_the_points_of_the_even_odd_rule(polygon):
     """Of any polygon, its sides crossing or not, at all points of a grid that are on no side."""

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from closecall.core.errors import InputError
 from closecall.core.map import MapTiles
+from tests.scale import examples
 
 N = 2000
 
@@ -58,6 +59,7 @@ def test_cells_have_the_items_between_their_borders(positions, scores, zoom, col
         assert (count, pytest.approx(mean, abs=1e-6), pytest.approx(margin)) == expected[i, j]
 
 
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 6), st.sampled_from([1, 4, 16]))
 def test_the_tiles_of_a_zoom_have_every_item_once(zoom, n_cells):
     """And scores that add up."""
@@ -68,8 +70,8 @@ def test_the_tiles_of_a_zoom_have_every_item_once(zoom, n_cells):
     for column in range(2**zoom):
         for row in range(2**zoom):
             cells = tiles.cells(zoom, column, row, scores, n_cells=n_cells)
-            count += int(cells.count.sum())
-            total += float((cells.count * cells.mean).sum())
+            count += int(cells.n_items.sum())
+            total += float((cells.n_items * cells.mean).sum())
     assert count == 300
     assert total == pytest.approx(scores.sum())
 
@@ -78,7 +80,7 @@ def test_items_at_one_place():
     """A map without extent has one cell at every zoom."""
     tiles = MapTiles(np.full((5, 2), 2.5))
     cells = tiles.cells(0, 0, 0, np.arange(5.0))
-    assert (cells.count.tolist(), cells.mean.tolist(), cells.margin.tolist()) == ([5], [2.0], [0.0])
+    assert (cells.n_items.tolist(), cells.mean.tolist(), cells.margin.tolist()) == ([5], [2.0], [0.0])
 
 
 def test_bad_input_is_refused(positions, scores):
