@@ -44,7 +44,11 @@ EPOCHS = 200
 """Number of passes of UMAP's optimization over the pairs of neighbours."""
 
 PLACED_BY = 3
-"""Number k of sample items that place another item."""
+"""Number k of sample items that place another item.
+
+For 10,000 digits outside of a sample of 10,000, the trustworthiness of the map with 15 neighbours is 0.944
+with k = 3, 0.937 with k = 5, and 0.929 with k = 10.
+"""
 
 POWER = 2
 """Exponent p of the weights d⁻ᵖ."""
