@@ -35,8 +35,9 @@ from closecall.core.similar.files import digest_of
 FOLDER = "map"
 
 SAMPLE = 10_000
-"""Number of rows that UMAP lays out. With them, the map of 230,000 digits has a trustworthiness of 0.949 (10,000
-digits, 15 neighbours).
+"""Number of rows that UMAP lays out.
+
+The map of 230,000 digits then has a trustworthiness of 0.949 (10,000 digits, 15 neighbours).
 """
 
 LEAST = 16
