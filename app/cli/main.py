@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -375,6 +375,54 @@ def map_pool(pool: Path, quiet: bool) -> None:
     from closecall.app.display.pool_output import show_map
 
     show_map(pool, quiet=quiet)
+
+
+@pool.command("duplicates")
+@click.argument("pool", type=click.Path(path_type=Path))
+@click.option(
+    "--bursts",
+    is_flag=True,
+    help="Find bursts: photographs of a folder that follow each other by time or name and look alike.",
+)
+@click.option(
+    "--angle",
+    "degrees",
+    type=click.FloatRange(0, 180),
+    metavar="DEGREES",
+    help="Largest angle between an item and the first of its group.  [default: the angle of the last run; "
+    "in the first, a share of the usual angle between two items]",
+)
+@click.option(
+    "--gap",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="With --bursts: longest time between two photographs that follow each other.  [default: the gap of "
+    "the last run; in the first, 10]",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Also compare held-out items. If a group has both held-out items and others, the exit code is 1.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV file for the items of all groups.",
+)
+def pool_duplicates(
+    pool: Path, bursts: bool, degrees: float | None, gap: float | None, check: bool, out: Path | None
+) -> None:
+    """Find near-duplicates in POOL, save them in its folder, and print the largest groups.
+
+    When POOL has grown, the same command compares only its new items.
+    """
+    from closecall.app.display.duplicate_output import show_duplicates
+
+    if gap is not None and not bursts:
+        raise InputError("--gap needs --bursts: near-duplicates are found without times")
+    kind: Literal["near", "bursts"] = "bursts" if bursts else "near"
+    crossing = show_duplicates(pool, kind=kind, degrees=degrees, gap=gap, check=check, out=out)
+    sys.exit(1 if crossing else 0)
 
 
 @main.command()

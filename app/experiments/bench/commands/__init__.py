@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from closecall.app.experiments.bench.commands.audit import bench_audit
 from closecall.app.experiments.bench.commands.build import bench_build
+from closecall.app.experiments.bench.commands.duplicates import bench_duplicates
 from closecall.app.experiments.bench.commands.guarantee import bench_guarantee
 from closecall.app.experiments.bench.commands.planes import bench_planes
 from closecall.app.experiments.bench.commands.positives import bench_positives
@@ -24,6 +25,7 @@ COMMANDS = (
     bench_sessions,
     bench_positives,
     bench_similar,
+    bench_duplicates,
     bench_guarantee,
     bench_ui,
     bench_team,

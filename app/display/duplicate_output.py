@@ -1,0 +1,204 @@
+"""Near-duplicates and bursts on the command line: finding, saving and listing them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.display.phrases import counted
+from closecall.core.duplicates import (
+    Groups,
+    Rule,
+    SavedGroups,
+    WithHeldOut,
+    bursts,
+    default_angle,
+    folder_of,
+    load_groups,
+    near_duplicates,
+    save_groups,
+    straddling,
+)
+from closecall.core.duplicates.files import Kind
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble, replace_file
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.capture_time import taken_at
+
+GAP = 10.0
+"""Default of the longest time between two photographs of a burst, in seconds."""
+
+GROUPS_SHOWN, ITEMS_SHOWN, BORDER_SHOWN = 10, 4, 10
+
+COLUMNS = ("group", "item", "name", "degrees", "held_out")
+
+
+def show_duplicates(
+    path: Path,
+    *,
+    kind: Kind,
+    degrees: float | None,
+    gap: float | None,
+    check: bool,
+    out: Path | None,
+) -> int:
+    """Find the groups of the pool at `path`, save and print them, and write them to `out` as CSV.
+
+    Without `degrees` or `gap`, those of the saved groups are used, and without saved groups the defaults.
+    With `check`, held-out items are compared, too.
+
+    Returns
+    -------
+    int
+        Number of groups on both sides of the held-out border, or 0 without `check`.
+    """
+    pool = Pool.open(path)
+    folder = folder_of(path, kind)
+    saved = _saved(folder, pool)
+    rule = _rule(pool, kind, degrees, gap, saved)
+    what = WithHeldOut(pool) if check else pool
+    names = Names(pool, what.ids)
+    if kind == "bursts":
+        found = _bursts(what, names, rule)
+        own = _bursts(pool, Names(pool, pool.ids), rule) if check else found
+    else:
+        found = _near(what, rule, saved.groups if saved and saved.rule == rule else None)
+        own = Groups(found.leaders[: len(pool)], found.angles[: len(pool)])
+    save_groups(folder, pool, rule, own)
+    within = f"within {np.degrees(rule.angle):.2f}° of the first"
+    if rule.gap is not None:
+        within += f", at most {rule.gap:g} s apart where times are known"
+    click.echo(f"{pool.title}: {counted(len(pool), 'item')}, {within}.")
+    groups = own.listed()
+    n_items = sum(map(len, groups))
+    click.echo(
+        f"{counted(len(groups), 'group')} of {counted(n_items, 'item')}; {own.n_repeated:,} of them repeat "
+        f"another. Saved in {folder}."
+    )
+    _show_largest(groups, own, names)
+    crossing = straddling(found, len(pool)) if check else np.empty(0, dtype=np.int64)
+    if check:
+        _show_border(found, crossing, len(pool), names)
+    if out is not None:
+        with disk_trouble(out):
+            replace_file(out, _as_csv(found, len(pool), names).encode("utf-8", "replace"))
+    return len(crossing)
+
+
+class Names:
+    """Names of rows: those of their items, or "item 12" if the source is not there.
+
+    Parameters
+    ----------
+    pool : Pool
+    ids : array of shape (N,), int64
+        Item of each row.
+    """
+
+    def __init__(self, pool: Pool, ids: NDArray[np.int64]) -> None:
+        self.ids = ids
+        try:
+            self.source = pool.source
+        except InputError as error:
+            self.source, self._missing = None, error
+
+    def of(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return the names of these rows."""
+        items = self.ids[rows]
+        return [f"item {item}" for item in items] if self.source is None else self.source.names(items)
+
+    def all(self) -> tuple[list[str], NDArray[np.float64]]:
+        """Return the names of all rows and the times at which they were taken, NaN where unknown.
+
+        Raises
+        ------
+        InputError
+            If the source is not there.
+        """
+        if self.source is None:
+            raise self._missing
+        return self.source.names(self.ids), taken_at(self.source, self.ids)
+
+
+def _saved(folder: Path, pool: Pool) -> SavedGroups | None:
+    """Return the saved groups, or None if there are none that can be read: they are then found again."""
+    try:
+        return load_groups(folder, pool)
+    except InputError:
+        return None
+
+
+def _rule(
+    pool: Pool, kind: Kind, degrees: float | None, gap: float | None, saved: SavedGroups | None
+) -> Rule:
+    if degrees is not None:
+        angle = float(np.radians(degrees))
+    else:
+        angle = saved.rule.angle if saved else default_angle(pool, kind)
+    if kind == "near":
+        return Rule(kind, angle)
+    if gap is None:
+        gap = saved.rule.gap if saved else GAP
+    return Rule(kind, angle, gap)
+
+
+def _near(rows: Pool | WithHeldOut, rule: Rule, earlier: Groups | None) -> Groups:
+    with click.progressbar(length=len(rows), label="Comparing", show_pos=True) as bar:
+        return near_duplicates(
+            rows, rule.angle, earlier=earlier, progress=lambda done, _: bar.update(done - bar.pos)
+        )
+
+
+def _bursts(rows: Pool | WithHeldOut, names: Names, rule: Rule) -> Groups:
+    assert rule.gap is not None
+    return bursts(rows, *names.all(), angle=rule.angle, gap=rule.gap)
+
+
+def _show_largest(groups: list[NDArray[np.int64]], found: Groups, names: Names) -> None:
+    for group in sorted(groups, key=len, reverse=True)[:GROUPS_SHOWN]:
+        some = group[:ITEMS_SHOWN]
+        items = [
+            f"{name} ({np.degrees(found.angles[row]):.1f}°)" if place else name
+            for place, (row, name) in enumerate(zip(some, names.of(some), strict=True))
+        ]
+        more = f", and {len(group) - len(some):,} more" if len(group) > len(some) else ""
+        click.echo(f"  {len(group):,}: {', '.join(items)}{more}")
+    if len(groups) > GROUPS_SHOWN:
+        click.echo(f"  … and {len(groups) - GROUPS_SHOWN:,} more groups")
+
+
+def _show_border(found: Groups, crossing: NDArray[np.int64], n_rows: int, names: Names) -> None:
+    beyond = [row for row in range(n_rows, len(found)) if found.leaders[row] in set(crossing.tolist())]
+    if not len(crossing):
+        click.echo("No group has both held-out items and others.")
+        return
+    click.echo(
+        f"{counted(len(crossing), 'group')} with both held-out items and others; "
+        f"{counted(len(beyond), 'held-out item')} in them:"
+    )
+    for row in beyond[:BORDER_SHOWN]:
+        own, first = names.of(np.array([row, found.leaders[row]]))
+        click.echo(f"    {own}: {first} ({np.degrees(found.angles[row]):.1f}°)")
+    if len(beyond) > BORDER_SHOWN:
+        click.echo(f"    … and {len(beyond) - BORDER_SHOWN:,} more")
+
+
+def _as_csv(found: Groups, n_rows: int, names: Names) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(COLUMNS)
+    writer.writerows(_lines(found, n_rows, names))
+    return stream.getvalue()
+
+
+def _lines(found: Groups, n_rows: int, names: Names) -> Iterator[tuple[object, ...]]:
+    for number, group in enumerate(found.listed(), start=1):
+        for row, name in zip(group.tolist(), names.of(group), strict=True):
+            degrees = f"{np.degrees(found.angles[row]):.3f}"
+            yield number, int(names.ids[row]), name, degrees, "yes" if row >= n_rows else "no"

@@ -1,0 +1,223 @@
+"""Recall and precision of near-duplicates, and the time that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.report import heading, show_table
+from closecall.core.duplicates import Groups, WithHeldOut, bursts, default_angle, near_duplicates
+from closecall.core.experiment.duplicates import (
+    COPIES,
+    FRAME,
+    FramePairs,
+    Frames,
+    Pairs,
+    choose_angle,
+    copies,
+    copy_pairs,
+    frame_pairs,
+    halves,
+    rates,
+    same_pairs,
+)
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.diversity import typical_angle
+
+
+@dataclass(frozen=True)
+class Duplicates(Experiment[Pool]):
+    """Base class of the measurements, with the options of the command.
+
+    Parameters
+    ----------
+    apart : int
+        Largest difference of the numbers of near-duplicate frames.
+    pattern : str or None
+        Pattern of the names of frames; None for `FRAME`.
+    photos : int
+        Number of photographs to alter.
+    degrees : float or None
+        Angle of the measurement of speed; None for the default.
+    """
+
+    apart: int
+    pattern: str | None
+    photos: int
+    degrees: float | None
+
+    def conclude(self, rows: Sequence[Row]) -> None:
+        """Print all rows as a table."""
+        first = rows[0]
+        click.echo(
+            heading(first, f"angle chosen on {first['kinds_chosen']} kinds, rates of {first['kinds']} others.")
+        )
+        show_table(["pairs", "angle", "share", "near", "found", "recall", "precision"], map(_cells, rows))
+        click.echo("\nshare: angle divided by the median angle between two items of the pool.")
+
+
+class OfFrames(Duplicates):
+    """Pairs of frames, with rows for several meanings of a false pair, and for groups."""
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield a row for all pairs, for clear pairs, for pairs that follow each other, and for groups.
+
+        Raises
+        ------
+        InputError
+            If a name does not match the pattern, there is one kind, or no two frames are near.
+        """
+        rows = WithHeldOut(pool)
+        names = pool.source.names(rows.ids)
+        frames = Frames.of(names, self.pattern or FRAME)
+        X = np.asarray(rows.rows(np.arange(len(rows))))
+        chosen, others = halves(frames.kinds)
+        train, test = (_pairs(X, names, frames, places, self.apart) for places in (chosen, others))
+        about_all = {
+            **about(pool),
+            "items": len(rows),
+            "apart": self.apart,
+            "kinds_chosen": len(np.unique(frames.kinds[chosen])),
+            "kinds": len(np.unique(frames.kinds[others])),
+        }
+
+        def row(what: str, trained: Pairs, tested: Pairs) -> Row:
+            angle = choose_angle(trained)
+            return _row(pool, what, angle, tested, int(test.pairs.near.sum())) | about_all
+
+        yield [row("all", train.pairs, test.pairs)]
+        clear = row("frames of other turns", train.pairs.where(train.clear), test.pairs.where(test.clear))
+        yield [clear]
+        yield [row("in order", train.pairs.where(train.following), test.pairs.where(test.following))]
+        angle = np.radians(clear["degrees"])
+        part, some = ArrayPool(X[others]), [names[place] for place in others]
+        for what, groups in (
+            ("near-duplicates' groups", near_duplicates(part, angle)),
+            ("bursts", bursts(part, some, np.full(len(some), np.nan), angle=angle, gap=0)),
+        ):
+            yield [_group_row(pool, what, angle, test, groups) | about_all]
+
+
+class OfCopies(Duplicates):
+    """Altered copies of photographs, with a row for each way of altering them and for all."""
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the row of each way, then that of all ways.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than two photographs, or copies can't be described.
+        """
+        places = np.unique(np.linspace(0, len(pool) - 1, self.photos).astype(np.int64))
+        X = np.asarray(pool.rows(places))
+        truth = pool.truth(pool.ids[places])
+        kinds = truth if (truth >= 0).all() else np.arange(len(places))
+        chosen, others = halves(kinds)
+        altered: dict[str, NDArray[np.float32]] = {}
+        with click.progressbar(COPIES, label="Altering photographs", show_pos=True) as ways:
+            for way in ways:
+                altered[way] = copies(pool.source, pool.ids[places], way)
+        train, test = (
+            {way: copy_pairs(X[half], Y[half]) for way, Y in altered.items()} for half in (chosen, others)
+        )
+        angle = choose_angle(_all(train))
+        about_all = {
+            **about(pool),
+            "photos": len(places),
+            "kinds_chosen": len(np.unique(kinds[chosen])),
+            "kinds": len(np.unique(kinds[others])),
+        }
+        for way, pairs in {**test, "all": _all(test)}.items():
+            yield [_row(pool, way, angle, pairs) | about_all]
+
+
+class Speed(Duplicates):
+    """The time to find the near-duplicates of a pool."""
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield one row."""
+        angle = default_angle(pool, "near") if self.degrees is None else float(np.radians(self.degrees))
+        near_duplicates(ArrayPool(np.eye(80, dtype=np.float32)), 0.1)  # compiles
+        start = perf_counter()
+        groups = near_duplicates(pool, angle)
+        seconds = perf_counter() - start
+        found = {"seconds": seconds, "groups": groups.n_groups, "repeated": groups.n_repeated}
+        yield [{**about(pool), "degrees": float(np.degrees(angle)), **found}]
+
+    def conclude(self, rows: Sequence[Row]) -> None:
+        """Print the row."""
+        (row,) = rows
+        click.echo(
+            heading(
+                row,
+                f"{row['seconds']:.1f} s for {row['groups']:,} groups within {row['degrees']:.2f}°; "
+                f"{row['repeated']:,} items repeat another.",
+            )
+        )
+
+
+EXPERIMENTS = {"frames": OfFrames, "copies": OfCopies, "speed": Speed}
+
+
+def _pairs(
+    X: NDArray[np.floating], names: Sequence[str], frames: Frames, places: NDArray[np.int64], k: int
+) -> FramePairs:
+    return frame_pairs(X[places], [names[place] for place in places], frames.take(places), k)
+
+
+def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None = None) -> Row:
+    """Return the rates of the pairs within an angle; `n_near` counts near pairs that are not in `pairs`, too."""
+    found = rates(pairs, angle)
+    if n_near is not None:
+        found = found._replace(n_near=n_near)
+    return {
+        "what": what,
+        "degrees": float(np.degrees(angle)),
+        "share": angle / typical_angle(pool),
+        **found._asdict(),
+        "recall": found.recall,
+        "precision": found.precision,
+    }
+
+
+def _group_row(pool: Pool, what: str, angle: float, pairs: FramePairs, groups: Groups) -> Row:
+    """Return the rates of the pairs in one group: all near ones to find, all of one turn right."""
+    together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
+    n_near, n_found = int(pairs.pairs.near.sum()), int(together.sum())
+    return {
+        "what": what,
+        "degrees": float(np.degrees(angle)),
+        "share": angle / typical_angle(pool),
+        "n_near": n_near,
+        "n_found": n_found,
+        "n_right": int((together & pairs.pairs.near).sum()),
+        "recall": int((together & pairs.pairs.near).sum()) / max(1, n_near),
+        "precision": int((together & pairs.same_turn).sum()) / max(1, n_found),
+    }
+
+
+def _all(ways: dict[str, Pairs]) -> Pairs:
+    first, *others = ways.values()
+    for other in others:
+        first = first.joined(other)
+    return first
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row["what"],
+        f"{row['degrees']:.2f}°",
+        f"{row['share']:.3f}",
+        f"{row['n_near']:,}",
+        f"{row['n_found']:,}",
+        f"{100 * row['recall']:.1f} %",
+        f"{100 * row['precision']:.1f} %",
+    ]

@@ -1,0 +1,22 @@
+"""Near-duplicates and bursts: groups of items that show almost the same."""
+
+from closecall.core.duplicates.bursts import bursts
+from closecall.core.duplicates.defaults import default_angle
+from closecall.core.duplicates.files import Rule, SavedGroups, folder_of, load_groups, save_groups
+from closecall.core.duplicates.groups import Groups
+from closecall.core.duplicates.held_out import WithHeldOut, straddling
+from closecall.core.duplicates.leaders import near_duplicates
+
+__all__ = [
+    "Groups",
+    "Rule",
+    "SavedGroups",
+    "WithHeldOut",
+    "bursts",
+    "default_angle",
+    "folder_of",
+    "load_groups",
+    "near_duplicates",
+    "save_groups",
+    "straddling",
+]

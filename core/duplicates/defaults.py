@@ -1,0 +1,19 @@
+"""Default angles, as shares of the usual angle between two items of a pool.
+
+A fixed angle would not suit every pool, because the usual angle depends on the features. The shares are
+measured (`closecall bench duplicates`, docs/benchmarks.md).
+"""
+
+from __future__ import annotations
+
+from closecall.core.duplicates.files import Kind
+from closecall.core.selection.diversity import typical_angle
+from closecall.core.selection.reader import PoolRows
+
+SHARES: dict[Kind, float] = {"near": 0.1, "bursts": 0.25}
+"""Angle between an item and its leader, divided by the median angle between two items."""
+
+
+def default_angle(pool: PoolRows, kind: Kind) -> float:
+    """Return the default angle for groups of this kind, in radians; 0 for a pool of a single row or none."""
+    return SHARES[kind] * typical_angle(pool) if len(pool) > 1 else 0.0

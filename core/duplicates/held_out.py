@@ -1,0 +1,63 @@
+"""Rows of a pool together with its held-out items, to find groups that straddle the border between them.
+
+A near-duplicate of a held-out item among the labeled ones makes measured accuracy too high: the item's answer
+has been seen in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.core.duplicates.groups import Groups
+from closecall.core.numerics.rows import Rows, gathered
+from closecall.core.pool.pool import Pool
+
+
+class WithHeldOut:
+    """The rows of a pool, followed by its held-out items.
+
+    Attributes
+    ----------
+    ids : array of shape (N,), int64
+        Item of each row.
+    n_features : int
+    is_sparse : bool
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.ids = np.concatenate([pool.ids, pool.held_out.ids])
+        self.n_features = pool.n_features
+        self.is_sparse = pool.is_sparse
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, rows: NDArray[np.int64]) -> Rows:
+        """Return the features of these rows, of shape (len(rows), n_features)."""
+        later = rows >= len(self._pool)
+        if not later.any():
+            return self._pool.rows(rows)
+        ours, theirs = np.flatnonzero(~later), np.flatnonzero(later)
+        held_out = self._pool.held_out.X[rows[theirs] - len(self._pool)]
+        return gathered([(ours, self._pool.rows(rows[ours])), (theirs, held_out)])
+
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
+        """Yield the rows from `start_row` on, as (first row, features of shape (m, n_features))."""
+        n = len(self._pool)
+        if start_row < n:
+            yield from self._pool.blocks(start_row)
+        if start_row < len(self):
+            skip = max(0, start_row - n)
+            yield n + skip, self._pool.held_out.X[skip:]
+
+
+def straddling(groups: Groups, n_rows: int) -> NDArray[np.int64]:
+    """Return the leaders of the groups that have rows on both sides of `n_rows`, ascending."""
+    held_out = np.arange(len(groups)) >= n_rows
+    inside = np.bincount(groups.leaders[~held_out], minlength=len(groups)) > 0
+    outside = np.bincount(groups.leaders[held_out], minlength=len(groups)) > 0
+    return np.flatnonzero(inside & outside)

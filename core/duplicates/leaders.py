@@ -1,0 +1,204 @@
+"""Near-duplicates by leader clustering, exact for any number of rows.
+
+Rows are visited in their order. A row joins the nearest leader within the given angle; without one, it becomes
+a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the first. It has four
+properties that single linkage lacks:
+
+- Groups don't chain: each member is within the angle of its leader, and any two members within twice of it.
+- Leaders are farther apart than the angle, so showing only leaders shows nothing twice.
+- A later row never changes the group of an earlier one. When a pool has grown, only its new rows are visited.
+- The work does not grow with the number of near pairs, which is quadratic if thousands of rows are alike.
+
+A member of one group may be within the angle of a member of another. Only the distance to leaders counts.
+
+Every leader within the angle is found, because candidates are only left out if their coordinates or boxes
+prove that they are too far away (`coordinates`, `boxes`). The distances of the others are computed from their
+features in float64. The running time depends on the angle: the smaller it is compared with the usual angle
+between two rows, the more boxes are skipped.
+
+References
+----------
+.. [1] J. A. Hartigan, "Clustering algorithms", Wiley 1975, chapter 3.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.core.duplicates.boxes import BoxTree
+from closecall.core.duplicates.coordinates import SLACK, RowBlocks, coordinates
+from closecall.core.duplicates.groups import Groups
+from closecall.core.duplicates.kernels import near_each_other, near_leaders, settle
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import is_sparse, squared_norms
+
+RowNumbers = NDArray[np.int64]
+Floats64 = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+_FIRST_BATCH, _BATCH = 64, 2048
+"""Numbers of rows in the first batch, and in later ones. Batches double, because the first rows may be alike."""
+
+_ROOM = 1 << 18
+_COMPARED_AT_ONCE = 8192
+
+
+def near_duplicates(
+    pool: RowBlocks, angle: float, *, earlier: Groups | None = None, progress: Progress | None = None
+) -> Groups:
+    """Return the groups of near-duplicates among the rows of a pool.
+
+    Parameters
+    ----------
+    pool : Pool or ArrayPool
+        N rows of unit norm, dense or sparse.
+    angle : float
+        Largest angle between a row and its leader, in radians.
+    earlier : Groups, optional
+        The result for the first rows of the pool, at the same angle. Only the others are visited.
+    progress : callable, optional
+        Called with the number of rows done and N.
+
+    Raises
+    ------
+    InputError
+        If the angle is not from 0 to π, or `earlier` has more rows than the pool.
+    """
+    if not 0 <= angle <= np.pi:
+        raise InputError(f"angle must be from 0 to π, got {angle}")
+    n_before = 0 if earlier is None else len(earlier)
+    if n_before > len(pool):
+        raise InputError(f"earlier has {n_before} rows, but the pool has only {len(pool)}")
+    leaders, squares = np.arange(len(pool)), np.zeros(len(pool))
+    if earlier is not None:
+        leaders[:n_before] = earlier.leaders
+    if n_before < len(pool):
+        search = _Search(pool, 2 * np.sin(angle / 2))
+        search.lead(np.flatnonzero(leaders[:n_before] == np.arange(n_before)))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            done, size = n_before, _FIRST_BATCH
+            while done < len(pool):
+                rows = np.arange(done, min(done + size, len(pool)))
+                leaders[rows], squares[rows] = search.joined(rows, threads)
+                search.lead(rows[leaders[rows] == rows])
+                done, size = done + len(rows), min(2 * size, _BATCH)
+                if progress is not None:
+                    progress(done, len(pool))
+    angles = angles_of(squares)
+    if earlier is not None:
+        angles[:n_before] = earlier.angles
+    return Groups(leaders, angles)
+
+
+def angles_of(squares: Floats64) -> NDArray[np.float32]:
+    """Return the angles between unit rows, in radians, given their squared distances."""
+    return np.asarray(2 * np.arcsin(np.minimum(np.sqrt(squares) / 2, 1)), dtype=np.float32)
+
+
+def squared_distances(pool: RowBlocks, some: RowNumbers, others: RowNumbers) -> Floats64:
+    """Return the squared distance of each row of `some` from the row of `others` in its place, in float64."""
+    out = np.empty(len(some))
+    for first in range(0, len(some), _COMPARED_AT_ONCE):
+        here = slice(first, first + _COMPARED_AT_ONCE)
+        X, Y = pool.rows(some[here]), pool.rows(others[here])
+        if is_sparse(X):
+            out[here] = squared_norms(X - Y)
+        else:
+            difference = np.subtract(X, Y, dtype=np.float64)
+            out[here] = np.einsum("ij,ij->i", difference, difference)
+    return out
+
+
+class _Search:
+    """Exact search for the nearest leader within `radius`, a distance."""
+
+    def __init__(self, pool: RowBlocks, radius: float) -> None:
+        self._pool = pool
+        self._tree = BoxTree.of(coordinates(pool))
+        self._leads = np.zeros(len(pool), dtype=np.bool_)
+        self._square = radius**2
+        self._rough = (radius + SLACK) ** 2
+
+    def lead(self, rows: RowNumbers) -> None:
+        """Make these rows leaders."""
+        self._leads[self._tree.slots[rows]] = True
+
+    def joined(self, rows: RowNumbers, threads: ThreadPoolExecutor) -> tuple[RowNumbers, Floats64]:
+        """Return the leader of each of the next rows, and its squared distance; leaders are their own."""
+        parts = np.array_split(rows, os.cpu_count() or 1)
+        found = list(threads.map(self._nearest_leaders, parts))
+        leaders = np.concatenate([part for part, _ in found])
+        squares = np.concatenate([part for _, part in found])
+        pairs = self._near_each_other(rows, leaders < 0)
+        apart = squared_distances(self._pool, rows[pairs[:, 0]], rows[pairs[:, 1]])
+        near = apart <= self._square
+        settle(pairs[near], apart[near], squares, leaders, rows)
+        own = leaders < 0
+        leaders[own], squares[own] = rows[own], 0
+        return leaders, squares
+
+    def _nearest_leaders(self, rows: RowNumbers) -> tuple[RowNumbers, Floats64]:
+        """Return the nearest leader of each row, and its squared distance; −1 and ∞ if there is none."""
+        leaders, squares = np.full(len(rows), -1), np.full(len(rows), np.inf)
+        tree, done, room = self._tree, 0, _ROOM
+        while done < len(rows):
+            places, slots = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+            rough = np.empty(room, dtype=np.float32)
+            n_pairs, n_done = near_leaders(
+                tree.points,
+                tree.starts,
+                tree.lower,
+                tree.upper,
+                self._leads,
+                tree.slots[rows[done:]],
+                self._rough,
+                places,
+                slots,
+                rough,
+            )
+            self._compare(
+                rows, done + places[:n_pairs], tree.order[slots[:n_pairs]], rough[:n_pairs], leaders, squares
+            )
+            done += n_done
+            room = room if n_done else 2 * room
+        return leaders, squares
+
+    def _compare(
+        self,
+        rows: RowNumbers,
+        places: RowNumbers,
+        candidates: RowNumbers,
+        rough: NDArray[np.float32],
+        leaders: RowNumbers,
+        squares: Floats64,
+    ) -> None:
+        """Write the nearest of its candidates and its squared distance for each row that has any.
+
+        The candidate that is nearest by coordinates comes first. Others whose coordinates are farther away
+        than it is are not compared.
+        """
+        order = np.lexsort((rough, places))
+        places, candidates, rough = places[order], candidates[order], rough[order]
+        first = np.diff(places, prepend=-1) > 0
+        apart = np.full(len(places), np.inf)
+        apart[first] = squared_distances(self._pool, rows[places[first]], candidates[first])
+        limits = np.full(len(rows), self._square)
+        limits[places[first]] = np.minimum(apart[first], self._square)
+        others = ~first & (np.sqrt(rough) <= np.sqrt(limits[places]) + SLACK)
+        apart[others] = squared_distances(self._pool, rows[places[others]], candidates[others])
+        near = np.flatnonzero(apart <= self._square)
+        near = near[np.lexsort((candidates[near], apart[near], places[near]))]
+        near = near[np.diff(places[near], prepend=-1) > 0]
+        leaders[places[near]], squares[places[near]] = candidates[near], apart[near]
+
+    def _near_each_other(self, rows: RowNumbers, leaderless: NDArray[np.bool_]) -> RowNumbers:
+        pairs = np.empty((_ROOM, 2), dtype=np.int64)
+        queries = self._tree.slots[rows]
+        while (n := near_each_other(self._tree.points, queries, leaderless, self._rough, pairs)) > len(pairs):
+            pairs = np.empty((n, 2), dtype=np.int64)
+        return pairs[:n]

@@ -1,0 +1,306 @@
+"""How well an angle tells near-duplicates: frames of a turning object, and altered copies of photographs.
+
+Frames are images of one object on a turntable. A pair of frames of the same kind and axis that are at most k
+apart is a near-duplicate. Every other pair is none, even of frames k + 1 apart. A copy of a photograph is a
+near-duplicate of its original, and of no other photograph.
+
+The angle is chosen on half of the kinds, and recall and precision are reported on the other half. The chosen
+angle is the smallest with a recall of `RECALL` at a precision of `PRECISION`. If there is none, it is the one
+with the largest recall at this precision, and without any such angle the one with the largest F1.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.duplicates.bursts import in_sequence
+from closecall.core.errors import InputError
+from closecall.core.features import of_image
+from closecall.core.sources import Source
+from closecall.core.sources.images import RENDITION, read_image
+
+Floats64 = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+PRECISION, RECALL = 0.99, 0.975
+"""Precision and recall of the angle to choose. A recall of 0.95 is the aim on other kinds."""
+
+FRAME = r"(?P<kind>.*)/(?:(?P<axis>[^/_\d][^/_]*)_)?(?P<frame>\d+)[^/]*"
+"""Pattern of a frame's name as in Fruits-360: KIND/r2_FRAME_100.jpg, or KIND/FRAME_100.jpg for the first axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of items, each of two items of the same half of the kinds.
+
+    Parameters
+    ----------
+    angles : array of shape (n_pairs,), float64
+        Angle between both items, in radians.
+    near : array of shape (n_pairs,), bool
+        Whether they are near-duplicates.
+    """
+
+    angles: Floats64
+    near: Bools
+
+    def joined(self, others: Pairs) -> Pairs:
+        """Return these pairs and others."""
+        return Pairs(
+            np.concatenate([self.angles, others.angles]), np.concatenate([self.near, others.near])
+        )
+
+    def where(self, which: Bools) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.angles[which], self.near[which])
+
+
+class Rates(NamedTuple):
+    """Pairs within an angle, compared with the near-duplicates.
+
+    Parameters
+    ----------
+    n_near, n_found, n_right : int
+        Number of near-duplicates, of pairs within the angle, and of near-duplicates within it.
+    """
+
+    n_near: int
+    n_found: int
+    n_right: int
+
+    @property
+    def recall(self) -> float:
+        """Share of the near-duplicates that are within the angle; NaN if there are none."""
+        return self.n_right / self.n_near if self.n_near else float("nan")
+
+    @property
+    def precision(self) -> float:
+        """Share of the pairs within the angle that are near-duplicates; NaN if there are none."""
+        return self.n_right / self.n_found if self.n_found else float("nan")
+
+
+def rates(pairs: Pairs, angle: float) -> Rates:
+    """Return how the pairs within `angle`, in radians, compare with the near-duplicates."""
+    found = pairs.angles <= angle
+    return Rates(int(pairs.near.sum()), int(found.sum()), int((found & pairs.near).sum()))
+
+
+def choose_angle(pairs: Pairs) -> float:
+    """Return the angle, in radians, that the module's rule chooses.
+
+    Raises
+    ------
+    InputError
+        If no pair is a near-duplicate.
+    """
+    n_near = int(pairs.near.sum())
+    if not n_near:
+        raise InputError("no pair is a near-duplicate: the angle can't be chosen")
+    order = np.argsort(pairs.angles, kind="stable")
+    angles, right = pairs.angles[order], np.cumsum(pairs.near[order])
+    whole = np.append(np.diff(angles) > 0, True)  # all pairs with the same angle, or none
+    angles, right, found = angles[whole], right[whole], np.arange(1, len(order) + 1)[whole]
+    precise = (right >= PRECISION * found) & (right > 0)
+    enough = precise & (right >= RECALL * n_near)
+    if enough.any():
+        return float(angles[np.argmax(enough)])
+    if precise.any():
+        return float(angles[np.argmax(np.where(precise, right, -1))])
+    return float(angles[np.argmax(2 * right / (found + n_near))])
+
+
+class Frames(NamedTuple):
+    """Frames of turning objects.
+
+    Parameters
+    ----------
+    kinds, axes, numbers : array of shape (n_frames,)
+        Kind, axis of the turntable, and number of each frame.
+    """
+
+    kinds: NDArray[np.str_]
+    axes: NDArray[np.str_]
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, names: Sequence[str], pattern: str = FRAME) -> Frames:
+        """Read kind, axis and number from names by a regular expression with these three groups.
+
+        Raises
+        ------
+        InputError
+            If the pattern is no regular expression or lacks a group, or a name does not match it.
+        """
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise InputError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
+        if missing := {"kind", "axis", "frame"} - compiled.groupindex.keys():
+            raise InputError(f"the pattern {pattern!r} needs a group (?P<{min(missing)}>…)")
+        found = [compiled.fullmatch(name) for name in names]
+        for name, match in zip(names, found, strict=True):
+            if match is None or not match["frame"].isdecimal():
+                raise InputError(f"{name} does not match the pattern {pattern!r}")
+        matches = [match for match in found if match is not None]
+        return cls(
+            np.array([match["kind"] for match in matches]),
+            np.array([match["axis"] or "" for match in matches]),
+            np.array([int(match["frame"]) for match in matches], dtype=np.int64),
+        )
+
+    @property
+    def turns(self) -> NDArray[np.int64]:
+        """Number of the kind and axis of each frame."""
+        both = np.char.add(np.char.add(self.kinds, "\n"), self.axes)
+        return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64)
+
+    def take(self, places: NDArray[np.int64]) -> Frames:
+        """Return some of the frames."""
+        return Frames(self.kinds[places], self.axes[places], self.numbers[places])
+
+
+def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the items of every other kind, in order of their names, and of the other kinds.
+
+    Raises
+    ------
+    InputError
+        If there is only one kind.
+    """
+    names = np.unique(kinds)
+    if len(names) < 2:
+        raise InputError(f"there must be at least two kinds, to choose the angle on half of them; got {len(names)}")
+    chosen = np.isin(kinds, names[::2])
+    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
+
+
+class FramePairs(NamedTuple):
+    """All pairs of frames of some kinds.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    same_turn : array of shape (n_pairs,), bool
+        Whether both frames have the same kind and axis.
+    following : array of shape (n_pairs,), bool
+        Whether they are at most k places apart in the order of the names in their folder.
+    """
+
+    pairs: Pairs
+    same_turn: Bools
+    following: Bools
+
+    @property
+    def clear(self) -> Bools:
+        """Whether a pair is a near-duplicate or of two turns; others turn slowly from one to the other."""
+        return self.pairs.near | ~self.same_turn
+
+
+def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k: int) -> FramePairs:
+    """Return all pairs of frames, of which those at most `k` apart are near-duplicates.
+
+    Parameters
+    ----------
+    X : array of shape (n_frames, n_features)
+        Unit rows.
+    names : sequence of str
+    frames : Frames
+        What the names say.
+    k : int
+        Largest difference of the numbers of near-duplicates.
+    """
+    upper = np.triu_indices(len(X), 1)
+    same = same_pairs(frames.turns, upper)
+    near = same & (np.abs(frames.numbers[:, None] - frames.numbers)[upper] <= k)
+    order, breaks = in_sequence(names, np.full(len(names), np.nan), 0.0)
+    places, folders = np.empty(len(names), np.int64), np.empty(len(names), np.int64)
+    places[order], folders[order] = np.arange(len(names)), np.cumsum(breaks)
+    following = same_pairs(folders, upper) & (np.abs(places[:, None] - places)[upper] <= k)
+    return FramePairs(Pairs(angles_between(X, X)[upper], near), same, following)
+
+
+def same_pairs(
+    values: NDArray[np.generic], upper: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.bool_]:
+    """Return whether both items of each pair have the same value, for the places `upper` of the pairs."""
+    return np.asarray((values[:, None] == values)[upper])
+
+
+def angles_between(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Floats64:
+    """Return the angle between each unit row of X and each of Y, in radians, of shape (len(X), len(Y))."""
+    squares = 2 - 2 * (X.astype(np.float64) @ Y.astype(np.float64).T)
+    return np.asarray(2 * np.arcsin(np.sqrt(np.clip(squares, 0, 4)) / 2))
+
+
+def _recompressed(image: Image.Image) -> bytes:
+    return _as_jpeg(image, 40)
+
+
+def _halved(image: Image.Image) -> bytes:
+    half = (max(1, image.width // 2), max(1, image.height // 2))
+    return _as_jpeg(image.resize(half, Image.Resampling.LANCZOS), 90)
+
+
+def _cropped(image: Image.Image) -> bytes:
+    dx, dy = round(image.width * 0.025), round(image.height * 0.025)
+    return _as_jpeg(image.crop((dx, dy, image.width - dx, image.height - dy)), 90)
+
+
+def _as_jpeg(image: Image.Image, quality: int) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+COPIES: dict[str, Callable[[Image.Image], bytes]] = {
+    "recompressed": _recompressed,
+    "resized": _halved,
+    "cropped": _cropped,
+}
+"""How photographs are altered: JPEG of quality 40; half the size; 2.5 % cut off on each side."""
+
+
+def copies(source: Source, items: NDArray[np.int64], way: str) -> NDArray[np.float32]:
+    """Return the features of altered copies of the items, of shape (n_items, n_features).
+
+    Parameters
+    ----------
+    source : Source
+        Source of photographs that describes images.
+    items : array of shape (n_items,), int64
+    way : str
+        One of `COPIES`.
+
+    Raises
+    ------
+    InputError
+        If an item cannot be read, or the source doesn't describe images.
+    """
+    if not source.describes_images:
+        raise InputError(f"{source.title} has features of its own: copies can't be described")
+    size = RENDITION if source.n_features is None else 0
+    rows = []
+    for item in items.tolist():
+        altered = io.BytesIO(COPIES[way](source.whole_image(item)))
+        rows.append(of_image(_read(altered, size), source))
+    return np.array(rows)
+
+
+def _read(file: io.BytesIO, size: int) -> Image.Image:
+    if size:
+        return read_image(file, size)
+    with Image.open(file) as image:
+        return image.copy()
+
+
+def copy_pairs(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Pairs:
+    """Return the pairs of each original, a row of X, and each copy, of which those of one photograph are near."""
+    return Pairs(angles_between(X, Y).ravel(), np.eye(len(X), dtype=np.bool_).ravel())

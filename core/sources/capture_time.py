@@ -1,0 +1,58 @@
+"""The time at which photographs were taken, as the camera wrote it into their EXIF data.
+
+Cameras write the local time, so times are comparable within one camera and a few hours. They are returned in
+seconds since 1970 as if the camera's clock showed UTC.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Items, Source
+
+_EXIF, _TIME, _FRACTION = 0x8769, 0x9003, 0x9291
+"""Tags: the part of EXIF about the exposure; in it, DateTimeOriginal and SubSecTimeOriginal."""
+
+
+def taken_at(source: Source, items: Items) -> NDArray[np.float64]:
+    """Return when the items were taken, in seconds, of shape (n_items,); NaN where unknown.
+
+    The time is unknown if an item is not a photograph in a file, the file has no such time, or it cannot be
+    read. Only the beginning of each file is read.
+    """
+    return np.array([_time_of(source, item) for item in source.check_items(items).tolist()], dtype=np.float64)
+
+
+def _time_of(source: Source, item: int) -> float:
+    try:
+        file: Path | io.BytesIO | None = source.original(item)
+        if file is None:
+            content = source.encoded(item)
+            file = None if content is None else io.BytesIO(content)
+        if file is None:
+            return float("nan")
+        with Image.open(file) as image:
+            return seconds_of(image.getexif().get_ifd(_EXIF))
+    except (InputError, OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError):
+        return float("nan")
+    except Image.DecompressionBombError:
+        return float("nan")
+
+
+def seconds_of(exif: Mapping[int, Any]) -> float:
+    """Return the time in EXIF data about an exposure, in seconds; NaN if it is missing or malformed."""
+    try:
+        time = datetime.strptime(str(exif[_TIME]).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
+    except (KeyError, ValueError):
+        return float("nan")
+    fraction = str(exif.get(_FRACTION, "")).strip("\0 ")
+    return time.timestamp() + (float(f"0.{fraction}") if fraction.isascii() and fraction.isdigit() else 0.0)

@@ -1,0 +1,133 @@
+"""The command ``closecall pool duplicates``."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from closecall.core.duplicates import folder_of, load_groups, near_duplicates
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
+from tests.pools import contents, small_pool
+from tests.unit.app.cli.test_main import refused, run
+
+PATTERNS = 8
+
+
+def photograph(seed: int, brightness: float = 1.0) -> Image.Image:
+    """A pattern of its own for each seed; GIST hardly depends on brightness."""
+    pixels = np.random.default_rng(seed).random((6, 6)) * 255 * brightness
+    return Image.fromarray(pixels.astype(np.uint8)).resize((48, 48), Image.Resampling.BICUBIC)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Eight photographs, each three times, in two folders that look like classes."""
+    for pattern in range(PATTERNS):
+        for copy, brightness in enumerate((1, 0.97, 0.94)):
+            file = tmp_path / "photos" / f"kind{pattern % 2}" / f"{pattern}_{copy}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            photograph(pattern, brightness).save(file)
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def pool(folder, tmp_path) -> Pool:
+    return small_pool(tmp_path / "pool", source_from(str(folder), use_classes=False))
+
+
+def names_of(file) -> list[set[str]]:
+    """Names of the items of each group in a CSV file."""
+    groups: dict[str, set[str]] = {}
+    with file.open(encoding="utf-8", newline="") as stream:
+        for line in csv.DictReader(stream):
+            groups.setdefault(line["group"], set()).add(line["name"])
+    return list(groups.values())
+
+
+@pytest.mark.parametrize("words", [[], ["--bursts"]], ids=["near", "bursts"])
+def test_groups_are_found_saved_printed_and_written(pool, tmp_path, words):
+    """Three of each photograph, and none of two; the pool's own files stay as they are."""
+    before = contents(pool.path)
+    out = tmp_path / "groups.csv"
+    result = run("pool", "duplicates", pool.path, "--angle", 8, "--out", out, *words)
+    assert result.exit_code == 0, result.output
+    assert "8 groups of 24 items; 16 of them repeat another." in result.output
+    expected = [{f"kind{n % 2}/{n}_{copy}.png" for copy in range(3)} for n in range(PATTERNS)]
+    assert sorted(map(sorted, names_of(out))) == sorted(map(sorted, expected))
+    saved = load_groups(folder_of(pool.path, "bursts" if words else "near"), pool)
+    assert saved.groups.n_groups == PATTERNS
+    assert saved.rule.angle == np.radians(8)
+    assert {name: digest for name, digest in contents(pool.path).items() if name in before} == before
+
+
+def test_without_an_angle_that_of_the_last_run_counts(pool):
+    """And only new items are compared; damaged groups are found again."""
+    folder = folder_of(pool.path, "near")
+    for options in (["--angle", 3], []):
+        assert run("pool", "duplicates", pool.path, *options).exit_code == 0
+        assert load_groups(folder, pool).rule.angle == np.radians(3)
+    (folder / "leaders.npy").write_bytes(b"")
+    assert run("pool", "duplicates", pool.path).exit_code == 0
+    assert load_groups(folder, pool).groups.n_groups
+
+
+def test_a_grown_pool_keeps_its_groups(folder, tmp_path):
+    """The groups of its first items are the beginning of those of all."""
+    source = source_from(str(folder), use_classes=False)
+    pool = small_pool(tmp_path / "pool", source)
+    assert run("pool", "duplicates", pool.path, "--angle", 8).exit_code == 0
+    for copy in range(5):
+        photograph(0, 0.9 - copy / 100).save(folder / f"later{copy}.png")
+    grown = small_pool(tmp_path / "pool", source_from(str(folder), use_classes=False))
+    assert len(grown) == len(pool) + 5
+    assert run("pool", "duplicates", pool.path).exit_code == 0
+    groups = load_groups(folder_of(pool.path, "near"), grown).groups
+    assert np.array_equal(groups.leaders, near_duplicates(grown, np.radians(8)).leaders)
+    assert len(groups.members(len(grown) - 1)) == 8
+
+
+def test_groups_that_straddle_the_held_out_border_are_told(folder, tmp_path):
+    """By name, in the file, and by the exit code; without held-out items there are none."""
+    held = small_pool(tmp_path / "held", source_from(str(folder)))
+    assert len(held.held_out) == 2
+    out = tmp_path / "groups.csv"
+    result = run("pool", "duplicates", held.path, "--angle", 8, "--check", "--out", out)
+    assert result.exit_code == 1
+    assert "with both held-out items and others; 2 held-out items in them" in result.output
+    for name in held.source.names(held.held_out.ids):
+        assert f"{name}: " in result.output
+    with out.open(encoding="utf-8", newline="") as stream:
+        marked = {line["name"] for line in csv.DictReader(stream) if line["held_out"] == "yes"}
+    assert marked == set(held.source.names(held.held_out.ids))
+    assert len(load_groups(folder_of(held.path, "near"), held).groups) == len(held)
+    whole = small_pool(tmp_path / "whole", source_from(str(folder), use_classes=False))
+    result = run("pool", "duplicates", whole.path, "--angle", 8, "--check")
+    assert result.exit_code == 0
+    assert "No group has both held-out items and others." in result.output
+
+
+def test_features_suffice_for_near_duplicates(pool, folder):
+    """Where the images are gone, items have numbers; bursts need names."""
+    folder.rename(folder.parent / "elsewhere")
+    assert run("pool", "duplicates", pool.path, "--angle", 8).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--gap", "3"], "--gap needs --bursts: near-duplicates are found without times"),
+        (["--out", "nowhere/x.csv"], "nowhere/x.csv cannot be written: No such file or directory"),
+    ],
+)
+def test_what_cannot_be(pool, words, sentence):
+    """One sentence each."""
+    assert refused("pool", "duplicates", pool.path, *words) == sentence
+
+
+def test_a_pool_that_is_none(tmp_path):
+    """As for the other commands."""
+    assert refused("pool", "duplicates", tmp_path) == f"{tmp_path} is not a pool: it has no pool.json"
