@@ -17,8 +17,8 @@ from closecall.core.duplicates import (
     Rule,
     SavedGroups,
     WithHeldOut,
-    bursts,
     default_angle,
+    find_bursts,
     folder_of,
     load_groups,
     near_duplicates,
@@ -157,7 +157,7 @@ def _near(rows: Pool | WithHeldOut, rule: Rule, earlier: Groups | None) -> Group
 
 def _bursts(rows: Pool | WithHeldOut, names: Names, rule: Rule) -> Groups:
     assert rule.gap is not None
-    return bursts(rows, *names.all(), angle=rule.angle, gap=rule.gap)
+    return find_bursts(rows, *names.all(), angle=rule.angle, gap=rule.gap)
 
 
 def _show_largest(groups: list[NDArray[np.int64]], found: Groups, names: Names) -> None:

@@ -1,6 +1,6 @@
 """Near-duplicates and bursts: groups of items that show almost the same."""
 
-from closecall.core.duplicates.bursts import bursts
+from closecall.core.duplicates.bursts import find_bursts
 from closecall.core.duplicates.defaults import default_angle
 from closecall.core.duplicates.files import Rule, SavedGroups, folder_of, load_groups, save_groups
 from closecall.core.duplicates.groups import Groups
@@ -12,8 +12,8 @@ __all__ = [
     "Rule",
     "SavedGroups",
     "WithHeldOut",
-    "bursts",
     "default_angle",
+    "find_bursts",
     "folder_of",
     "load_groups",
     "near_duplicates",

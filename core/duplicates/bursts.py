@@ -1,10 +1,10 @@
 """Bursts: photographs of one folder that were taken one after another and look alike.
 
-The photographs of a folder are ordered by the time at which they were taken if it is known for all of them,
-and else by name, with numbers in names in numerical order. In this order, a photograph belongs to the burst of
-the one before if it was taken at most `gap` seconds after it, and if its angle to the first of the burst, the
-leader, is small enough. Otherwise it begins a new burst. A burst therefore ends when the scene has changed
-since its beginning, however slowly.
+The photographs of a folder are ordered by the time at which they were taken if it is known for all of them.
+Otherwise they are ordered by name, with numbers in names in numerical order. In this order, a photograph
+belongs to the burst of the one before if it was taken at most `gap` seconds after it, and if its angle to the
+first of the burst, the leader, is small enough. Otherwise it begins a new burst. A burst therefore ends when
+the scene has changed since its beginning, however slowly.
 
 The order makes a larger angle safe than among all pairs of a pool, because each photograph is only compared
 with one other.
@@ -28,7 +28,7 @@ _ROWS_AT_ONCE = 4096
 _NUMBER = re.compile(r"(\d+)")
 
 
-def bursts(
+def find_bursts(
     pool: RowBlocks, names: Sequence[str], times: NDArray[np.float64], *, angle: float, gap: float
 ) -> Groups:
     """Return the bursts among the rows of a pool.
@@ -81,7 +81,7 @@ def in_sequence(
     Parameters
     ----------
     names, times, gap
-        See `bursts`.
+        See `find_bursts`.
 
     Returns
     -------

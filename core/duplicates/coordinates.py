@@ -1,10 +1,10 @@
 """A few coordinates per row that bound the distance between rows from below.
 
-Let V have m orthonormal columns. A row x gets the m coordinates Vᵀx, and as a last one the length of the rest,
-√(‖x‖² − ‖Vᵀx‖²). By the reverse triangle inequality, the distance between two rows in these m + 1 coordinates
-is at most ‖x − y‖. A pair that is too far apart in them needs no exact distance, whatever V is. The bound is
-tightest if V has the directions in which the rows are longest, so V has the leading right singular vectors of
-a sample of rows.
+Let V have m orthonormal columns. A row x gets the m coordinates Vᵀx, and as a last one the length of the
+rest, √(‖x‖² − ‖Vᵀx‖²). By the reverse triangle inequality, the distance between two rows in these m + 1
+coordinates is at most ‖x − y‖. A pair that is too far apart in them needs no exact distance, whatever V is.
+The bound is tightest if V has the directions in which the rows are longest, so V has the leading right
+singular vectors of a sample of rows.
 """
 
 from __future__ import annotations

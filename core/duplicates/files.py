@@ -31,7 +31,7 @@ class Rule:
     Parameters
     ----------
     kind : {"near", "bursts"}
-        Near-duplicates (`near_duplicates`) or bursts (`bursts`).
+        Near-duplicates (`near_duplicates`) or bursts (`find_bursts`).
     angle : float
         Largest angle between an item and its leader, in radians.
     gap : float or None

@@ -120,7 +120,11 @@ def near_each_other(
 
 @strict_kernel
 def settle(
-    pairs: Numbers, squares: NDArray[np.float64], nearest: NDArray[np.float64], leaders: Numbers, rows: Numbers
+    pairs: Numbers,
+    squares: NDArray[np.float64],
+    nearest: NDArray[np.float64],
+    leaders: Numbers,
+    rows: Numbers,
 ) -> None:
     """Let each row of a batch join the nearest leader among the earlier rows.
 

@@ -1,8 +1,8 @@
 """Near-duplicates by leader clustering, exact for any number of rows.
 
-Rows are visited in their order. A row joins the nearest leader within the given angle; without one, it becomes
-a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the first. It has four
-properties that single linkage lacks:
+Rows are visited in their order. A row joins the nearest leader within the given angle; without one, it
+becomes a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the first. It
+has four properties that single linkage lacks:
 
 - Groups don't chain: each member is within the angle of its leader, and any two members within twice of it.
 - Leaders are farther apart than the angle, so showing only leaders shows nothing twice.
@@ -42,7 +42,8 @@ Floats64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 _FIRST_BATCH, _BATCH = 64, 2048
-"""Numbers of rows in the first batch, and in later ones. Batches double, because the first rows may be alike."""
+"""Numbers of rows in the first batch and in later ones. Batches double, because the first rows may be alike.
+"""
 
 _ROOM = 1 << 18
 _COMPARED_AT_ONCE = 8192

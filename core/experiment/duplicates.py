@@ -34,7 +34,7 @@ PRECISION, RECALL = 0.99, 0.975
 """Precision and recall of the angle to choose. A recall of 0.95 is the aim on other kinds."""
 
 FRAME = r"(?P<kind>.*)/(?:(?P<axis>[^/_\d][^/_]*)_)?(?P<frame>\d+)[^/]*"
-"""Pattern of a frame's name as in Fruits-360: KIND/r2_FRAME_100.jpg, or KIND/FRAME_100.jpg for the first axis."""
+"""Pattern of names as in Fruits-360: KIND/r2_FRAME_100.jpg, or KIND/FRAME_100.jpg for the first axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,7 @@ class Pairs:
 
     def joined(self, others: Pairs) -> Pairs:
         """Return these pairs and others."""
-        return Pairs(
-            np.concatenate([self.angles, others.angles]), np.concatenate([self.near, others.near])
-        )
+        return Pairs(np.concatenate([self.angles, others.angles]), np.concatenate([self.near, others.near]))
 
     def where(self, which: Bools) -> Pairs:
         """Return some of the pairs."""
@@ -177,7 +175,9 @@ def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.in
     """
     names = np.unique(kinds)
     if len(names) < 2:
-        raise InputError(f"there must be at least two kinds, to choose the angle on half of them; got {len(names)}")
+        raise InputError(
+            f"at least two kinds are needed, to choose the angle on half of them; got {len(names)}"
+        )
     chosen = np.isin(kinds, names[::2])
     return np.flatnonzero(chosen), np.flatnonzero(~chosen)
 
@@ -212,8 +212,9 @@ def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k
     X : array of shape (n_frames, n_features)
         Unit rows.
     names : sequence of str
+        Name of each frame.
     frames : Frames
-        What the names say.
+        Kind, axis and number of each frame.
     k : int
         Largest difference of the numbers of near-duplicates.
     """
@@ -276,6 +277,7 @@ def copies(source: Source, items: NDArray[np.int64], way: str) -> NDArray[np.flo
     source : Source
         Source of photographs that describes images.
     items : array of shape (n_items,), int64
+        Ids of the photographs.
     way : str
         One of `COPIES`.
 
@@ -302,5 +304,8 @@ def _read(file: io.BytesIO, size: int) -> Image.Image:
 
 
 def copy_pairs(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Pairs:
-    """Return the pairs of each original, a row of X, and each copy, of which those of one photograph are near."""
+    """Return the pairs of each original, a row of X, and each copy, a row of Y.
+
+    Those of one photograph, in the same place, are near.
+    """
     return Pairs(angles_between(X, Y).ravel(), np.eye(len(X), dtype=np.bool_).ravel())

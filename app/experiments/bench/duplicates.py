@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import heading, show_table
-from closecall.core.duplicates import Groups, WithHeldOut, bursts, default_angle, near_duplicates
+from closecall.core.duplicates import Groups, WithHeldOut, default_angle, find_bursts, near_duplicates
 from closecall.core.experiment.duplicates import (
     COPIES,
     FRAME,
@@ -57,7 +57,9 @@ class Duplicates(Experiment[Pool]):
         """Print all rows as a table."""
         first = rows[0]
         click.echo(
-            heading(first, f"angle chosen on {first['kinds_chosen']} kinds, rates of {first['kinds']} others.")
+            heading(
+                first, f"angle chosen on {first['kinds_chosen']} kinds, rates of {first['kinds']} others."
+            )
         )
         show_table(["pairs", "angle", "share", "near", "found", "recall", "precision"], map(_cells, rows))
         click.echo("\nshare: angle divided by the median angle between two items of the pool.")
@@ -100,7 +102,7 @@ class OfFrames(Duplicates):
         part, some = ArrayPool(X[others]), [names[place] for place in others]
         for what, groups in (
             ("near-duplicates' groups", near_duplicates(part, angle)),
-            ("bursts", bursts(part, some, np.full(len(some), np.nan), angle=angle, gap=0)),
+            ("bursts", find_bursts(part, some, np.full(len(some), np.nan), angle=angle, gap=0)),
         ):
             yield [_group_row(pool, what, angle, test, groups) | about_all]
 
@@ -174,7 +176,10 @@ def _pairs(
 
 
 def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None = None) -> Row:
-    """Return the rates of the pairs within an angle; `n_near` counts near pairs that are not in `pairs`, too."""
+    """Return the rates of the pairs within an angle.
+
+    `n_near` is the number of near pairs if some of them are not in `pairs`.
+    """
     found = rates(pairs, angle)
     if n_near is not None:
         found = found._replace(n_near=n_near)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from closecall.core.duplicates import bursts
+from closecall.core.duplicates import find_bursts
 from closecall.core.errors import InputError
 from closecall.core.selection import ArrayPool
 from tests.contract.kit import bags
@@ -20,7 +20,7 @@ def turned(*degrees: float) -> ArrayPool:
 def found(pool: ArrayPool, names, times=None, *, degrees=10.0, gap=5.0) -> list[int]:
     """The leaders."""
     times = [UNKNOWN] * len(pool) if times is None else times
-    return bursts(pool, names, np.array(times), angle=np.radians(degrees), gap=gap).leaders.tolist()
+    return find_bursts(pool, names, np.array(times), angle=np.radians(degrees), gap=gap).leaders.tolist()
 
 
 def test_a_burst_ends_when_the_scene_has_changed():
@@ -64,7 +64,8 @@ def test_long_sequences_are_followed_across_blocks(monkeypatch):
         if ((X[row] - X[leader]) ** 2).sum() > (2 * np.sin(np.radians(5))) ** 2:
             leader = row
         expected.append(leader)
-    groups = bursts(pool, [str(i) for i in range(500)], np.full(500, UNKNOWN), angle=np.radians(10), gap=0)
+    names = [str(i) for i in range(500)]
+    groups = find_bursts(pool, names, np.full(500, UNKNOWN), angle=np.radians(10), gap=0)
     assert groups.leaders.tolist() == expected
     cosines = (X * X[expected]).sum(axis=1)
     assert np.allclose(groups.angles, np.arccos(np.clip(cosines, -1, 1)), atol=1e-3)

@@ -192,7 +192,7 @@ def test_held_out_items_come_after_the_rows_of_a_pool_on_disk(tmp_path, dtype):
     assert np.array_equal(np.concatenate([block for _, block in both.blocks()]), X)
     some = np.array([len(both) - 1, 3, 250, len(pool)])
     assert np.array_equal(both.rows(some), X[some])
-    angle = 0.2
+    angle = 0.45
     expected = by_definition(both, angle)
     found = near_duplicates(both, angle)
     assert np.array_equal(found.leaders, expected.leaders)

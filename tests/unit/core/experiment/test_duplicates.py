@@ -17,6 +17,7 @@ from closecall.core.experiment.duplicates import (
     halves,
     rates,
 )
+from closecall.core.features import compute
 from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.sources import source_from
 
@@ -86,10 +87,10 @@ def test_pairs_of_frames():
     """Near within one turn, at most k apart; in order, at most k places apart in the folder."""
     names = ["k/r0_1.jpg", "k/r0_2.jpg", "k/r0_9.jpg", "k/r1_1.jpg", "m/r0_1.jpg"]
     pairs = frame_pairs(np.eye(5, dtype=np.float32), names, Frames.of(names), 1)
-    upper = list(zip(*np.triu_indices(5, 1), strict=True))
-    assert [pair for pair, near in zip(upper, pairs.pairs.near, strict=True) if near] == [(0, 1)]
-    assert [pair for pair, same in zip(upper, pairs.same_turn, strict=True) if same] == [(0, 1), (0, 2), (1, 2)]
-    assert [pair for pair, one in zip(upper, pairs.following, strict=True) if one] == [(0, 1), (1, 2), (2, 3)]
+    upper = np.stack(np.triu_indices(5, 1), axis=1)
+    assert upper[pairs.pairs.near].tolist() == [[0, 1]]
+    assert upper[pairs.same_turn].tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert upper[pairs.following].tolist() == [[0, 1], [1, 2], [2, 3]]
     assert np.allclose(pairs.pairs.angles, np.pi / 2)
 
 
@@ -107,8 +108,6 @@ def test_copies_are_nearest_to_their_originals(way):
     source = source_from("digits:200")
     items = np.arange(40)
     X = unit_rows(np.array(copies(source, items, way)))
-    from closecall.core.features import compute
-
     originals = compute(source, items)[0]
     pairs = copy_pairs(originals, X)
     angles = pairs.angles.reshape(40, 40)
