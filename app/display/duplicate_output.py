@@ -29,6 +29,7 @@ from closecall.core.duplicates.files import Kind
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
+from closecall.core.sources import Source
 from closecall.core.sources.capture_time import taken_at
 
 GAP = 10.0
@@ -62,7 +63,7 @@ def show_duplicates(
     folder = folder_of(path, kind)
     saved = _saved(folder, pool)
     rule = _rule(pool, kind, degrees, gap, saved)
-    what = WithHeldOut(pool) if check else pool
+    what: Pool | WithHeldOut = WithHeldOut(pool) if check else pool
     names = Names(pool, what.ids)
     if kind == "bursts":
         found = _bursts(what, names, rule)
@@ -103,10 +104,11 @@ class Names:
 
     def __init__(self, pool: Pool, ids: NDArray[np.int64]) -> None:
         self.ids = ids
+        self.source: Source | None = None
         try:
             self.source = pool.source
         except InputError as error:
-            self.source, self._missing = None, error
+            self._missing = error
 
     def of(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the names of these rows."""

@@ -35,13 +35,14 @@ class BoxTree:
     ----------
     points : array of shape (N, n_coordinates), float32
         Coordinates of the rows, in the order of the leaves. The position of a row in it is its slot.
+        n_coordinates is a multiple of `BOX_COORDINATES`.
     order : array of shape (N,), int64
         Row in each slot.
     slots : array of shape (N,), int64
         Slot of each row.
     starts : array of shape (n_leaves + 1,), int64
         First slot of each leaf, and N.
-    lower, upper : array of shape (2 n_leaves, n_box), float32
+    lower, upper : array of shape (2 n_leaves, BOX_COORDINATES), float32
         Least and largest leading coordinates in each node; row 0 is unused.
     """
 

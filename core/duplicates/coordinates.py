@@ -9,7 +9,9 @@ singular vectors of a sample of rows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -22,8 +24,11 @@ from closecall.core.numerics.rows import Rows, cut, is_sparse, squared_norms
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
-N_DIRECTIONS = 63
-"""Maximum number of columns of V. With the length of the rest, a row takes 256 bytes."""
+N_DIRECTIONS = 31
+"""Maximum number of columns of V. With the length of the rest, a row takes 128 bytes."""
+
+_MULTIPLE = 16
+"""The number of coordinates is a multiple of this number; see `kernels`."""
 
 SLACK = 1e-5
 """Upper bound on the error of a distance in coordinates, which are rounded to float32."""
@@ -54,29 +59,34 @@ class RowBlocks(Protocol):
 
 
 def coordinates(pool: RowBlocks) -> Floats32:
-    """Return the coordinates of all rows, of shape (N, m + 1), the most telling first.
+    """Return the coordinates of all rows, of shape (N, 16) or (N, 32): Vᵀx, the rest, and zeros.
 
-    m is at most `N_DIRECTIONS`, and at most the number of features. Computed in float64, so that the
+    m is at most `N_DIRECTIONS`, and at most the number of features. They are computed in float64, so that the
     coordinates of a row err by less than `SLACK` / 2 in total.
     """
     sample = pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64)))
     V = _directions(sample)
-    out = np.empty((len(pool), V.shape[1] + 1), dtype=np.float32)
-    with one_thread():
+    n_columns = -(-(V.shape[1] + 1) // _MULTIPLE) * _MULTIPLE
+    out = np.zeros((len(pool), n_columns), dtype=np.float32)
+
+    def project(part: tuple[int, Rows]) -> None:
+        first, X = part[0], part[1].astype(np.float64)
+        projected = X @ V
+        squares = squared_norms(X) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+        rest = squares - np.einsum("ij,ij->i", projected, projected)
+        rows = out[first : first + X.shape[0]]
+        rows[:, : V.shape[1]], rows[:, V.shape[1]] = projected, np.sqrt(np.maximum(rest, 0))
+
+    with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
         for first, X in pool.blocks():
-            for start in range(0, X.shape[0], _ROWS_AT_ONCE):
-                part = cut(X, start, start + _ROWS_AT_ONCE).astype(np.float64)
-                projected = part @ V
-                squares = squared_norms(part) if is_sparse(part) else np.einsum("ij,ij->i", part, part)
-                rest = squares - np.einsum("ij,ij->i", projected, projected)
-                rows = out[first + start : first + start + part.shape[0]]
-                rows[:, :-1] = projected
-                rows[:, -1] = np.sqrt(np.maximum(rest, 0))
+            starts = range(0, X.shape[0], _ROWS_AT_ONCE)
+            parts = ((first + start, cut(X, start, start + _ROWS_AT_ONCE)) for start in starts)
+            list(threads.map(project, parts))
     return out
 
 
 def _directions(sample: Rows) -> Floats64:
     """Return orthonormal columns, of shape (n_features, m)."""
     n = min(N_DIRECTIONS, *sample.shape)
-    _, _, Vt = randomized_svd(sample.astype(np.float64), n, random_state=0)
+    _, _, Vt = randomized_svd(sample.astype(np.float64), n, n_iter=2, random_state=0)
     return np.asarray(np.linalg.qr(Vt.T)[0])

@@ -121,7 +121,7 @@ class OfCopies(Duplicates):
         places = np.unique(np.linspace(0, len(pool) - 1, self.photos).astype(np.int64))
         X = np.asarray(pool.rows(places))
         truth = pool.truth(pool.ids[places])
-        kinds = truth if (truth >= 0).all() else np.arange(len(places))
+        kinds: NDArray[np.integer] = truth if (truth >= 0).all() else np.arange(len(places))
         chosen, others = halves(kinds)
         altered: dict[str, NDArray[np.float32]] = {}
         with click.progressbar(COPIES, label="Altering photographs", show_pos=True) as ways:
@@ -166,7 +166,7 @@ class Speed(Duplicates):
         )
 
 
-EXPERIMENTS = {"frames": OfFrames, "copies": OfCopies, "speed": Speed}
+EXPERIMENTS: dict[str, type[Duplicates]] = {"frames": OfFrames, "copies": OfCopies, "speed": Speed}
 
 
 def _pairs(

@@ -144,7 +144,7 @@ def test_coordinates_bound_distances_from_below():
 @pytest.mark.parametrize("n", [1, 2, LEAF_ROWS, LEAF_ROWS + 1, 1000])
 def test_boxes_hold_their_rows(n):
     """Each row is in one leaf, and inside the boxes of all nodes above it."""
-    points = np.random.default_rng(4).normal(size=(n, 5)).astype(np.float32)
+    points = np.random.default_rng(4).normal(size=(n, 16)).astype(np.float32)
     tree = BoxTree.of(points)
     n_leaves = len(tree.starts) - 1
     assert np.array_equal(np.sort(tree.order), np.arange(n))
