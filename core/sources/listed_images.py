@@ -43,6 +43,16 @@ class ListedImages(Source):
             If there is none.
         """
 
+    def _read(self, item: int, size: int) -> Image.Image:
+        """Return an image, scaled down if its longest side exceeds `size` pixels.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the image cannot be read.
+        """
+        return read_image(self._file(item), size)
+
     def __len__(self) -> int:
         return len(self.files.paths)
 
@@ -58,14 +68,14 @@ class ListedImages(Source):
         """Return the image, scaled down if its longest side exceeds `size` pixels."""
         (item,) = self.check_items(np.array([item]))
         try:
-            return read_image(self._file(item), size)
+            return self._read(item, size)
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
 
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""
         (item,) = self.check_items(np.array([item]))
-        return read_image(self._file(item), WHOLE)
+        return self._read(item, WHOLE)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """See `Source.resized_image`; a large image is never held twice."""
@@ -79,7 +89,7 @@ class ListedImages(Source):
         problems = []
         for row, item in enumerate(items.tolist()):
             try:
-                grey[row] = grey_of(read_image(self._file(item), RENDITION))
+                grey[row] = grey_of(self._read(item, RENDITION))
             except UnreadableImageError as error:
                 problems.append(Problem(item, self.name(item), str(error)))
         return grey, problems

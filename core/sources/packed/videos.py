@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.errors import InputError
+from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources import classes
-from closecall.core.sources.base import WHOLE, Items, UnreadableImageError
+from closecall.core.sources.base import WHOLE, Items, Source, UnreadableImageError
 from closecall.core.sources.classes import Truth
 from closecall.core.sources.images import fitted
 from closecall.core.sources.listing import VIDEO_EXTENSIONS
@@ -137,6 +139,10 @@ class Videos(PackedImages):
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
         return held.getvalue()
+
+    def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
+        """See `Source.resized_image`."""
+        return Source.resized_image(self, item, resizing)
 
     def _read(self, item: int, size: int) -> Image.Image:
         shard, shown, lead = self.packing.ranges[item].tolist()

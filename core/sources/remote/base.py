@@ -7,13 +7,12 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources.base import Items, UnreadableImageError
-from closecall.core.sources.images import read_image
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.remote.address import Address
 from closecall.core.sources.remote.fetching import CONNECTIONS, Fetcher
@@ -63,8 +62,8 @@ class RemoteImages(ListedImages):
         except UnreadableImageError as error:
             raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from None
 
-    def _read(self, item: int, size: int) -> Image.Image:
-        return read_image(io.BytesIO(self._bytes(item)), size)
+    def _file(self, item: int) -> BinaryIO:
+        return io.BytesIO(self._bytes(item))
 
     def _bytes(self, item: int) -> bytes:
         ahead = self._ahead
