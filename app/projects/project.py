@@ -294,12 +294,10 @@ def what_is_gone(pool: Pool) -> str | None:
         source = pool.source
     except InputError as error:
         return str(error)
-    while (inner := getattr(source, "source", None)) is not None:
-        source = inner
-    path = getattr(source, "path", None)
-    if not isinstance(path, Path) or path.exists():
+    gone = source.vanished()
+    if gone is None:
         return None
-    return f"There is no {path} any more: restore what the pool was made from, or add a link to it"
+    return f"There is no {gone} any more: restore what the pool was made from, or add a link to it"
 
 
 def create_concept(

@@ -337,8 +337,18 @@ class _Gathered:
 
 
 def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
-    """Return the features of these items in the stored dtype, with their truth."""
+    """Return the features of these items in the stored dtype, with their truth.
+
+    Raises
+    ------
+    InputError
+        If items can't be read because the source's data no longer exists.
+    """
     X, kept, problems = compute(source, ids)
+    if problems and (gone := source.vanished()):
+        raise InputError(
+            f"{gone} no longer exists: build the pool again once it does, and it goes on from here"
+        )
     truth = source.truth(kept).astype(np.int16, copy=False)
     return Content(X.astype(dtype, copy=False), kept, truth, problems)
 

@@ -214,6 +214,11 @@ class Source(ABC):
         Rows of unreadable items are zero.
         """
 
+    def vanished(self) -> Path | None:
+        """Return the file or folder with the source's data if it no longer exists, otherwise None."""
+        path = getattr(self, "path", None)
+        return path if isinstance(path, Path) and not path.exists() else None
+
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:  # noqa: ARG002
         """Read items across a network before they are asked for, while this context lasts.

@@ -159,6 +159,10 @@ class Enlarged(Source):
         grey[changed] = _varied(grey[changed][:, None], changes, _noise(changes)[:, None])[:, 0]
         return grey, problems
 
+    def vanished(self) -> Path | None:
+        """See `Source.vanished`."""
+        return self.source.vanished()
+
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:
         """See `Source.reading_ahead`."""

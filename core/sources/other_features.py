@@ -82,6 +82,10 @@ class OtherFeatures(Source):
         """See `Source.grey`."""
         return self.source.grey(items)
 
+    def vanished(self) -> Path | None:
+        """See `Source.vanished`."""
+        return self.source.vanished()
+
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:
         """See `Source.reading_ahead`."""

@@ -177,6 +177,10 @@ class PackedImages(ListedImages):
             return self
         return self._restored(spec, self.from_spec(spec, folder).packing.continued(self.packing))
 
+    def vanished(self) -> Path | None:
+        """Return the first shard that no longer exists, or None."""
+        return next((shard for shard in map(Path, self.packing.shards) if not shard.exists()), None)
+
     def encoded(self, item: int) -> bytes:
         """Return the bytes of the image, as they are in the shard; see `Source.encoded`."""
         (item,) = self.check_items(np.array([item]))

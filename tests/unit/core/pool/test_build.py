@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tarfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.features import compute
@@ -18,7 +20,7 @@ from closecall.core.pool.build import Progress, build, estimate, read_progress
 from closecall.core.pool.build_progress import lock_for_building
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import KINDS
+from closecall.core.sources import KINDS, source_from
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts
 
@@ -167,6 +169,41 @@ def test_a_failed_build_leaves_its_reason(tmp_path: Path) -> None:
     assert now is not None
     assert (now.state, now.message, now.rows) == ("stopped", "the folder of images is gone", 70)
     assert build(FakeSource(200), tmp_path / "p").complete
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar", "edges:folder"])
+def test_images_that_vanish_are_not_taken_for_unreadable_ones(tmp_path: Path, kind: str) -> None:
+    """The build stops, and goes on once they are back, as if nothing had been."""
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(120):
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (9, 9), dtype=np.uint8)).save(
+            images / f"{i}.png"
+        )
+    (images / "damaged.png").write_bytes(b"no image")
+    away = tmp_path / "away"
+    if kind == "tar":
+        with tarfile.open(tmp_path / "images.tar", "w") as packed:
+            packed.add(images, "images")
+        images = tmp_path / "images.tar"
+    source = source_from(
+        f"tar:{tmp_path}/*.tar" if kind == "tar" else f"{kind.removesuffix('folder')}{images}"
+    )
+    assert source.vanished() is None
+    whole = build(source, tmp_path / "whole")
+    assert [problem.name.rpartition("/")[2] for problem in whole.problems()] == ["damaged.png"]
+
+    def unplug(now: Progress) -> None:
+        if now.rows and images.exists():
+            images.rename(away)
+
+    with pytest.raises(InputError, match=rf"{images} no longer exists"):
+        build(source, tmp_path / "p", progress=unplug, threads=1)
+    assert 0 < len(Pool.open(tmp_path / "p")) < len(whole)
+    assert source.vanished() == images
+    away.rename(images)
+    assert build(source, tmp_path / "p").complete
+    assert contents(tmp_path / "p") == contents(tmp_path / "whole")
 
 
 def test_one_builder_a_pool(tmp_path: Path) -> None:
