@@ -66,6 +66,8 @@ def test_a_model_beside_the_projects_describes_a_folder(
     expect(start_page.get_by_text("12 features from output image_embeds.")).to_be_visible()
     start_page.get_by_role("textbox", name="Question").fill("Is it striped?")
     start_page.get_by_test_id("stFileUploader").locator("input").set_input_files(folder / "003.png")
+    expect(start_page.get_by_role("button", name="Remove 003.png")).to_be_visible()
+    expect(start_page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".question")).to_have_text("Is it striped?", timeout=30_000)
     card = start_page.locator(".card")
