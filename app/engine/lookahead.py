@@ -108,6 +108,7 @@ class Lookahead:
                 self._concept.log.foresee([future.chosen.record for future in futures.values()])
                 self.futures = futures
         finally:
+            del self._occasion  # its memory of a hyperplane would outlive the one that replaces it
             self._done.set()
 
     def _each(self) -> dict[AnswerWord, Future]:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -111,6 +112,31 @@ def test_the_log_can_be_replayed(session, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["problems"] == []
     assert found["choices"] == found["digests"] > 10
+
+
+def test_what_was_selected_ahead_keeps_no_memory_of_a_hyperplane(session):
+    """It has a number for each item of the pool: a replaced one must not stay with the last selections."""
+    memories = session.project.memories
+    memories.worthwhile_seconds = 0.0
+    submit(session, [follow(coming(session), "no")[0]])
+    until = time.monotonic() + 30
+    while session.id not in memories.sessions and time.monotonic() < until:
+        time.sleep(0.01)
+    memories.worthwhile_seconds = float("inf")
+    coming(session)
+    submit(session, [follow(coming(session), "yes")[0]])
+    card = coming(session)
+    remembered = memories.newest(session.id, session.project.indexes.get(session.strategy))
+    assert all(
+        session.item_view.ahead.future(view["item"]["selection"]).chosen.record.parameters["remembered"]
+        == remembered.digest
+        for view in card["next"].values()
+    )
+    memory = ref(remembered.memory)
+    del remembered
+    assert memory() is not None
+    memories.newest(session.id, None)  # another index, which drops the memory
+    assert memory() is None
 
 
 def test_two_answers_wait_for_the_server_to_be_back(tmp_path):
