@@ -286,6 +286,9 @@ class Schema:
     def take_alone(self, connection: Connection) -> None:
         """Lock out all writers until the transaction ends.
 
+        Connections of this program that were just closed may hold the lock for a moment longer, so it waits
+        for them. It doesn't wait for another program, whose writers would have to wait too.
+
         Raises
         ------
         StorageError
@@ -296,7 +299,8 @@ class Schema:
             query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
             return bool(connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one())
 
-        if not _soon(is_locked):
+        others = connection.exec_driver_sql(_OTHERS, (_IN_USE, self._number & 0xFFFFFFFF)).scalar_one()
+        if others or not _soon(is_locked):
             raise StorageError(f"{self} is open in another program; stop it before restoring", "locked")
 
     def set_aside(self, connection: Connection) -> Schema:

@@ -1,7 +1,7 @@
 """A cache of byte strings on disk, of bounded size, from which the least recently used are deleted.
 
-Any number of threads and processes may use the same folder. The cache is optional for whoever uses it: if the
-disk is full or the folder can't be written, nothing is kept, and no error is raised.
+Any number of threads and processes may use the same folder. If the disk is
+full or the folder can't be written, nothing is kept, and no error is raised.
 """
 
 from __future__ import annotations

@@ -346,9 +346,7 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
     """
     X, kept, problems = compute(source, ids)
     if problems and (gone := source.vanished()):
-        raise InputError(
-            f"{gone} no longer exists: build the pool again once it does, and it goes on from here"
-        )
+        raise InputError(f"{gone} no longer exists; when it is back, the build can be continued")
     truth = source.truth(kept).astype(np.int16, copy=False)
     return Content(X.astype(dtype, copy=False), kept, truth, problems)
 

@@ -189,7 +189,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Wait until there is room for so many pixels; those that exceed all room take all of it."""
+        """Reserve room for `pixels`, or all room if they exceed it; wait until it is free."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)

@@ -279,9 +279,16 @@ def test_one_program_serves_a_schema(schema: str, monkeypatch: pytest.MonkeyPatc
 def test_labels_are_removed_once_their_last_connection_is_closed(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server notices late that a connection was closed; a connection that stays open is told, though."""
+    """The server notices late that a connection was closed; nobody waits for another program's, though."""
     place = place_of(schema)
     assert not isinstance(place, LabelFile)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("closecall.storage.postgres._US", "closecall of another process")
+        other = Database.open(schema)
+    with other, monkeypatch.context() as patient:
+        patient.setattr("closecall.storage.postgres._LINGERS", 600.0)
+        with pytest.raises(StorageError, match="open in another program"):
+            transfer.remove(place, container=True)
     with ThreadPoolExecutor(1) as background:
         with Database.open(schema):
             monkeypatch.setattr("closecall.storage.postgres._LINGERS", 0.2)

@@ -163,7 +163,7 @@ def test_a_fixed_length_counts_more_than_the_configuration(tmp_path):
 
 
 def several_outputs(file: Path, names: dict[str, int]) -> Path:
-    """A model with outputs of so many dimensions."""
+    """A model whose outputs have these names and numbers of dimensions."""
     nodes = [helper.make_node("Cast", ["input_ids"], ["ids"], to=TensorProto.FLOAT)]
     for name, n in names.items():
         axes = onnx.numpy_helper.from_array(np.arange(2, n), f"axes of {name}")
