@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +30,20 @@ from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
 from closecall.core.sources.capture_time import taken_at
+from closecall.storage.tabular import Column, write_table
 
 GAP = 10.0
 """Default of the longest time between two photographs of a burst, in seconds."""
 
 GROUPS_SHOWN, ITEMS_SHOWN, BORDER_SHOWN = 10, 4, 10
 
-COLUMNS = ("group", "item", "name", "degrees", "held_out")
+COLUMNS = (
+    Column("group", "whole"),
+    Column("item", "whole"),
+    Column("name"),
+    Column("degrees", "number"),
+    Column("held_out"),
+)
 
 
 def show_duplicates(
@@ -176,7 +182,7 @@ def _show_largest(groups: list[NDArray[np.int64]], found: Groups, names: Names) 
 
 
 def _show_border(found: Groups, crossing: NDArray[np.int64], n_rows: int, names: Names) -> None:
-    beyond = [row for row in range(n_rows, len(found)) if found.leaders[row] in set(crossing.tolist())]
+    beyond = n_rows + np.flatnonzero(np.isin(found.leaders[n_rows:], crossing))
     if not len(crossing):
         click.echo("No group has both held-out items and others.")
         return
@@ -193,14 +199,12 @@ def _show_border(found: Groups, crossing: NDArray[np.int64], n_rows: int, names:
 
 def _as_csv(found: Groups, n_rows: int, names: Names) -> str:
     stream = io.StringIO(newline="")
-    writer = csv.writer(stream)
-    writer.writerow(COLUMNS)
-    writer.writerows(_lines(found, n_rows, names))
+    write_table(COLUMNS, _lines(found, n_rows, names), stream, "csv")
     return stream.getvalue()
 
 
 def _lines(found: Groups, n_rows: int, names: Names) -> Iterator[tuple[object, ...]]:
     for number, group in enumerate(found.listed(), start=1):
         for row, name in zip(group.tolist(), names.of(group), strict=True):
-            degrees = f"{np.degrees(found.angles[row]):.3f}"
+            degrees = round(float(np.degrees(found.angles[row])), 3)
             yield number, int(names.ids[row]), name, degrees, "yes" if row >= n_rows else "no"

@@ -48,6 +48,16 @@ def names_of(file) -> list[set[str]]:
     return list(groups.values())
 
 
+def test_a_name_is_no_formula_for_a_spreadsheet(tmp_path):
+    """As in every other CSV file: see SECURITY.md."""
+    (tmp_path / "photos").mkdir()
+    for name in ("=1+1.png", "@sum.png"):
+        photograph(0).save(tmp_path / "photos" / name)
+    pool, out = small_pool(tmp_path / "pool", source_from(str(tmp_path / "photos"))), tmp_path / "groups.csv"
+    assert run("pool", "duplicates", pool.path, "--out", out).exit_code == 0
+    assert names_of(out) == [{"'=1+1.png", "'@sum.png"}]
+
+
 @pytest.mark.parametrize("words", [[], ["--bursts"]], ids=["near", "bursts"])
 def test_groups_are_found_saved_printed_and_written(pool, tmp_path, words):
     """Three of each photograph, and none of two; the pool's own files stay as they are."""
