@@ -61,6 +61,8 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    """Headers and body are sent together. Otherwise, the body would wait for an acknowledgment, for 40 ms."""
 
     def do_GET(self) -> None:
         server, path = self.server, unquote(self.path.partition("?")[0])

@@ -32,7 +32,7 @@ PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
 """Seconds for which a failure is retried while a pool is built, and while somebody waits for an image."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 GIVEN_UP_SECONDS = 30.0
-"""Seconds for which an unreachable server is not tried again."""
+"""Seconds for which reading from an unreachable server is tried once, without retries."""
 MOST_REFUSED = 100
 
 

@@ -18,6 +18,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_pool
+from tests.scale import thorough
 
 ROOT = Path(__file__).parents[4]
 
@@ -99,7 +100,7 @@ def test_an_interrupted_build_goes_on(pool, tmp_path, at):
     assert files(pool) == files(whole)
 
 
-@pytest.mark.parametrize("at", [1, 2, 5])
+@pytest.mark.parametrize("at", [thorough(1), 2, thorough(5)])
 def test_a_killed_build_goes_on(pool, tmp_path, at):
     """Killed while it writes the layout or a folder of positions: the files are the same to the byte."""
     whole = small_pool(tmp_path / "whole", FakeSource(150))
