@@ -39,10 +39,17 @@ class PlainLabeling:
         return int(self.figure.get_attribute("data-item") or -1)
 
     def settle(self) -> None:
-        """Until nothing is under way, and the image is bright: then a press counts."""
+        """Until a press counts: nothing is under way, and all was drawn longer ago than `SETTLE_SECONDS`.
+
+        On a busy machine the image may be painted, and bright, before the last button is drawn.
+        """
+        self._wait_for_the_script()
         self.page.wait_for_timeout(500)
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        self._wait_for_the_script()
         self.page.wait_for_function(BRIGHT)
+
+    def _wait_for_the_script(self) -> None:
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
     def press(self, key: str) -> None:
         """Press a key, and wait for what comes next."""

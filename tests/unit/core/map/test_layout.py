@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +74,32 @@ def test_the_axes_are_the_principal_ones(monkeypatch, shape):
         assert np.allclose(np.linalg.norm(sample, axis=0), spread[: sample.shape[1]], rtol=1e-3, atol=1e-4)
 
 
+def test_umap_starts_from_the_first_components(monkeypatch):
+    """It gets the exact neighbours and the seed; compiling it takes ten seconds, so nothing is optimized."""
+    given: dict[str, Any] = {}
+
+    class Start:
+        def __init__(self, **parameters):
+            given.update(parameters)
+
+        def fit_transform(self, sample):
+            assert np.array_equal(sample, components)
+            return given["init"]
+
+    monkeypatch.setattr("closecall.core.map.layout._umap", lambda: SimpleNamespace(UMAP=Start))
+    components = np.random.default_rng(3).standard_normal((60, 4)).astype(np.float32)
+    positions = umap_positions(components, seed=5)
+    assert np.corrcoef(positions[:, 0], components[:, 0])[0, 1] > 0.999
+    assert np.corrcoef(positions[:, 1], components[:, 1])[0, 1] > 0.999
+    neighbours, distances, _ = given["precomputed_knn"]
+    exact = np.linalg.norm(components[:, None] - components[None], axis=2)
+    assert np.allclose(distances, np.sort(exact)[:, :15], atol=1e-3)
+    assert np.allclose(np.take_along_axis(exact, neighbours, axis=1), distances, atol=1e-3)
+    assert (given["random_state"], given["n_jobs"]) == (5, 1)
+
+
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_near_items_are_near_on_the_map():
     """Clusters stay apart, for the sample and for the items placed by it, and neighbours stay neighbours."""
     X, own = clusters(400)
@@ -92,6 +119,7 @@ def test_near_items_are_near_on_the_map():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_equal_items_get_finite_positions():
     """A pool may hold one image many times, and nothing else."""
     X = unit(np.ones((40, 5)))
