@@ -1,4 +1,4 @@
-"""Turn errors that a user can correct into one plain sentence, exit code 2 and no traceback."""
+"""Report errors that a user can correct: one plain sentence and exit code 2, without a traceback."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ MENDABLE = (
 
 
 class PlainErrors(click.Group):
-    """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2.
+    """A command group that reports errors without a traceback if the user can correct them.
 
-    After a mistake in the command line, a second sentence names the command that shows the help. Other errors
-    keep their traceback. Ctrl+C exits with code 130.
+    Such an error is reported in one sentence on stderr, and the exit code is 2. After a mistake in the
+    command line, a second sentence names the command that shows the help. Other errors keep their traceback.
+    Ctrl+C exits with code 130.
     """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse the options before the command's name, and keep the full name of the command for errors."""
+        """Parse the options in front of the command, and store the command's full name for error messages."""
         path = self._path(args)
         with _plain_errors(path):
             context = super().make_context(info_name, args, parent, **extra)

@@ -1,4 +1,4 @@
-"""Entry point of ``closecall`` in a child process; `app.runtime.child` makes its command line."""
+"""Entry point of ``closecall`` in a child process; `app.runtime.child` builds the command line."""
 
 from __future__ import annotations
 

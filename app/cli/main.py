@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """Start the event log before libraries are imported, which keep the stderr that they find then."""
+    """Start the event log, before importing libraries that keep a reference to stderr."""
     if chosen == "json":
         from closecall.app.projects.oidc import secret_files
         from closecall.app.runtime import event_log as events

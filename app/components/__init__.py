@@ -1,8 +1,8 @@
 """Components: the interactive parts of the pages, which run in the browser.
 
-Each is a Streamlit component (version 2) of markup, style sheets, and small ES modules, which the browser
-imports from the server one by one. Components run in the page itself, inside a shadow root. The folder
-`shared` has the files that several components use.
+Each component is a Streamlit component (version 2). It consists of markup, style sheets and small ES modules.
+The browser imports the modules from the server one by one. Components run in the page itself, inside a shadow
+root. The folder `shared` has the files that several components use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Component:
     markup, styles : tuple of str
         Files in the folder of this package, joined in order. Later style sheets override earlier ones.
     module : str
-        The file whose default export shows the component; it imports the others.
+        The file whose default export shows the component; this file imports the other modules.
     states : tuple of str
         Names of the values that the browser may send. The value `pending` has the annotator's answers.
     """
@@ -163,7 +163,7 @@ PEOPLE = Component(
     module="people/people.js",
     states=(),
 )
-"""Amount of work and agreement, by annotator."""
+"""Each annotator's amount of work and agreement with the others."""
 
 COMPARE = Component(
     "compare",
@@ -217,8 +217,8 @@ VERDICT = Component(
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the answers that the browser sent last, from the component's entry in the session state.
 
-    Answers without a valid id and session are dropped. They can be neither stored nor reported to the
-    browser as refused.
+    Answers without a valid id and session are dropped, because they can be neither stored nor reported to
+    the browser as refused.
     """
     pending = state.get("pending")
     answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []

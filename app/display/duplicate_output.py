@@ -33,7 +33,7 @@ from closecall.core.sources.capture_time import taken_at
 from closecall.storage.tabular import Column, write_table
 
 GAP = 10.0
-"""Default of the longest time between two photographs of a burst, in seconds."""
+"""Default for the longest time between two consecutive photographs of a burst, in seconds."""
 
 GROUPS_SHOWN, ITEMS_SHOWN, BORDER_SHOWN = 10, 4, 10
 
@@ -57,13 +57,13 @@ def show_duplicates(
 ) -> int:
     """Find the groups of the pool at `path`, save and print them, and write them to `out` as CSV.
 
-    Without `degrees` or `gap`, those of the saved groups are used, and without saved groups the defaults.
-    With `check`, held-out items are compared, too.
+    If `degrees` or `gap` is None, use the value that the saved groups were found with, or a default if no
+    groups are saved. With `check`, also compare held-out items.
 
     Returns
     -------
     int
-        Number of groups on both sides of the held-out border, or 0 without `check`.
+        Number of groups that contain both held-out items and others, or 0 without `check`.
     """
     pool = Pool.open(path)
     folder = folder_of(path, kind)
@@ -99,7 +99,7 @@ def show_duplicates(
 
 
 class Names:
-    """Names of rows: those of their items, or "item 12" if the source is not there.
+    """The names of the items in given rows, such as "item 12" if the pool's source is missing.
 
     Parameters
     ----------
@@ -117,17 +117,17 @@ class Names:
             self._missing = error
 
     def of(self, rows: NDArray[np.int64]) -> list[str]:
-        """Return the names of these rows."""
+        """Return the names of the items in these rows."""
         items = self.ids[rows]
         return [f"item {item}" for item in items] if self.source is None else self.source.names(items)
 
     def all(self) -> tuple[list[str], NDArray[np.float64]]:
-        """Return the names of all rows and the times at which they were taken, NaN where unknown.
+        """Return the names of all items, and the times at which they were taken, NaN where unknown.
 
         Raises
         ------
         InputError
-            If the source is not there.
+            If the pool's source is missing.
         """
         if self.source is None:
             raise self._missing
@@ -135,7 +135,7 @@ class Names:
 
 
 def _saved(folder: Path, pool: Pool) -> SavedGroups | None:
-    """Return the saved groups, or None if there are none that can be read: they are then found again."""
+    """Return the saved groups, or None if no groups are saved or they can't be read."""
     try:
         return load_groups(folder, pool)
     except InputError:

@@ -56,7 +56,7 @@ def of_several(question: str) -> str:
 def of_class(question: str, name: str) -> str:
     """Return the display name of the positive class: "7" for "Is this a 7?".
 
-    If the concept's name does not begin with the question, return this name.
+    If `name`, the concept's name, does not begin with the question, return `name`.
     """
     stem = question.strip(" ?")
     if not name.startswith(stem):

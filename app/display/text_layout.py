@@ -1,4 +1,4 @@
-"""Typeset plain text for the card: headers, paragraphs, quotations, and preformatted lines.
+"""Typeset plain text for the labeling page: headers, paragraphs, quotations, and preformatted lines.
 
 Texts from mails and terminals have lines of about 75 characters. In a narrower column, each line would be
 broken a second time. The lines of a paragraph are therefore joined, unless they are short or arranged in
@@ -82,7 +82,7 @@ def opening(parts: list[Part]) -> Opening:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Part]:
-    """Yield a part for each run of lines that are quoted equally deep, without the marks ">" and "|"."""
+    """Yield a part for each run of lines with the same depth of quotation, without the marks ">" and "|"."""
     marked = [(_QUOTE.match(line), line) for line in lines]
     bare = [
         (len(re.findall("[>|]", mark[0])), line[mark.end() :]) if mark else (0, line) for mark, line in marked

@@ -108,7 +108,7 @@ _VARIABLES = {
 
 
 def page_style() -> str:
-    """Return the style sheet of the page around the card.
+    """Return the style sheet of the page outside the components.
 
     It defines the palette as CSS variables, which components use, too. The variables and the colour scheme
     are set at the document's root, because Streamlit draws menus outside the app's element.

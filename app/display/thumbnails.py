@@ -33,7 +33,7 @@ LOSSLESS_UP_TO = 128
 
 
 CARDS = 256
-"""Number of cached card pictures, and of cached texts; 20 annotators need about 100, next items included."""
+"""Number of cached pictures, and of cached texts. With their next items, 20 annotators need about 100."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:

@@ -63,15 +63,15 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
     project : Path
         The project's folder.
     overwrite : bool
-        Whether existing labels may be set aside.
+        Whether the project's existing labels may be replaced; they are set aside.
     database : str or None
         New place of the project's labels: a PostgreSQL address or `IN_FOLDER`. None keeps the current place.
 
     Raises
     ------
     InputError, StorageError
-        If the project is being served, the labels are about items that it does not have, the backup is
-        damaged, or there are labels that may not be set aside.
+        If the project is being served, if the backup is damaged or its labels are about items that the
+        project does not have, or if the project has labels and `overwrite` is false.
     """
     if database != IN_FOLDER:
         database = checked_database(database)

@@ -56,7 +56,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
-    """Yield labeled items, each with its folder; an item of several folders comes once for each folder."""
+    """Yield each labeled item and its folder; an item of several classes is yielded once for each class."""
     concepts = [concept] if concept else Concepts(database).all()
     if len(concepts) < 2:
         for its in concepts:
@@ -110,6 +110,6 @@ def _copy(source: Source, item: int, folder: Path) -> None:
 
 
 def _parts(name: str, item: int) -> list[str]:
-    """Return the name's path components without any that lead out of the folder."""
+    """Return the path components of an item's name, leaving out those that lead out of the folder."""
     parts = [part.replace("\0", "_") for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
     return parts or [str(item)]

@@ -1,4 +1,4 @@
-"""Export labels as tables, Label Studio tasks or a folder by class, and export predictions."""
+"""Export labels as tables, Label Studio tasks or folders of classes, and export predictions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def export_labels(
     Raises
     ------
     InputError
-        If `form` needs `out` or can't contain the log, or there is no such concept.
+        If `form` needs `out` or can't contain the log, or if no concept has the name `concept`.
     """
     file = ProjectFile.read(project)
     if out is None and form in (FOLDER, "parquet"):
@@ -103,7 +103,10 @@ def export_model_predictions(
 
 
 def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
-    """Return the record of the model's predictions for the concept, by default for its only concept."""
+    """Return the record of a model's predictions for a concept.
+
+    If `concept` is None, the model must have predictions for only one concept.
+    """
     only = concept_named(database, concept)
     there = [its for its in Predictions(database).all() if only is None or its.concept_id == only.id]
     found = [its for its in there if its.model == model.strip()]

@@ -60,9 +60,12 @@ class Imported:
     ----------
     lines : int
         Number of labels in the file.
-    new, known, same : int
-        Numbers of answers that were stored, that had been imported from this file before, and that are
-        already the current answers in the log.
+    new : int
+        Number of answers that were stored.
+    known : int
+        Number of answers that an earlier import of this file had stored.
+    same : int
+        Number of answers that agree with the current answers in the log.
     contested : int
         Number of new yes and no answers that contradict the answer of another annotator.
     items : Items
@@ -155,9 +158,10 @@ def _require_consistent(statements: Statements, file: Path) -> None:
 def _changes(
     database: Database, statements: Statements, imported: Imported
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the indices of the statements that change the log, and a mask of those about audited items.
+    """Return the indices of the statements that change the log, and a mask of the same length.
 
-    Count the other statements, and new contradictions between annotators, in `imported`.
+    The mask marks statements about audited items. The statements that change nothing, and new contradictions
+    between annotators, are counted in `imported`.
     """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
@@ -236,7 +240,7 @@ def print_matches(items: Items) -> None:
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Store another model's predictions from `file`, replacing its earlier predictions for the concept.
+    """Store the predictions of another model in `file`, replacing its earlier ones for the concept.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Find the item of a pool that a file refers to, by id or by name.
 
 The id is used if the file gives no name, or if the item with this id has the given name. Otherwise the name
-is used. If no item has exactly this name, the longest end of the given path that is the name of one item is
-used: "/home/ada/seal/7.jpg" matches the item "seal/7.jpg". A file name without a folder also matches an item
-in any folder, if only one item has this file name.
+is used. If no item has exactly this name, folders at the beginning of the given path are dropped until the
+rest is the name of one item: "/home/ada/seal/7.jpg" matches the item "seal/7.jpg". A file name without a
+folder also matches an item in any folder, if only one item has this file name.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio prepends this to the name
 
 @dataclass
 class Unmatched:
-    """Lines without an item that can be labeled: their number, and a sentence about each of the first."""
+    """The number of lines that match no item, and a sentence about each of the first `LISTED` such lines."""
 
     number: int = 0
     listed: list[str] = field(default_factory=list)
 
     def add(self, claim: Claim, reason: Callable[[], str]) -> None:
-        """Count a line, and list it with `reason` if it is one of the first."""
+        """Count a line, and list it with `reason` unless `LISTED` lines are listed already."""
         self.number += 1
         if len(self.listed) < LISTED:
             self.listed.append(f"{claim.place}: {reason()}")
@@ -73,7 +73,10 @@ class Items:
         self.by_end = 0
 
     def find(self, claim: Claim) -> int | None:
-        """Return the claim's item, or None; a claim without an item is counted as unmatched."""
+        """Return the item that a claim is about, or None if there is no such item to label.
+
+        In the latter case, the claim is counted as unmatched.
+        """
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
             item = self._named(claim)

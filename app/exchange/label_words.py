@@ -23,7 +23,7 @@ _OTHERS: dict[str, AnswerWord] = {
 
 
 class Meaning:
-    """An interpreter of the words in a file, as answers about the concepts of a project.
+    """An interpreter that turns the words in a file into answers about the concepts of a project.
 
     Class names take precedence over synonyms of yes and no: if the classes are digits, "1" is a class and not
     a synonym of yes.

@@ -69,7 +69,7 @@ class Model:
     examples : int
         Number of examples among the labels.
     through : int
-        Log position of the last answer.
+        Log position of the last answer that the labels include.
     """
 
     concept: ConceptRecord
@@ -81,12 +81,12 @@ class Model:
 
 
 def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model:
-    """Train a concept's classifier on its current labels, as labeling does.
+    """Train a concept's classifier on its current labels, in the same way as during labeling.
 
     Raises
     ------
     InputError
-        If the labels lack a yes or a no.
+        If there is no positive or no negative label.
     """
     concepts = Concepts(database)
     labels = LabelLog(database).labels(concept.id, is_item=pool.has_row)

@@ -98,8 +98,8 @@ def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
 def folder_written_whole(out: Path) -> Iterator[Path]:
     """Create a folder, which becomes `out` only if the block ends without an error.
 
-    Until then the folder has a hidden name. If a folder with the hidden name exists, a command that was
-    killed has left it, and it is replaced.
+    Until then the folder has a hidden name. If a killed command has left a folder with this name, that folder
+    is replaced.
     """
     half = out.with_name(f".{out.name}.half")
     shutil.rmtree(half, ignore_errors=True)

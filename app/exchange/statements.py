@@ -1,4 +1,4 @@
-"""The statements in a file, stored as columns of numbers: about 40 bytes per line, less than as objects."""
+"""Statements read from a file, stored compactly as columns of numbers: about 40 bytes per statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # instead of the annotator, because an adjudication also replaces those of other owners
+_DECIDED = -1  # used for every adjudication, because it replaces the adjudication of any other owner
 
 
 class Statement(NamedTuple):
@@ -98,9 +98,9 @@ class Statements:
         return found
 
     def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the order by subject, then by line, and a mask of the first statement on each subject.
+        """Return the indices of the statements, sorted by subject and then by line, and a mask.
 
-        The mask is in this order, too.
+        The mask has the same order and marks the first statement on each subject.
         """
         is_decision = _column(self._purposes) == PURPOSES.index("decision")
         who = np.where(is_decision, _DECIDED, _column(self._annotators))

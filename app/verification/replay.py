@@ -1,4 +1,4 @@
-"""The selections in a log, each with the model and the labels at its time."""
+"""Read the selections in a log, each with the labels and the model that it was based on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from closecall.storage import (
 )
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
+"""Reasons for selections (`SelectionRecord.why`) that are repeated; an "undo" shows an earlier item again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,13 @@ class Replay:
     records : tuple of SelectionRecord
         The selections, in the order in which they were chosen.
     trained : Trained
-        The model at the log position of the selections.
+        The model trained on the labels that the selections were based on.
     exclude : array of int64, ascending
         Items that could not be selected.
     standing : Standing
         The labels that the selections were based on.
     remembered : Hyperplane or None
-        The earlier hyperplane that the session remembered, if any.
+        The earlier hyperplane that made the selections faster, if any; see `QueryStrategy.remember`.
     """
 
     records: tuple[SelectionRecord, ...]
@@ -76,7 +76,8 @@ def replays_of(
 ) -> Iterator[Replay]:
     """Read the log once, and yield the concept's selections with the data that they were computed from.
 
-    Each hyperplane's digest is compared with the log; disagreements are added to `findings`.
+    The digest of each hyperplane is compared with the digest in the log; disagreements are added to
+    `findings`.
 
     Parameters
     ----------
@@ -91,9 +92,9 @@ def replays_of(
     annotators : mapping of str to str
         The annotator of each session.
     pool : Pool
-        The newest snapshot.
+        The newest snapshot of the pool.
     findings : Findings
-        Receives the number of digests and the disagreements.
+        Receives the number of compared digests and the disagreements.
     """
     known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id, pool.has_row), iter(answers)
@@ -132,8 +133,8 @@ def replays_of(
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
     """Return a key that only selections made together share.
 
-    The number of the round is not enough: before November 2026, two batches of a session could have the same
-    number.
+    The session and the number of the round are not enough: before November 2026, two batches of a session
+    could have the same number.
     """
     return record.session_id, record.round if is_of_many(record) else record.id, record.trained_through
 

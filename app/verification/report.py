@@ -31,9 +31,10 @@ class Findings:
         selected together count as one selection.
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
-        the number of eligible items that are nearer, without those selected earlier in the same batch.
+        the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
+        batch.
     problems : list of str
-        One sentence for each disagreement.
+        One sentence for each disagreement between the log and the replay.
     """
 
     answers: int = 0
@@ -45,7 +46,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """Return the findings as JSON, with statistics instead of each strategy's ranks."""
+        """Return the findings as JSON; statistics replace the lists of ranks."""
         ranks = {
             strategy: {
                 "selections": len(found),

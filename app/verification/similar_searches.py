@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _How(NamedTuple):
-    """The parameters of a search except the labels; `metric` and `params` are JSON."""
+    """The logged parameters of a search; `metric` and `params` are JSON."""
 
     items: int
     metric: str
@@ -36,14 +36,14 @@ class _How(NamedTuple):
 def search_again(
     replays: Sequence[Replay], pool: Pool, log: LabelLog, concept: ConceptRecord, project: Path
 ) -> Iterator[str]:
-    """Yield one sentence for each item that the search no longer finds, or that was not eligible.
+    """Repeat the searches; yield a sentence for each logged item that is not found or was not eligible.
 
     Parameters
     ----------
     replays : sequence of Replay
-        Selections of the Find similar page, with the labels at that time.
+        Selections made on the Find similar page, each with the labels that it was based on.
     pool : Pool
-        The newest snapshot.
+        The newest snapshot of the pool.
     log : LabelLog
         The log with the labels that metrics and hash codes were learned from.
     concept : ConceptRecord

@@ -45,7 +45,10 @@ from closecall.storage import (
 from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
-"""Number of memories rebuilt in one scan of the pool; each takes 4 MB per million items."""
+"""Maximum number of hyperplanes passed to `QueryStrategy.remember` at once, which scans the pool once.
+
+The object returned for each hyperplane takes 4 MB per million items.
+"""
 
 
 def verify_project(project: Path, *, as_json: bool = False) -> int:
@@ -156,8 +159,8 @@ def _reselect(
 ) -> None:
     """Repeat the selections of one strategy, and rank the chosen items by brute force.
 
-    `fitted` has the indexes that were built for earlier selections. An index over fewer items is extended, as
-    it was at the time of the selections.
+    `fitted` has the indexes built by earlier calls. If an index covers fewer items than the selections need,
+    it is extended, as it was when the selections were made.
     """
     n_items, name, parameters = index
     then = pool.prefix(n_items)
@@ -194,7 +197,7 @@ def _redraw(
     frames: Mapping[Place, FrameThen],
     findings: Findings,
 ) -> None:
-    """Repeat the audit's draws from the rebuilt `frames`."""
+    """Repeat the audit's random draws and compare them with the log."""
     replays = sorted(replays, key=lambda replay: place_of_frame(replay.record))
     for place, of_frame in groupby(replays, key=lambda replay: place_of_frame(replay.record)):
         made, own = frames[place], list(of_frame)
@@ -218,7 +221,7 @@ def _redraw(
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Repeat the searches by name; check that they find the same items and that these were eligible."""
+    """Repeat the searches by name; check that they find the logged items, and that these were eligible."""
     try:
         names = Names(then)
     except InputError as error:
@@ -281,7 +284,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Yield each selection with the session's memory at its time; several memories are rebuilt at once."""
+    """Yield each selection with the object that `QueryStrategy.remember` returned at its time, or None."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
@@ -308,7 +311,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
-    """Return, for each selected item, the number of nearer eligible items, as in `Findings.ranks`."""
+    """Return the rank of each selected item, as defined in `Findings.ranks`."""
     margins = _margins(replay, then, findings)
     assert replay.trained.hyperplane is not None
     of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)
@@ -319,7 +322,10 @@ def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
 
 
 def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
-    """Return |wᵀx + b| of the items, of shape (n_items,), after comparing it with the log."""
+    """Return |wᵀx + b| of the selected items, of shape (n_items,), and compare the values with the log.
+
+    The hyperplane is wᵀx + b = 0, and x is the feature vector of an item.
+    """
     hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
     margins = margins_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)

@@ -29,7 +29,7 @@ GAPS_MS = (0, 20, 50)
 """Number of key presses in a burst, and milliseconds between them in the first, second and third burst."""
 
 N_PATIENT = 40
-"""Number of additional answers in the mode "paced": each is given once all possible next images are ready."""
+"""Number of additional answers in the mode "paced", each given as soon as all next images are ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
@@ -67,7 +67,7 @@ class Press(TypedDict):
     ms : float
         Milliseconds from the press until the next image is on the screen.
     waited : bool
-        Whether the next image was not ready at the press.
+        Whether the next image was not ready when the key was pressed.
     visibly : bool
         Whether the card showed that it was waiting for the next image.
     ahead_ms : float or None

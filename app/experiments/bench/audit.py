@@ -16,9 +16,9 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability that the number of intervals that contain the true value lies in the printed range.
+"""Probability that belongs to the printed range for the number of intervals that contain the true value.
 
-This is true if each interval has its nominal coverage.
+If each interval has its nominal coverage, the number lies in this range with this probability.
 """
 
 
@@ -29,7 +29,7 @@ class Audits(Experiment[Pool]):
     Parameters
     ----------
     prevalences : tuple of float, 0 … 1
-        Shares of positive items. Each has its own simulated sessions.
+        Shares of positive items. Separate sessions are simulated for each share.
     sessions : int
         Number of sessions for each prevalence.
     items, labels, audited : int
@@ -47,7 +47,10 @@ class Audits(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Simulate the sessions while showing progress; for each prevalence, yield one row per measure."""
+        """Simulate the sessions and show progress.
+
+        For each prevalence, yield one row for each of `core.experiment.auditing.MEASURES`.
+        """
         for prevalence in self.prevalences:
             running = audited_sessions(
                 pool,
@@ -91,7 +94,7 @@ class Audits(Experiment[Pool]):
 
 
 def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
-    """Return the results for one measure.
+    """Return the results for one of `core.experiment.auditing.MEASURES`, such as "precision".
 
     ``held`` is the number of intervals that contain the true value. If the coverage of each interval is the
     nominal level, ``held`` lies between ``band_low`` and ``band_high`` with probability `BAND`. ``settled``

@@ -91,7 +91,7 @@ def _build(source: Source, path: Path, threads: int | None) -> Row:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Measure how many images per second GIST takes with two threads, if the images are in memory.
+    """Measure how many images per second GIST processes with two threads, with the images in memory.
 
     Return None if the source has other features than GIST.
     """
