@@ -34,13 +34,13 @@ from closecall.core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
 PLAIN_SCANS = ("blas-scan", "scipy-scan")
-"""Names of the bare matrix–vector product: the first for dense pools, the second for sparse pools."""
+"""Names of the contender that computes only a matrix–vector product, for dense and for sparse pools."""
 
 LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
     "margin-index": ("budget=8000", "budget=10000"),
 }
-"""Parameters of strategies that are measured by default in addition to their default parameters."""
+"""Parameters with which strategies are measured, too, if the user chooses no strategies."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,24 @@ class Contender(Protocol):
     fit_seconds: float | None
 
     def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
-        """Compute what a session remembers about a hyperplane, to select faster by the next one.
+        """Prepare faster selections for similar hyperplanes.
 
-        Return this memory (see `QueryStrategy.remember`) and the processor time in milliseconds.
+        Return the object that `QueryStrategy.remember` computes for this purpose, and the processor time in
+        milliseconds.
         """
 
     def answer(self, plane: Plane, memory: object) -> Answer:
         """Select an item for a hyperplane.
 
-        `memory` is what `remember` returned for an earlier hyperplane of the session, or None.
+        `memory` is the object that `remember` returned for an earlier hyperplane of the session, or None.
         """
 
 
 class StrategyContender:
-    """A fitted query strategy. `fit_seconds` is None if its index was loaded from a file."""
+    """A contender that is a fitted query strategy.
+
+    `fit_seconds` is None if the strategy's index was loaded from a file.
+    """
 
     def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
         self.word = word
@@ -105,9 +109,10 @@ class StrategyContender:
 
 
 class PlainScan:
-    """A bare matrix–vector product in float32, by BLAS, or by SciPy if the rows are sparse.
+    """A contender that computes only the product of all rows with the normal vector, in float32.
 
-    It shows how much of the time of a full scan is the product alone.
+    The product is computed by BLAS, or by SciPy if the rows are sparse. Its time is a lower bound for the
+    time of a full scan.
     """
 
     fit_seconds: float | None = None
@@ -135,7 +140,7 @@ class PlainScan:
 
 
 def default_words(pool: Pool) -> list[str]:
-    """Return the names of all strategies that can cover the pool.
+    """Return the names of all strategies that can select from the pool.
 
     Strategies in `LADDERS` are repeated with each of the parameters given there.
     """
@@ -163,7 +168,7 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
     Raises
     ------
     InputError
-        If a word does not name a strategy, or names one that cannot cover this pool.
+        If a word does not name a strategy, or names one that cannot select from this pool.
     """
     found: list[Contender] = [PlainScan(pool)]
     had: dict[str, tuple[QueryStrategy, float | None]] = {}
@@ -180,7 +185,10 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
 
 
 def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
-    """Return the fitted strategy, and the seconds that fitting took; None if the index was in `folder`."""
+    """Return the fitted strategy and the seconds that fitting took, or None instead of the seconds.
+
+    None means that the index was loaded from `folder`.
+    """
     if folder is not None and folder.is_dir():
         try:
             strategy.sharing(type(strategy).load(folder, pool))

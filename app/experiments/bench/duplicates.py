@@ -1,4 +1,4 @@
-"""Recall and precision of near-duplicates, and the time that they take."""
+"""Recall and precision of the search for near-duplicates, and its time."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from closecall.core.selection.diversity import typical_angle
 
 @dataclass(frozen=True)
 class Duplicates(Experiment[Pool]):
-    """Base class of the measurements, with the options of the command.
+    """Base class of the measurements of near-duplicates, with the options of ``closecall bench duplicates``.
 
     Parameters
     ----------
     apart : int
-        Largest difference of the numbers of near-duplicate frames.
+        Largest difference between the numbers of two frames that count as near-duplicates.
     pattern : str or None
-        Pattern of the names of frames; None for `FRAME`.
+        Regular expression for the names of frames; None for `FRAME`.
     photos : int
         Number of photographs to alter.
     degrees : float or None
-        Angle of the measurement of speed; None for the default.
+        Angle, in degrees, within which `Speed` finds near-duplicates; None for the default.
     """
 
     apart: int
@@ -66,15 +66,23 @@ class Duplicates(Experiment[Pool]):
 
 
 class OfFrames(Duplicates):
-    """Pairs of frames, with rows for several meanings of a false pair, and for groups."""
+    """A measurement on frames that show objects turning in front of a camera.
+
+    Frames taken shortly after each other are near-duplicates. The rows of results differ in the pairs of
+    frames that they are about.
+    """
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield a row for all pairs, for clear pairs, for pairs that follow each other, and for groups.
+        """Yield three rows about pairs within an angle, then two rows about pairs in the same group.
+
+        The first three rows are about all pairs of frames, the pairs marked by `FramePairs.clear`, and the
+        pairs marked by `FramePairs.following`. The groups are groups of near-duplicates, then bursts.
 
         Raises
         ------
         InputError
-            If a name does not match the pattern, there is one kind, or no two frames are near.
+            If a name does not match the pattern, if there is only one kind of object, or if no two frames are
+            near-duplicates.
         """
         rows = WithHeldOut(pool)
         names = pool.source.names(rows.ids)
@@ -108,15 +116,15 @@ class OfFrames(Duplicates):
 
 
 class OfCopies(Duplicates):
-    """Altered copies of photographs, with a row for each way of altering them and for all."""
+    """A measurement on altered copies of photographs, for several ways of altering them."""
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the row of each way, then that of all ways.
+        """Yield a row for each way of altering photographs, then a row for all ways together.
 
         Raises
         ------
         InputError
-            If there are fewer than two photographs, or copies can't be described.
+            If there are fewer than two photographs, or if the features of copies can't be computed.
         """
         places = np.unique(np.linspace(0, len(pool) - 1, self.photos).astype(np.int64))
         X = np.asarray(pool.rows(places))
@@ -142,7 +150,7 @@ class OfCopies(Duplicates):
 
 
 class Speed(Duplicates):
-    """The time to find the near-duplicates of a pool."""
+    """A measurement of the time to find the near-duplicates of a pool."""
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield one row."""
@@ -176,9 +184,9 @@ def _pairs(
 
 
 def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None = None) -> Row:
-    """Return the rates of the pairs within an angle.
+    """Return recall and precision if all pairs within an angle are taken for near-duplicates.
 
-    `n_near` is the number of near pairs if some of them are not in `pairs`.
+    `n_near` is the number of near-duplicate pairs; give it if `pairs` does not contain all of them.
     """
     found = rates(pairs, angle)
     if n_near is not None:
@@ -194,7 +202,11 @@ def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None =
 
 
 def _group_row(pool: Pool, what: str, angle: float, pairs: FramePairs, groups: Groups) -> Row:
-    """Return the rates of the pairs in one group: all near ones to find, all of one turn right."""
+    """Return recall and precision if all pairs within a group are taken for near-duplicates.
+
+    Recall is the share of near-duplicate pairs that are in one group. For precision, a pair counts as right
+    if its frames are of the same turn.
+    """
     together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
     n_near, n_found = int(pairs.pairs.near.sum()), int(together.sum())
     return {

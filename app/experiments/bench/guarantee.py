@@ -48,9 +48,9 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Guarantees(Experiment[Pool]):
-    """An experiment that queries tables with the guarantee, and counts how often the guarantee holds.
+    """An experiment that queries bucket tables, and counts how often their (r, ε) guarantee holds.
 
-    Queries are hyperplanes, or held-out items, depending on the hash family.
+    Depending on the hash family, queries are hyperplanes or held-out items.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Guarantees(Experiment[Pool]):
     radii : tuple of float
         Values of r, in degrees.
     epsilon : float
-        The approximation ε.
+        ε: if an item is within r of the query, an item within (1 + ε) r should be found.
     megabytes : int
         Maximum memory for tables, codes and functions, in 10⁶ bytes.
     queries : int

@@ -71,7 +71,7 @@ def waits(presses: Sequence[Press]) -> dict[str, Any]:
 
 
 def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[str, Any]:
-    """Return how soon all possible next images were ready, and the time per image that this requires.
+    """Return statistics of the time until all possible next images were ready.
 
     While an image is shown, the server prepares the next image for each possible answer.
 
@@ -86,8 +86,9 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
     -------
     dict
         ``ahead_median_ms`` and ``ahead_p95_ms``: median and 95th percentile of the time from painting an
-        image until all possible next images are ready, at the fixed pace. They are None if the key was
-        pressed earlier than that. ``waited``: number of presses that had to wait for the next image.
+        image until all possible next images are ready, at the fixed pace. If the key was pressed earlier,
+        the time counts as infinite; an infinite statistic is None.
+        ``waited``: number of presses that had to wait for the next image.
         ``waited_visibly``: number of presses whose wait was so long that the card showed it.
         ``held_pace_seconds``: 95th percentile of the time until all possible next images are ready, in
         seconds, among the patient presses.

@@ -1,4 +1,4 @@
-"""Making a corpus of hyperplanes for a pool, and printing a table that summarizes each setting."""
+"""Make a corpus of hyperplanes for a pool, and print a table that summarizes each setting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
-"""Number of items from which the table computes the distribution of wᵀx; they are evenly spaced."""
+"""Number of items, evenly spaced in the pool, that the distribution of wᵀx is computed from."""
 
 
 def make_corpus(
@@ -85,7 +85,11 @@ def make_corpus(
 
 
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
-    """Print a table with the number of hyperplanes in each setting, and the means of their labels and wᵀx."""
+    """Print a table with a line for each setting.
+
+    A line has the number of hyperplanes, the mean number of their labels, the mean share of positive labels,
+    and the mean and standard deviation of wᵀx.
+    """
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)
     width = max(len(setting) for setting in corpus.settings)

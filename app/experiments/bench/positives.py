@@ -51,7 +51,7 @@ class Positives(Experiment[Pool]):
     words : tuple of str
         Strategies (see `core.selection.words`) or `SIMILAR`; `DEFAULT_WORDS` if empty.
     searches : int
-        Number of searches with each strategy. They are for different classes as long as there are any.
+        Number of searches with each strategy. Classes are searched for in turn.
     wanted : int
         Number of positives to find.
     most : int

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judged:
-    """A selected item, compared with the nearest item by brute force.
+    """A selected item, and its rank by brute force.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class SelectionResults:
 
     @classmethod
     def joined(cls, setting: str, parts: Sequence[Self]) -> Self:
-        """Join the results of several settings on one pool; `setting` is the name of the whole."""
+        """Join the results of several settings on one pool; `setting` is the name of the joined results."""
         return cls(
             setting,
             EqualTimeSubsample.joined([part.subsample for part in parts]),
@@ -77,18 +77,20 @@ class SelectionResults:
         The ratio of a selection is its time divided by the time of the exhaustive scan for the same
         hyperplane. ``ratio_to_exhaustive`` and ``p90_ratio_to_exhaustive`` are the median and the 90th
         percentile of this ratio. ``cpu_ratio_to_exhaustive`` is the median ratio of processor times, which
-        are more reliable while other programs run. ``cpu_ms_per_round`` is the mean processor time of
-        selecting and remembering, and ``remember_cpu_ms_per_round`` that of remembering alone.
+        are more reliable while other programs run. ``remember_cpu_ms_per_round`` is the mean processor time
+        of `Contender.remember`. ``cpu_ms_per_round`` is the mean processor time of a selection, including
+        `Contender.remember`.
 
         ``recall_at_1`` is the share of hyperplanes whose nearest item was found, and ``recall_at_1_low`` its
         one-sided lower 95 % bound.
 
         ``rows_of_equal_time_subsample`` is the number of random rows that can be scored in ``median_ms``, and
         ``rank_of_equal_time_subsample`` the median rank of the nearest of these rows. ``ratio_to_subsample``
-        compares ranks: it is the geometric mean over hyperplanes of the strategy's rank + 1, divided by the
-        subsample's rank + 1. ``ratio_to_equal_rows`` is the same ratio for a subsample with as many rows as
-        the strategy scored (in the median). Both ratios have 95 % intervals, in the columns that end in
-        ``_low`` and ``_high``.
+        compares ranks with this subsample. It is the geometric mean over hyperplanes of (r + 1) / (s + 1),
+        where r is the rank of the strategy's item and s the rank of the subsample's nearest row.
+        ``ratio_to_equal_rows`` is the same for a subsample whose number of rows is the median number of rows
+        that the strategy scored. Both ratios have 95 % intervals, in the columns that end in ``_low`` and
+        ``_high``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The hyperplanes that a benchmark selects for, each with the previous hyperplane of its session."""
+"""Load or train the hyperplanes for which a benchmark selects items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Round = tuple[Plane, Hyperplane | None]
 def planes_for(
     pool: Pool, corpus: Path | None, settings: Sequence[str], queries: int, seed: int
 ) -> list[Plane]:
-    """Load or train the hyperplanes that a benchmark selects for.
+    """Load or train the hyperplanes for which a benchmark selects items.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def planes_for(
     settings : sequence of str
         Names of the settings to return, or parts of their names; all settings if empty.
     queries, seed : int
-        Number of hyperplanes to train, and seed of their labels; ignored if there is a corpus.
+        Number of hyperplanes to train, and seed of their labels; ignored if `corpus` is given.
 
     Raises
     ------

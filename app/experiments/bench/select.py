@@ -5,8 +5,8 @@ conditions, and ratios compare times measured shortly after each other. Random s
 same way (`app.experiments.bench.subsample`). Each strategy can thus be compared with the random subsample
 that takes as long.
 
-If a hyperplane is from a session, each strategy gets what it remembered about the session's previous
-hyperplane.
+If a hyperplane is from a session, each strategy may select faster with what `QueryStrategy.remember` returned
+for the previous hyperplane of the session.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Selection(Experiment[Pool]):
     corpus : Path or None
         File of a `Corpus` of hyperplanes; None to train SVMs in the setting of the H-Hash paper.
     planes_of : Path or None
-        Folder of another pool with the same features. If given, hyperplanes are trained on that pool, or
-        `corpus` was made for it. None for the measured pool.
+        Folder of another pool with the same features, on which the hyperplanes are or were trained. None for
+        the measured pool.
     settings : tuple of str
         Settings of the hyperplanes to use; see `app.experiments.bench.rounds.planes_for`.
     words : tuple of str
@@ -70,9 +70,9 @@ class Selection(Experiment[Pool]):
     threads : int
         Number of threads that BLAS may use in one call.
     warm_up : int
-        Number of hyperplanes to select for before timing starts.
+        Number of hyperplanes for which items are selected before timing starts.
     cold : bool
-        Whether sessions remember nothing about earlier hyperplanes.
+        Whether to select without `QueryStrategy.remember`.
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int

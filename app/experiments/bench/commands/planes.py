@@ -40,12 +40,12 @@ from closecall.app.experiments.bench.commands.options import count_option, pool_
 )
 @seed_option("classes and labels")
 def bench_planes(folder: Path, out: Path, **words: Any) -> None:
-    """Train hyperplanes on a pool of known truth and save them, to compare strategies by.
+    """Train hyperplanes on a pool of known classes and save them, for comparisons of strategies.
 
-    Single ones are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM of one
-    class against the rest is retrained after every answer about the item nearest to it. An item that a
-    strategy misses stays in the pool, so use sessions simulated with the strategy itself to measure how often
-    it finds the nearest in long sessions.
+    Single hyperplanes are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM
+    of one class against the rest is retrained after every answer about the item nearest to its hyperplane. An
+    item that a strategy misses stays in the pool. To measure how often a strategy finds the nearest item in
+    long sessions, therefore simulate the sessions with this strategy.
     """
     from closecall.app.experiments.bench.planes import make_corpus
     from closecall.core.pool.pool import Pool
