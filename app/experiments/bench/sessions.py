@@ -1,12 +1,12 @@
-"""Parallel labeling sessions at a person's pace: how long a selection takes, and what remembering costs.
+"""Measure how long selections take in parallel labeling sessions at a person's pace.
 
 The sessions of a corpus (`core.experiment.corpus`) are replayed, each in its own thread. As on the pages, a
-session can remember an earlier hyperplane: it keeps the scores of the pool's items under that hyperplane,
-which make later selections faster (`app.engine.strategy_memory`).
+session can remember an earlier hyperplane: the session keeps the scores of the pool's items under that
+hyperplane, because these scores make later selections faster (`app.engine.strategy_memory`).
 
-A round begins when it is due, or once the previous round is over if that is later. Nothing else runs during a
-replay. The exhaustive scans for comparison are timed before and after each replay. The true nearest items are
-computed after the first replay.
+A round begins at its scheduled time, or when the previous round ends if that is later. Nothing else runs
+during a replay. The exhaustive scans for comparison are timed before and after each replay. The true nearest
+items are computed after the first replay.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def share_over_draws(
 ) -> tuple[float, float, float] | tuple[None, None, None]:
     """Return the share of successful trials, from 0 to 1, and its 95 % interval.
 
-    The interval combines two: Student's t interval of the shares of the draws, and Clopper and Pearson's
-    interval of all trials. Each end is the more extreme one of the two. Clopper and Pearson's interval alone
-    would be too narrow, because trials of one draw depend on each other. Student's has no width if all draws
-    have the same share.
+    The interval combines two intervals: Student's t interval of the shares of the draws, and Clopper and
+    Pearson's interval of all trials. Each end is the more extreme end of the two. Clopper and Pearson's
+    interval alone would be too narrow, because trials of one draw depend on each other. Student's interval
+    alone would have no width if all draws have the same share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What following the advice to stop would cost and save, measured in simulated sessions that ignore it."""
+"""Measure what following the advice to stop labeling would cost and save, in simulated sessions."""
 
 from __future__ import annotations
 

@@ -3,14 +3,15 @@
 This baseline scores as many random rows as possible in the time that a strategy takes, and selects the
 nearest of them.
 
-**Time.** The fastest implementation would store the rows in random order and read consecutive ones. Timing
-therefore reads consecutive rows from a random place: the product with w (by BLAS, or by SciPy for sparse
-rows), the bias, absolute values, and the argmin. This computation is timed for 1, 2, 4, … rows up to the
-whole pool, in turn with the strategies. Each size is timed with one thread and with all allowed threads,
-because one thread may be faster for few rows. The shorter time counts.
+**Time.** The fastest implementation would store the rows in random order and read consecutive rows. The timed
+computation therefore reads consecutive rows from a random place. It multiplies them by the normal vector of
+the hyperplane (with BLAS, or with SciPy for sparse rows), adds the bias, takes absolute values, and finds the
+minimum. This computation is timed for 1, 2, 4, … rows up to the whole pool, in turn with the strategies. Each
+size is timed with one thread and with all allowed threads, because one thread may be faster for few rows. The
+shorter time counts.
 
-**Rank.** The result of a subsample is the nearest of equally many random rows. Its rank is computed by brute
-force.
+**Rank.** The rank of a subsample is the rank of its nearest row among all rows of the pool. It is computed by
+brute force for random rows.
 
 Between two sizes, logarithms of times and ranks are interpolated.
 """
@@ -164,7 +165,8 @@ class EqualTimeSubsample:
     def _parts(self, size: int) -> list[tuple[Rows, NDArray[np.float32]]]:
         """Return `size` consecutive rows from a random place, in parts.
 
-        Each part comes with the output array for its products. The first row of the pool follows the last.
+        Each part comes with the output array for its products. After the last row of the pool, the first row
+        is next.
         """
         first_rows = [first for first, _ in self._blocks]
         n = first_rows[-1] + self._blocks[-1][1].shape[0]

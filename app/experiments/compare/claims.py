@@ -1,7 +1,7 @@
 """Verdicts on claims about query strategies, from the results of a comparison.
 
-Most claims are those of the H-Hash paper. One more is a sceptic's question: whether hashing beats a random
-subsample that takes the same time.
+Most claims are from the H-Hash paper. An additional claim is that hashing beats a random subsample that takes
+the same time.
 
 A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
 holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
@@ -30,7 +30,8 @@ RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
 """Names in the titles of claims, by the suffix of the strategies' names.
 
-Strategies without a suffix are the methods as published; those with "-weighted" are our weighted form.
+Strategies without a suffix are the published methods. The suffix "-weighted" marks weighted forms of these
+methods, which are not from the paper.
 """
 
 CLOSE = 1.0
@@ -104,7 +105,9 @@ class Claim:
 
 
 class Measures:
-    """Measures that give each strategy one number per race, and differences between strategies.
+    """The measures by which strategies are compared.
+
+    A measure gives each strategy one number per race. Arrays of shape (n_units,) have one entry per race.
 
     Parameters
     ----------
@@ -146,7 +149,7 @@ class Measures:
         """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
 
         In a race, the average is over the same time span for all strategies. The span ends when the quickest
-        strategy has all its labels. Time is that of selection and labeling.
+        strategy has all its labels. Time includes selection and labeling.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FIRST_CHOSEN = 7
-"""Number of images to show: the first ones that a strategy selected. The H-Hash paper shows as many."""
+"""Number of images to show for each strategy: its first selections, as in the H-Hash paper."""
 
 _WIDTH = 10.0
 

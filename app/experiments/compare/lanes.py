@@ -34,7 +34,7 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
     Raises
     ------
     InputError
-        If a strategy is unknown or can't cover this pool.
+        If a strategy is unknown or can't select from this pool.
     """
     with threadpool_limits(1, user_api="blas"):
         for word in plan.strategies:
@@ -56,7 +56,7 @@ def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> 
     Raises
     ------
     InputError
-        If the strategy can't cover this pool.
+        If the strategy can't select from this pool.
     """
     index.check_pool(pool)
     if (estimate := index.cost(pool)) is not None:
@@ -77,9 +77,9 @@ def tenths(name: str, tell: Callable[[str], None]) -> Progress:
 
 
 def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """Return the fitted strategy of each lane, by name, including peers.
+    """Return the fitted strategy of each lane, by name, including strategies of other libraries.
 
-    Strategies load their saved index. Those without a usable one are fitted to the pool.
+    Strategies load their saved index. Strategies without a usable saved index are fitted to the pool.
     """
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:

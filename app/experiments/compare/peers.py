@@ -1,8 +1,9 @@
 """Uncertainty sampling by other libraries, for races against the strategies of this program.
 
-A peer is such a library. Each peer is called as its manual describes, with our hyperplane as a fitted binary
-classifier. The probability of a yes is the logistic function of wᵀx + b, so the least certain item is the one
-nearest to the hyperplane. A peer gets the whole pool as one matrix, and its additional memory is limited.
+A peer is such a library. Each peer is called as its manual describes, with the current hyperplane as a fitted
+binary classifier. The probability of a yes is the logistic function of wᵀx + b, so the least certain item is
+the one nearest to the hyperplane. A peer gets the whole pool as one matrix, and its additional memory is
+limited.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class Peer(QueryStrategy):
 class Modal(Peer):
     """The function `uncertainty_sampling` of modAL.
 
-    The function does not know which rows are labeled. `ask` therefore requests n rows plus as many as are
-    labeled, and drops the labeled ones.
+    The function does not know which rows are labeled. To select n rows while m rows are labeled, `ask`
+    therefore requests n + m rows and drops the labeled ones.
     """
 
     name = "modal"
@@ -186,12 +187,12 @@ PEERS: dict[str, type[Peer]] = {cls.name: cls for cls in (ScikitActiveml, SmallT
 
 
 def make_peer(name: str, *, random_state: int = 0) -> Peer:
-    """Return an unfitted peer.
+    """Return an unfitted strategy that selects with the library `name`.
 
     Raises
     ------
     InputError
-        If there is no such peer.
+        If `name` is not in `PEERS`.
     """
     if name not in PEERS:
         raise InputError(f"a peer must be one of {', '.join(PEERS)}, got {name!r}")

@@ -39,7 +39,7 @@ STRATEGIES = (
 NAMES_VERSION = 1
 """Version of the strategy names.
 
-A comparison without a recorded version is older than the present meaning of the names in `RENAMED`.
+Comparisons without a recorded version were made before the names in `RENAMED` got their present meaning.
 """
 
 
@@ -115,8 +115,8 @@ class RacePlan(Plan[RaceUnit]):
         most_classes : int or None
             If no class is named, maximum number of classes to draw; None for all classes.
         strategies, peers : sequence of str
-            Names of strategies and peers. If no strategy is named, the plan has those of `STRATEGIES` that
-            can cover the pool.
+            Names of strategies and peers. If no strategy is named, the plan has the strategies in
+            `STRATEGIES` that can select from the pool.
         **words
             The other parameters of `RacePlan`.
 

@@ -33,7 +33,7 @@ _PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 @dataclass(frozen=True, eq=False)
 class RaceResults:
-    """The results of all races, as arrays indexed by strategy, unit and round.
+    """The results of all races, as arrays indexed by strategy, unit and round. A unit is one race.
 
     If a strategy ends early, its values in the later rounds are NaN.
 

@@ -29,7 +29,7 @@ WORKERS = b"workers"
 
 
 def schema() -> pa.Schema:
-    """Return the schema of the table of one unit, which is also that of the table of all units.
+    """Return the schema of the tables of a single unit and of all units.
 
     Round 0 is the classifier trained on the initial labels. In its rows, the columns about a selection are
     null.

@@ -56,7 +56,7 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
     """
     context = child.spawning()
     n_workers = min(n_workers, len(units))
-    # `stop` has no lock: a worker could be killed while it holds one.
+    # `stop` has no lock, because a worker could be killed while holding the lock.
     stop, rounds = context.RawValue("b", 0), context.Value("q", 0)
     set_up = (plan, out, n_workers, stop, rounds)
     with (

@@ -69,8 +69,8 @@ from closecall.app.experiments.bench.commands.options import (
 def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Compare query strategies on one pool, side by side: time, rank and |wᵀx| of the items they select.
 
-    Each is also compared with the random subsample that takes as long. Repeat --setting, --strategy and
-    --items to measure several. The pool needs no classes if --planes-of names one that has.
+    Each strategy is also compared with the random subsample that takes as long. Repeat --setting, --strategy
+    and --items to measure several. The pool needs no classes if --planes-of names a pool with classes.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.select import Selection

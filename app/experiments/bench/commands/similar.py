@@ -217,9 +217,9 @@ def bench_similar(
     sweeps: recall of kernelized LSH and of Nyström's method by rank, scale and number of sampled landmarks,
     and the eigenvalues of the kernel by scale: figures 1 to 3 of the same paper, which --figures draws.
 
-    coverage: how much of what kernelized LSH finds is among the first items of a scan by the kernel, and how
-    often the nearest items vote for the right class, by ε: figure 16 of "Learning Binary Hash Codes for
-    Large-Scale Image Search", the survey. Differences are to the scan.
+    coverage: the share of the items found by kernelized LSH that are also among the first items of a scan by
+    the kernel, and how often the nearest items vote for the right class, by ε: figure 16 of "Learning Binary
+    Hash Codes for Large-Scale Image Search", the survey. Differences are to the scan.
 
     neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
     with a scan of all items and with hashing, which searches a few per cent. Texts are compared as sets of

@@ -33,7 +33,7 @@ from closecall.app.experiments.bench.commands.options import count_option, json_
 @seed_option("items, classes and labels")
 @json_option
 def bench_stopping(folders: tuple[Path, ...], json_file: Path | None, **words: Any) -> None:
-    """Go on labeling after the advice to stop, and report what following it would have cost and saved.
+    """Continue labeling after the advice to stop, and report what following it would have cost and saved.
 
     The annotator is simulated; the cost is in points of AUROC on items that are never labeled.
     """

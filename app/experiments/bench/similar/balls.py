@@ -1,10 +1,10 @@
 """Semantic hashing with Hamming balls of fixed radius: figure 4 of the survey [1]_.
 
-Semantic hashing reads all items in the Hamming ball around the query's code. For each query, balls of each
-radius and a scan of the same codes search in turn. The measured time is that of the search alone, without
-hashing the query and without ranking the found items exactly.
+Semantic hashing reads all items in the Hamming ball around the query's code. Each query is answered by a ball
+of each radius, and by a scan of the same codes. The measured times include neither hashing the query nor
+ranking the found items exactly.
 
-In a pool of n items, only the first log₂(n/16) bits of a code, or fewer, are its address in the table
+In a pool of n items, at most the first log₂(n/16) bits of a code are its address in the table
 (`core.search.ball`). Longer codes therefore do not take longer. In the survey, all bits of a code are its
 address.
 
@@ -112,7 +112,7 @@ def show_balls(rows: Sequence[Row]) -> None:
 def _time(
     family: SimilarityHasher, scan: HammingScan, balls: Sequence[HammingBall], queries: Items
 ) -> tuple[Floats, Floats]:
-    """Search with each query in all balls, then by the scan, and time each search.
+    """Answer each query with all balls, then with the scan, and time each search.
 
     The order of the balls is random for each query, because a large ball evicts the data of others from the
     processor's caches.
@@ -120,7 +120,7 @@ def _time(
     Returns
     -------
     found : array of shape (3, n_queries, n_balls), float64
-        Seconds, number of items in the ball, and number of codes compared.
+        For each query and ball: seconds, number of items in the ball, and number of codes compared.
     scans : array of shape (n_queries,), float64
         Seconds of the scan.
     """

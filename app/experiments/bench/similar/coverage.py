@@ -1,11 +1,11 @@
-"""Comparison of search by kernelized LSH (KLSH) with a scan by the kernel: figure 16 of the survey [1]_.
+"""Comparison of kernelized LSH (KLSH) with an exact search by kernel values: figure 16 of the survey [1]_.
 
-**Primary baseline.** All lines are compared with the scan by the kernel in the same draw (`BASELINE`). This
-baseline was fixed before the figure was drawn.
+**Primary baseline.** All lines are compared with the exact search in the same draw, called the scan by the
+kernel (`BASELINE`). This baseline was fixed before the figure was drawn.
 
-**Draws.** Each draw has its own landmarks, random vectors and queries. Intervals over draws therefore say
-what to expect of other landmarks, vectors and queries in this pool. Rank and scale are chosen on held-out
-items that are not used as queries.
+**Draws.** Each draw has its own landmarks, random vectors and queries. Intervals over draws therefore show
+how much the results depend on these choices. Rank and scale are chosen on held-out items that are not used as
+queries.
 
 References
 ----------
@@ -90,15 +90,14 @@ class Coverage(Drawn, KernelizedFigure):
 
     @property
     def sweep(self) -> CoverageSweep:
-        """The values of ε, and the numbers of first items, that are measured."""
+        """The values of ε and the numbers of first items to measure."""
         return CoverageSweep(self.epsilons or EPSILONS)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each draw, see `core.experiment.coverage.CoverageSweep.measured`.
 
         Each row also has ``kernel``, ``k`` (the number of neighbours that vote), ``kept`` (the ε for which
-        coverage is drawn), ``R`` (of the recall@R by which rank and scale are chosen) and
-        ``seconds_of_draw``.
+        coverage is drawn), ``R`` (rank and scale are chosen by recall@R) and ``seconds_of_draw``.
 
         Raises
         ------

@@ -38,8 +38,7 @@ class Curve:
     lane : Lane
         Hash family and its form.
     n_chosen : int
-        Number of draws in which the line's parameter was the best one on the queries that serve to choose
-        parameters.
+        Number of draws that chose the parameter of this line, on queries reserved for choosing parameters.
     x : list of float
         Places on the x-axis at which all draws have a value, ascending.
     values : array of shape (n_draws, n_x), float64

@@ -19,7 +19,10 @@ POINTS = "points.csv"
 
 
 def check_drawing(folder: Path | None) -> None:
-    """Raise InputError if matplotlib is not installed, unless `folder` is None: then nothing is drawn."""
+    """Raise InputError if figures can't be drawn because matplotlib is not installed.
+
+    If `folder` is None, no figures are requested, so matplotlib is not needed.
+    """
     if folder is not None:
         load("matplotlib", "reports")
 

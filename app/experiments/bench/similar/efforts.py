@@ -16,7 +16,10 @@ _EFFORT = ("candidates", "compared", "effort")
 
 
 def by_structure(rows: Sequence[Row]) -> dict[tuple[str, int | None], list[Row]]:
-    """Group rows by structure and number of bits. The number is None for peers, which have no codes."""
+    """Group rows by structure and number of bits.
+
+    The number of bits is None for faiss indexes, which have no codes.
+    """
     grouped: dict[tuple[str, int | None], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row["structure"], row.get("bits")), []).append(row)

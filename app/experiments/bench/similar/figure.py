@@ -50,7 +50,7 @@ class Figure(Experiment[Pool]):
     """
 
     name: ClassVar[str]
-    """Name of the measurement, which is its value of ``--what`` and of the column ``figure``."""
+    """Name of the measurement, used as its value of ``--what`` and in the column ``figure``."""
 
     several_bits: ClassVar[bool] = False
     """Whether several code lengths can be requested."""
@@ -113,8 +113,8 @@ def single_labels(given: Sequence[int], name: str) -> int:
 def labels_among(given: Sequence[int], usual: Sequence[int], n_known: int) -> tuple[int, ...]:
     """Return the numbers of labels to measure with.
 
-    If no number is given, these are the default numbers that do not exceed `n_known`. If all default numbers
-    exceed `n_known`, the only number is `n_known`.
+    If no number is given, return the default numbers that do not exceed `n_known`. If all of them exceed
+    `n_known`, return only `n_known`.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ class FamilyFigure(Figure):
         return [Truths(pool, queries, self.n_neighbours, 1)] * self.draws, choosing
 
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
-        """Yield what families are fitted to in the draw `seed`: by default, one sample with its labels."""
+        """Yield the samples to fit families to in the draw with this seed; by default, one labeled sample."""
         yield self.draw_of(pool, choosing, seed, **self.sampling)
 
     def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:
@@ -330,7 +330,7 @@ class FamilyFigure(Figure):
     def lessons(self, rows: Sequence[Row]) -> str:
         """Return a sentence about the labels that each supervised family learned from.
 
-        It begins with a space, as the end of a legend; it is "" if no family is supervised.
+        The sentence begins with a space, to be appended to a legend. If no family is supervised, return "".
         """
         learned = {row["family"]: row["learned_from"] for row in rows}
         told = lessons({name: Lesson(**own) for name, own in learned.items() if own is not None})
@@ -348,8 +348,8 @@ class FamilyFigure(Figure):
         title : str
             Heading of the first column.
         columns : dict of callable
-            For the heading of each other column, a function that returns a row's value in the column. Values
-            of None are left out.
+            The headings of the other columns, each with a function that returns the value of a row in this
+            column. Values of None are left out.
         """
         lanes: dict[Lane, list[Row]] = {}
         for row in rows:

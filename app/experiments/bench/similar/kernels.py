@@ -36,9 +36,10 @@ FORMS = {
 }
 """The forms of KLSH, with their names in the table.
 
-The first four are those of `core.experiment.kernelized.Choice`. ``kpca`` is the form ``low_rank`` with
-Gaussian vectors. ``nystrom_low_rank`` is like ``kpca``, but its principal components are about the origin.
-``nystrom`` has all of these components instead of the first few.
+The first four forms are defined in `core.experiment.kernelized.Choice`. ``kpca`` is the form ``low_rank``
+with Gaussian vectors. ``nystrom_low_rank`` is like ``kpca``, but with principal components about the origin
+instead of the mean. ``nystrom`` is like ``nystrom_low_rank``, but with all components instead of the first
+few.
 """
 
 
@@ -51,7 +52,7 @@ class Kernels(RecallFigure):
     Parameters
     ----------
     draws, queries, bits, kernels, share, landmarks
-        See `KernelizedFigure`; of `core.experiment.kernelized.RANKS`, only those below m are tried.
+        See `KernelizedFigure`. Ranks in `core.experiment.kernelized.RANKS` below `landmarks` are tried.
     """
 
     name: ClassVar[str] = "kernels"

@@ -1,15 +1,18 @@
-"""k-nn accuracy under a learned metric against bits, labels and ε: figures 1 and 2 of [1]_.
+"""Accuracy of k-nn under a learned metric, plotted against bits, labels and ε: figures 1 and 2 of [1]_.
+
+Neighbours are found by scans and by hashing. The approximation factor ε determines the number of sorted
+orders that hashing searches through.
 
 **Primary baseline.** All lines are compared with a scan by the original metric in the same draw (`BASELINE`).
 This baseline was fixed before any figure was drawn.
 
-**Draws.** Each draw has its own labels, random vectors and queries. Intervals over draws therefore say what
-to expect of other labels, vectors and queries in this pool. γ and the number of pairs are chosen on held-out
-items that are not used as queries (`core.experiment.metric_sweeps`).
+**Draws.** Each draw has its own labels, random vectors and queries. Intervals over draws therefore show how
+much the results depend on these choices. The slack γ of metric learning and the number of its pairs are
+chosen on held-out items that are not used as queries (`core.experiment.metric_sweeps`).
 
 **Sets.** If the items of a pool are sets of local features, the inner product is a matching kernel. The panel
-of figure 2 with ε on the x-axis is then figure 9 of [2]_. It is drawn again as figure 9, with errors instead
-of accuracies.
+of figure 2 with ε on the x-axis then corresponds to figure 9 of [2]_. This panel is drawn again as figure 9,
+with errors instead of accuracies.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Drawings of the figures that `paired` describes.
+"""Draw the figures whose panels are described in `app.experiments.bench.similar.paired`.
 
 Each panel is a column with two plots: the means, and below them the differences to the baseline.
 """

@@ -3,8 +3,8 @@
 All families are fitted to the same sample of rows. Supervised families also get the classes of a few of these
 rows. The rows of the pool are ordered by their Hamming distance from each query, which is a held-out item
 (`core.experiment.retrieval`). A row is relevant if it has the query's class. Precision is the share of
-relevant rows among the first k rows. Average precision is the mean, over all relevant rows, of the precision
-at the place of the row.
+relevant rows among the first k rows. For average precision, the precision among all rows up to a relevant row
+is averaged over the relevant rows.
 
 References
 ----------
@@ -48,7 +48,7 @@ class Precision(FamilyFigure):
     bits : tuple of int
         Code lengths; `BITS` if empty.
     retrieved : tuple of int
-        Values of k, the number of first rows to measure precision among.
+        Values of k; precision is measured among the first k rows.
     labels : tuple of int
         Number of rows of the sample whose class is known, at most one value; `DEFAULT_LABELS` if empty.
     sample : int
@@ -181,8 +181,8 @@ class Precision(FamilyFigure):
 
 
 def _number(number: int, bits: int, row: Row) -> float | None:
-    """Return one measure of a row; None if the codes of the row do not have `bits` bits.
+    """Return one of the measured values of a row, or None if the codes of the row do not have `bits` bits.
 
-    `number` is the place of the measure: the precisions come first, then the average precision.
+    `number` is the index of the value in the list of all precisions, followed by the average precision.
     """
     return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None

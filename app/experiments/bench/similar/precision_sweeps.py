@@ -139,11 +139,14 @@ class PrecisionSweeps(Drawn, Precision):
             yield self.draw_of(pool, choosing, seed, n_sample=self.sample, n_labels=n_labels)
 
     def takes_part(self, name: str, draw: Draw) -> bool:
-        """See `FamilyFigure.takes_part`; unsupervised families only with the first number of labels."""
+        """See `FamilyFigure.takes_part`.
+
+        Unsupervised families take part only with the first number of labels.
+        """
         return draw.lesson(name) is not None or self._is_kept(draw)
 
     def lengths_for(self, draw: Draw) -> list[int]:
-        """See `Precision.lengths_for`; all for the first number of labels, otherwise only the longest."""
+        """See `Precision.lengths_for`; all lengths for the first number of labels, else only the longest."""
         return self.lengths if self._is_kept(draw) else self.lengths[-1:]
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:

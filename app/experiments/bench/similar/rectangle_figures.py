@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FIGURE = "13"
 
 MEASURES = {"within": "Hamming distance below 2", "first": "first {k} points"}
-"""The two measures in figure 13: for each column of `Rectangles.measure`, the points that count as found."""
+"""The quantities in figure 13: two columns of `Rectangles.measure`, and the points that each is about."""
 
 N_FUNCTIONS = 12
 """Number of eigenfunctions in figure 12."""
@@ -80,7 +80,7 @@ def shares_of(rows: Sequence[Row], box: str, method: Method, bits: int, column: 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Return the lines of figure 13, in percent.
 
-    A value of the measure "within" is NaN if no point is within the Hamming distance.
+    A value of the column "within" is NaN if no point is within the Hamming distance.
     """
     bits = sorted({row["bits"] for row in rows})
     return [

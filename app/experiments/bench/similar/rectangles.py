@@ -115,10 +115,11 @@ class Rectangles(Experiment[Box]):
 
         A row has ``figure``, ``paper_figure``, ``data`` (the name of the box), ``edges``, ``items``, ``dim``,
         ``queries``, ``neighbours`` (the number of true neighbours per query), ``family``, ``form``, ``bits``,
-        ``draw``, ``within``, ``retrieved`` and ``first``. Of the points at a Hamming distance below 2 from
-        the query, ``within`` is the share that are true neighbours (None if there are no such points), and
-        ``retrieved`` is the mean number of such points. ``first`` is the share of true neighbours among the
-        first points by Hamming distance, as many as there are true neighbours.
+        ``draw``, ``within``, ``retrieved`` and ``first``.
+
+        ``within`` is the share of true neighbours among the points at a Hamming distance below 2 from the
+        query, or None if there are no such points. ``retrieved`` is the mean number of such points. ``first``
+        is the share of true neighbours among the first ``neighbours`` points by Hamming distance.
 
         Raises
         ------

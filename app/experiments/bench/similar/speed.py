@@ -58,8 +58,8 @@ CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
 """Numbers of codes to compare per candidate, for structures with this parameter.
 
-They are larger for one large table. It stores the codes of a bucket next to each other, so comparing a code
-costs less.
+The numbers are larger for the structure "table", in which comparing a code costs less, because the codes of a
+bucket are stored next to each other.
 """
 
 N_BYTES = 200_000_000
@@ -150,8 +150,8 @@ class Speed(Drawn):
         There is a row for each structure and search effort, with ``paper_figure`` "2" and these columns:
 
         - ``ms`` and ``p90_ms``: median and 90th percentile of the time of a query;
-        - ``lookup_ms``: median time of hashing the query and finding the candidates; for a peer, that of the
-          whole query;
+        - ``lookup_ms``: median time of hashing the query and finding the candidates; for a peer, median time
+          of the whole query;
         - ``exact_ms``: median time of the exact scan;
         - ``recall``: mean recall@10;
         - ``hash_seconds``: time of fitting the family and hashing all items;
@@ -165,8 +165,8 @@ class Speed(Drawn):
         ------
         InputError
             If the pool has fewer items than requested or too few held-out items, if the family does not
-            apply, if a peer is not installed, if there are peers and the family does not search by angle as
-            they do, or if the folder of figures cannot be created.
+            apply, if a peer is not installed, if peers, which search by angle, are requested for a family
+            that does not, or if the folder of figures cannot be created.
         """
         create_folder(self.figures)
         for peer in self.peers:
@@ -298,7 +298,7 @@ def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
 
 
 def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
-    """Search by codes. An additional lookup of the candidates before the search times this part alone."""
+    """Search by codes, after a separate lookup of the candidates that is only for timing this part."""
     started = time.perf_counter()
     code = search.family.queries(query)[0]
     search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)

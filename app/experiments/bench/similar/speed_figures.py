@@ -1,7 +1,7 @@
 """Drawings of the figures about the time of a query, which reproduce figures 2 and 4 of the survey [1]_.
 
-Figure 2 shows the time against the number of items. Figure 4 shows it against the number of bits, for several
-radii of the Hamming ball.
+Figure 2 shows the time against the number of items. Figure 4 shows the time against the number of bits, for
+several radii of the Hamming ball.
 
 References
 ----------

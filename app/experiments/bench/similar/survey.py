@@ -59,7 +59,7 @@ class Survey(FamilyFigure):
     wanted : int
         Number of true neighbours per query.
     share : float
-        R of the recall@R by which rank and scale are chosen, as a share of the pool.
+        Rank and scale are chosen by recall@R, where R is this share of the pool.
     """
 
     name: ClassVar[str] = "survey"

@@ -52,8 +52,8 @@ def draw_sweeps(curves: Sequence[Curve], R: float, out: Path) -> dict[str, Path]
     curves : sequence of Curve
         The lines of all figures.
     R : float
-        Number of retrieved items for the recall@R by which parameters are chosen. A dotted line marks it, and
-        the 95 % intervals are drawn beside this line.
+        Number of retrieved items; parameters are chosen by recall@R. A dotted line marks R, and the 95 %
+        intervals are drawn beside this line.
     out : Path
         An existing folder.
 

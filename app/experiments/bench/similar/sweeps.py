@@ -59,12 +59,12 @@ class Sweeps(Drawn, RecallFigure):
     draws, queries, bits, kernels, share, landmarks
         See `KernelizedFigure`; parameters are chosen by recall@R at `share`.
     ranks : tuple of int
-        Values of the rank r. If empty, those of `core.experiment.kernelized.RANKS` below m.
+        Values of the rank r. If empty, the values in `core.experiment.kernelized.RANKS` below `landmarks`.
     scales : tuple of float
         Values of the scale s; `core.experiment.kernelized.SCALES` if empty.
     sampled : tuple of int
-        Values of the number t of sampled landmarks. If empty, those of `core.experiment.sweeps.SAMPLED` below
-        m.
+        Values of the number t of sampled landmarks. If empty, the values in `core.experiment.sweeps.SAMPLED`
+        below `landmarks`.
     figures
         See `Drawn`.
     """
@@ -131,10 +131,10 @@ class Sweeps(Drawn, RecallFigure):
         - ``recall``: recall@R at each R; None in figure 2c;
         - ``y``: values on the y-axis, which are recall@R, or its difference to the figure's baseline in the
           same draw; in figure 2c, eigenvalues divided by the largest;
-        - ``eigenvalues``: in figure 2c, the eigenvalues of the landmarks' centred kernel matrix, divided by
-          m; None in other figures;
-        - ``recall_when_chosen``: recall@R on the queries that serve to choose parameters, at ``R``; None in
-          figure 2c;
+        - ``eigenvalues``: in figure 2c, the eigenvalues of the centred kernel matrix of the landmarks,
+          divided by the number of landmarks; None in other figures;
+        - ``recall_when_chosen``: recall@R on the queries that serve to choose parameters, with the R in the
+          column ``R``; None in figure 2c;
         - ``chosen``: whether this form has the best ``recall_when_chosen`` of its figure.
         """
         trials = draw.trials(n_functions=self.n_bits)

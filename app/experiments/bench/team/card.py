@@ -1,9 +1,9 @@
-"""The labeling card without its display: a Python version of the rules in ``label/flow.js``.
+"""The rules by which the labeling card shows items and sends answers, as in ``label/flow.js``.
 
 The rules are:
 
 - The card keeps each answer until the server acknowledges it.
-- After an answer, the card continues at once with the next item if the server has sent it ahead.
+- After an answer, the card shows the next item at once if the server has sent this item in advance.
 - The server can replace the item in view only while no answer of the card's session is pending.
 
 The cases in ``tests/fixtures/card.json`` test both implementations. Undo, corrections, and answers stored by
@@ -99,7 +99,7 @@ class Given:
 
 
 class Card:
-    """The card of one page. It neither blocks nor uses timers, which belong to the page.
+    """The labeling card of one page. Its methods never block, and polling and retries are left to the page.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class Card:
         self._ahead = self.item.selection, found
 
     def _after(self) -> dict[str, Item]:
-        """Return the items that follow the item in view, by its answer, as far as they have arrived."""
+        """Return, for each answer to the item in view, the item that follows, if it has arrived."""
         selection, views = self._ahead
         return views if self.item is not None and selection == self.item.selection else {}
 

@@ -57,7 +57,7 @@ SETTLED = 0.25
 
 @dataclass(frozen=True)
 class Look:
-    """A measurement of memory and log at one moment.
+    """The sizes of the memory and of the log at one moment.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class Look:
     memory_mb : float or None
         Anonymous memory of this process in 10⁶ bytes; None if the system does not report it.
     remembered_mb : float
-        Size in 10⁶ bytes of what sessions remember about hyperplanes (`app.engine.strategy_memory`). It is
-        part of `memory_mb`.
+        Size in 10⁶ bytes of the scores that sessions keep for earlier hyperplanes
+        (`app.engine.strategy_memory`). It is part of `memory_mb`.
     log_mb : float or None
         Size of the database's files in 10⁶ bytes; None if the database is not a file.
     """
@@ -340,7 +340,7 @@ def _show_look(look: Look) -> None:
 def growth(looks: list[Look]) -> dict[str, float | None]:
     """Return the growth of memory and of the log, in 10⁶ bytes per hour, by least squares.
 
-    Memory is counted without what sessions remember about hyperplanes, which grows up to a fixed limit. The
+    `Look.remembered_mb` is subtracted from the memory, because it grows only up to a fixed limit. The
     measurements before the share `SETTLED` of the duration are ignored. The growth is None if fewer than
     three measurements remain, or if one of their values is unknown.
     """

@@ -5,8 +5,8 @@ in the log.
 
 A project is created for a pool and served by a separate process. All simulated annotators run in this
 process. Each has its own page and its own ``localStorage``, and communicates with the server as a browser
-does. The server may be killed and restarted during labeling. Finally, the log is compared with the
-annotators' diaries, and replayed.
+does. The server may be killed and restarted during labeling. Finally, the log is replayed, and compared with
+each annotator's own record of the answers (`app.experiments.bench.team.person.Diary`).
 """
 
 from __future__ import annotations
@@ -46,10 +46,13 @@ EARLY = (0.05, 0.15)
 LEAST_LEASE_SECONDS = 15.0
 
 LEASE_SHARE = 0.2
-"""Duration of a lease as a share of the duration of labeling, so short that leases expire before the end."""
+"""Duration of a lease, as a share of the duration of labeling.
+
+Leases of annotators who leave early therefore expire before labeling ends.
+"""
 
 LONGEST_SECONDS = 2.0
-"""Maximum seconds until the server is killed, once half of the team has labeled since the last restart."""
+"""Maximum seconds from the time when half of the team has labeled, after a restart, to the next kill."""
 
 DOWN_SECONDS = 1.0
 """Maximum seconds from killing the server to restarting it."""

@@ -62,9 +62,9 @@ def fate(
 def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
     """Return the items that a second annotator got while the lease of the first was still valid.
 
-    An item counts if two annotators held it at the same time, or if both had it in view, one after the other.
-    It does not count if the lease had expired: the first annotator's page had received nothing from the
-    server for the duration of a lease.
+    An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
+    view, one after the other. An item does not count if the first annotator's lease had expired, because the
+    annotator's page had received nothing from the server for the duration of a lease.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -79,7 +79,8 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
     """Return whether an item was given twice, see `given_twice`.
 
-    `having` are the diaries of the annotators who held the item, each with one period of holding it.
+    `having` has a pair for each period in which an annotator held the item: the annotator's diary, and the
+    period.
     """
     for (one, first), (other, second) in combinations(sorted(having, key=lambda each: each[1].since), 2):
         at_once = second.since < first.until
@@ -134,7 +135,7 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics of waiting times in ms: from an answer to the next item, and to its acknowledgement.
+    """Return statistics, in ms, of the times from an answer to the next item and to the acknowledgement.
 
     ``waited_share`` is the share of answers after which the next item was not ready at once.
     """

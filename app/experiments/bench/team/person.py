@@ -83,7 +83,7 @@ class Held:
     since, until : float
         Start and end of the period.
     in_view : bool
-        Whether the item was in view. If not, the server had sent it ahead as a possible next item.
+        Whether the item was in view. If not, the server had sent it in advance as a possible next item.
     """
 
     item: int
@@ -296,9 +296,9 @@ class Person:
     async def _until(
         self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
     ) -> bool:
-        """Wait until `condition` is true, checking it after each payload; return True when it is.
+        """Wait until `condition` is true; return whether it became true.
 
-        Return False after `seconds` without a payload that makes it true, or once `is_over` is set.
+        The condition is checked after each payload. Waiting ends after `seconds`, or once `is_over` is set.
         """
         until = None if seconds is None else time.time() + seconds
         while not (is_over.is_set() or condition()):

@@ -26,7 +26,7 @@ from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
-"""Maximum numbers of queries: to search the structures with, and to time the exact scan with, one by one."""
+"""Maximum numbers of queries: for the search structures, and for timing the exact scan query by query."""
 
 
 def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:

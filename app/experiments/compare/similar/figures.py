@@ -38,7 +38,7 @@ _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
 """Sizes in inches: width and minimum height of a figure, and height of an entry of the legend."""
 
 SHOWN = 0.03
-"""Largest share of the pool that figures show: retrieving more is no better than a scan.
+"""Largest retrieved share of the pool in figures. Retrieving more is no better than a scan.
 
 The table in the file `RESULTS` has larger shares, too.
 """

@@ -42,7 +42,7 @@ class Lane(NamedTuple):
 
 
 def schema() -> pa.Schema:
-    """Return the schema of the table of one unit, which is also that of the table of all units.
+    """Return the schema of the tables of a single unit and of all units.
 
     Each row has one `core.experiment.similarity.Value`.
     """
@@ -97,7 +97,7 @@ class SimilarityResults:
 
     @classmethod
     def read(cls, plan: SimilarityPlan, pool: Pool, out: Path) -> SimilarityResults:
-        """Read the results of all units from their files; raise the errors of `compare.unit.read_table`."""
+        """Read the results of all units from their files; for errors, see `compare.unit.read_table`."""
         import pyarrow as pa
 
         tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
@@ -143,7 +143,7 @@ class SimilarityResults:
         structure: str | None = None,
         retrieved: int | None = None,
     ) -> Floats:
-        """Return the values of one measure, one per draw; empty if there are no such values."""
+        """Return the values of one measure, one per draw; an empty array if the measure has no values."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
@@ -162,7 +162,7 @@ class SimilarityResults:
     def by_retrieved(
         self, lane: Lane, measure: str, *, bits: int, structure: str | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the numbers of retrieved rows, ascending, and a measure's mean over draws for each."""
+        """Return the numbers of retrieved rows, ascending, and a measure's mean over draws at each number."""
         found: dict[int, list[float]] = {}
         for row in self._all.get((lane, measure, bits, structure), []):
             found.setdefault(row["retrieved"], []).append(row["value"])
