@@ -371,7 +371,7 @@ def find_in_pool(
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @if_stopped(RESUMES)
 def map_pool(pool: Path, quiet: bool) -> None:
-    """Place the items of POOL on a map, near items near each other, or continue an interrupted map."""
+    """Place the items of POOL on a map, similar items near each other, or continue an interrupted map."""
     from closecall.app.display.pool_output import show_map
 
     show_map(pool, quiet=quiet)

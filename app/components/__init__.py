@@ -55,8 +55,8 @@ class Component:
     def script(self) -> str:
         """The source of a small module that imports `module`.
 
-        Streamlit runs this small module from a blob URL, where relative URLs do not work. It therefore
-        imports `module` by an absolute URL. A failed import is retried with the next payload.
+        Streamlit runs this small module from a blob URL, where relative URLs do not work. The small module
+        therefore imports `module` by an absolute URL. A failed import is retried with the next payload.
         """
         return LEADS_TO.format(address_of(self.module))
 

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from closecall.core.sources.base import Source
 
 CARD_SIZE = 560
-"""Longest side in pixels of the image on the card: the largest size for which the layout has space."""
+"""Longest side in pixels of the image to label: the largest size for which the layout has space."""
 
 TILE_SIZE = 264
 """Longest side in pixels of an image in the grid: twice its size on the page, for high-density screens."""
 
 THUMBNAIL_SIZE = 88
-"""Longest side in pixels of an image in the strip: twice its size on the page, for high-density screens."""
+"""Longest side in pixels of an image among the last answers: twice its size, for high-density screens."""
 
 LOSSLESS_UP_TO = 128
 """Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG."""
 
 
 CARDS = 256
-"""Number of cached pictures, and of cached texts. With their next items, 20 annotators need about 100."""
+"""Number of cached pictures, and of cached texts. Twenty annotators and their next items need about 100."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
@@ -75,7 +75,7 @@ class Pictures:
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        is_text = isinstance(self._source, Texts)  # then only the strip shows the picture
+        is_text = isinstance(self._source, Texts)  # then the picture is only shown among the last answers
         return data_url(self._source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
 
     def _text(self, item: int) -> list[Part] | None:

@@ -60,7 +60,9 @@ class Meaning:
         self._classes = {_folded(name) for name in classes} | set(self._class_of.values())
 
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
-        """Return the claim's answers, one per concept; a class name may be an answer for several concepts.
+        """Return the answers that a line of the file gives, one per concept.
+
+        A class name may be an answer for several concepts.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # used for every adjudication, because it replaces the adjudication of any other owner
+_DECIDED = -1  # for all adjudications, because an adjudication replaces those of other owners
 
 
 class Statement(NamedTuple):

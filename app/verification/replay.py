@@ -32,7 +32,7 @@ from closecall.storage import (
 )
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Reasons for selections (`SelectionRecord.why`) that are repeated; an "undo" shows an earlier item again."""
+"""Values of `SelectionRecord.why` for which a replay repeats the selection: all except "undo"."""
 
 
 @dataclass(frozen=True, eq=False)

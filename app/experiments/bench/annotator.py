@@ -20,16 +20,16 @@ Mode = Literal["paced", "burst", "fallback", "grid"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """Ways of answering.
 
-"paced": at a fixed pace; "burst": quick series of key presses; "fallback": with plain buttons, at the pace;
-"grid": grids of images, at the pace.
+"paced": at a fixed pace; "burst": quick series of key presses; "fallback": with plain buttons, at a fixed
+pace; "grid": grids of images, at a fixed pace.
 """
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
-"""Number of key presses in a burst, and milliseconds between them in the first, second and third burst."""
+"""Milliseconds between key presses in the first, second and third burst, each of `BURST` presses."""
 
 N_PATIENT = 40
-"""Number of additional answers in the mode "paced", each given as soon as all next images are ready."""
+"""Number of additional answers in the mode "paced", each after all possible next images are ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
@@ -69,7 +69,7 @@ class Press(TypedDict):
     waited : bool
         Whether the next image was not ready when the key was pressed.
     visibly : bool
-        Whether the card showed that it was waiting for the next image.
+        Whether the page showed that it was waiting for the next image.
     ahead_ms : float or None
         Milliseconds from painting the image until all possible next images were ready. None if the key was
         pressed before all of them were ready, or if the time was not recorded.

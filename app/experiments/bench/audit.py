@@ -16,9 +16,9 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability that belongs to the printed range for the number of intervals that contain the true value.
+"""Probability of the printed range for the number of intervals that contain the true value.
 
-If each interval has its nominal coverage, the number lies in this range with this probability.
+If each interval has its nominal coverage, the number lies in the range with this probability.
 """
 
 

@@ -40,7 +40,7 @@ LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
     "margin-index": ("budget=8000", "budget=10000"),
 }
-"""Parameters with which strategies are measured, too, if the user chooses no strategies."""
+"""Additional parameters that strategies are measured with if the user names no strategies."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class StrategyContender:
 class PlainScan:
     """A contender that computes only the product of all rows with the normal vector, in float32.
 
-    The product is computed by BLAS, or by SciPy if the rows are sparse. Its time is a lower bound for the
-    time of a full scan.
+    The product is computed by BLAS, or by SciPy if the rows are sparse. Its time shows how much of the time
+    of a full scan is spent on the product.
     """
 
     fit_seconds: float | None = None

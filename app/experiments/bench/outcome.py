@@ -29,7 +29,7 @@ def fate(
     selections : mapping
         Selections in the log, by id.
     picture : callable
-        Returns an item's picture as the page shows it.
+        Takes an item, and returns its picture as the page shows it.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
         image until all possible next images are ready, at the fixed pace. If the key was pressed earlier,
         the time counts as infinite; an infinite statistic is None.
         ``waited``: number of presses that had to wait for the next image.
-        ``waited_visibly``: number of presses whose wait was so long that the card showed it.
+        ``waited_visibly``: number of presses after which the page showed that it was waiting.
         ``held_pace_seconds``: 95th percentile of the time until all possible next images are ready, in
         seconds, among the patient presses.
     """
@@ -105,9 +105,9 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
 
 
 def _quantile(times: Sequence[float | None], share: float) -> float | None:
-    """Return a quantile of the times. A time of None counts as longer than all others.
+    """Return a quantile of the times, where None counts as infinite.
 
-    Return None if the quantile is such a time, or if there are no times.
+    Return None if the quantile is infinite, or if there are no times.
     """
     known = [np.inf if time is None else time for time in times]
     found = float(np.quantile(known, share, method="higher")) if known else np.inf

@@ -29,7 +29,8 @@ class Stopping(Experiment[Pool]):
     batch : int
         Number of answers between two trainings.
     enough : float or None
-        Minimum agreement for the advice to stop; if None, `ENOUGH`, as on the page.
+        Minimum agreement of predictions between checkpoints for the advice to stop; if None, `ENOUGH`, as on
+        the page.
     seed : int
         Seed of items, classes and labels.
     """

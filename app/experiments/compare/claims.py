@@ -175,7 +175,7 @@ class Measures:
         of : callable
             A measure: a method of this class that returns one number per race for a strategy.
         first, second : str
-            Names of the strategies. The second one's number is subtracted from the first one's, race by race.
+            Names of the strategies. In each race, the number of `second` is subtracted from that of `first`.
         """
         return interval(of(first) - of(second), self.results.classes)
 
@@ -195,7 +195,7 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
     spent : array of shape (n,), ascending from 0
         Time at which the function takes each value.
     values : array of shape (n,)
-        Values of the function. It keeps each value until it takes the next one.
+        Values of the function. The function keeps each value until the time of the next value.
     limit : float
         End of the time span; positive.
     """
@@ -207,7 +207,7 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
 def claims(measures: Measures) -> list[Claim]:
     """Return the claims that can be judged from the strategies in `Measures.whole`.
 
-    Claims about hashing come once for each of `FORMS`.
+    For each of `FORMS`, there is a separate set of claims about hashing.
     """
     there = {name_of(name): name for name in reversed(measures.whole)}
     subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
@@ -241,7 +241,7 @@ def claims(measures: Measures) -> list[Claim]:
 
 
 def lane_label(word: str) -> str:
-    """Return the display name of a strategy or peer, with the parameters in `word` if there are any."""
+    """Return the display name of a strategy or of another library, with the parameters in `word`, if any."""
     if word in PEERS:
         return PEERS[word].distribution.removesuffix("-python")
     name, colon, params = word.partition(":")

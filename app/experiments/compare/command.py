@@ -133,7 +133,7 @@ def compare(
     workers: int | None,
     **words: Any,
 ) -> None:
-    """Race query strategies on a pool of known truth, with a simulated annotator, as the paper did.
+    """Race query strategies on a pool of known truth, with a simulated annotator, as in the H-Hash paper.
 
     If interrupted, run the same command again to continue. Results do not depend on the number of workers;
     times do.

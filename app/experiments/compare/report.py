@@ -247,7 +247,7 @@ def _first_words(text: str) -> str:
 def _pairs(measures: Measures) -> list[dict[str, Any]]:
     """Return a table of the mean difference in gain for each pair of strategies.
 
-    A row has the differences between one strategy and each earlier one. p-values are by Wilcoxon's
+    A row has the differences between one strategy and each earlier one. The p-values are from Wilcoxon's
     signed-rank test over races, adjusted by Holm's method.
     """
     names = measures.whole

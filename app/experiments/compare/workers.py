@@ -87,7 +87,7 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
 def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
     """Handle SIGINT and SIGTERM: the first one sets `stop`, a second one interrupts this process.
 
-    Yields a function that returns whether a signal has arrived.
+    Yield a function that returns whether a signal has arrived.
     """
     seen = False
 

@@ -25,4 +25,4 @@ FIGURES: dict[str, type[Figure] | type[Rectangles]] = {
 """The class for each value of ``--what``."""
 
 SWEEPS: dict[str, type[Figure]] = {figure.name: figure for figure in (NeighbourSweeps, PrecisionSweeps)}
-"""Classes that replace those of the same name in `FIGURES` if ``--figures`` is given."""
+"""Classes that replace the classes of the same name in `FIGURES` if ``--figures`` is given."""

@@ -1,4 +1,4 @@
-"""Grouping of the rows of a search structure by search effort, and the cheapest effort with good recall."""
+"""Group measured rows of search structures by search effort, and find the cheapest sufficient effort."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from closecall.app.experiments.bench.experiment import Row
 
 ENOUGH = 0.8
-"""Minimum recall of an effort that suffices."""
+"""Minimum recall of a sufficient search effort."""
 
 _EFFORT = ("candidates", "compared", "effort")
 """Columns that describe the search effort of a structure."""

@@ -162,7 +162,7 @@ class KernelizedFigure(Figure):
         return {**super().about(pool), "landmarks": self.landmarks, "bits": self.n_bits}
 
     def draw_of(self, pool: Pool, choosing: Items, kernel: Kernel, seed: int) -> Draw:
-        """Return one draw of the rows to fit to and of the landmarks; see `Draw.of`.
+        """Draw the rows to fit to, and the landmarks; see `Draw.of`.
 
         `choosing` are the items that serve to choose parameters.
         """

@@ -60,8 +60,7 @@ class Panel:
     Parameters
     ----------
     figure : str
-        Number of the figure that the panel belongs to. It is the number in the paper that the figure
-        reproduces.
+        Number of the figure that the panel belongs to, as in the reproduced paper.
     title : str
         The measured quantity and the constant parameters, such as "precision of the first 100, 48 bits".
     across : str

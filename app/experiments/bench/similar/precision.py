@@ -1,4 +1,4 @@
-"""Precision of codes if few labels are known, as in the papers on supervised codes [1]_.
+"""Precision of codes if few labels are known, as in papers on supervised hashing such as [1]_.
 
 All families are fitted to the same sample of rows. Supervised families also get the classes of a few of these
 rows. The rows of the pool are ordered by their Hamming distance from each query, which is a held-out item
@@ -34,7 +34,7 @@ from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.pool.pool import Pool
 
 BITS = (8, 12, 16, 24, 32, 48)
-"""Default code lengths in bits, as in the papers on supervised codes."""
+"""Default code lengths in bits, as in papers on supervised hashing."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Precision and times of supervised codes: figures 5 and 6 and table 1 of [1]_.
+"""Precision and times of supervised hashing: figures 5 and 6 and table 1 of [1]_.
 
 Figure 5 shows precision against bits, figure 6 precision against the number of labels.
 
@@ -66,7 +66,7 @@ FAMILIES = tuple(
 BASELINE = Lane(SupervisedKernelHash.name, "")
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)
-"""Default numbers of labels. Figure 5 has the first number, as in the paper."""
+"""Default numbers of labels. Figure 5 uses the first number, as in the paper."""
 
 TIMED = 25
 """Number of queries that are timed, one by one."""

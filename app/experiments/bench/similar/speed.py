@@ -50,7 +50,7 @@ COMPACT_BITS = 30
 
 STRUCTURES = ("scan", "table", "tables", "orders")
 COMPACT = ("scan", "ball")
-"""Structures over codes of the requested length, and structures over compact codes."""
+"""Structures that search compact codes. `STRUCTURES` search codes of the requested length."""
 
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 """Numbers of candidates to rank exactly; each number is a search effort."""
@@ -165,8 +165,8 @@ class Speed(Drawn):
         ------
         InputError
             If the pool has fewer items than requested or too few held-out items, if the family does not
-            apply, if a peer is not installed, if peers, which search by angle, are requested for a family
-            that does not, or if the folder of figures cannot be created.
+            apply, if a peer is not installed, if peers are requested for a family that does not search by
+            angle, or if the folder of figures cannot be created.
         """
         create_folder(self.figures)
         for peer in self.peers:
@@ -203,7 +203,7 @@ class Speed(Drawn):
         return self._unfitted(bits, seed).fit(rows)
 
     def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
-        """Return the family's measure of similarity, and our structures at each of their search efforts."""
+        """Return the family's measure of similarity, and the search structures, each at several efforts."""
         rows, contenders = pool.rows(fit_rows(len(pool))), []
         for bits, names in ((self.n_bits, STRUCTURES), (COMPACT_BITS, COMPACT)):
             if names == COMPACT and self._unfitted(bits, seed).bits > 1:

@@ -57,9 +57,9 @@ _YARDSTICK = Stroke(INK, "", dash=(4.0, 2.0))
 def lines_by_items(rows: Sequence[Row]) -> list[Line]:
     """Return the lines of figure 2 from the rows of `Speed.measure` about structures.
 
-    The panel `LOOKUP` shows each structure at its least search effort. Peers are left out, because they have
-    no candidates. The panel `WHOLE` shows each structure and peer at its cheapest sufficient effort, see
-    `cheapest`. There is no point for a pool size at which no effort suffices.
+    The panel `LOOKUP` shows each structure at its least search effort. Peers (faiss) are left out, because
+    they have no candidates. The panel `WHOLE` shows each structure and peer at its cheapest sufficient
+    effort, see `cheapest`. There is no point for a pool size at which no effort suffices.
     """
     lookups: dict[str, dict[int, list[float]]] = {}
     wholes: dict[str, dict[int, list[float]]] = {}

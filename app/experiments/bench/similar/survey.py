@@ -146,7 +146,7 @@ class Survey(FamilyFigure):
 
 
 def lengths(most: int) -> list[int]:
-    """Return the code lengths to measure: `LEAST_BITS`, its doubles below `most`, and `most`."""
+    """Return the code lengths to measure: 8, 16, 32 and so on below `most`, and `most` itself."""
     doubled = [LEAST_BITS << i for i in range(most.bit_length()) if LEAST_BITS << i < most]
     return [*doubled, most]
 

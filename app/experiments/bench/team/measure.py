@@ -52,7 +52,10 @@ Leases of annotators who leave early therefore expire before labeling ends.
 """
 
 LONGEST_SECONDS = 2.0
-"""Maximum seconds from the time when half of the team has labeled, after a restart, to the next kill."""
+"""Maximum delay in seconds before the server is killed.
+
+The delay begins when half of the team has labeled since the last restart.
+"""
 
 DOWN_SECONDS = 1.0
 """Maximum seconds from killing the server to restarting it."""
