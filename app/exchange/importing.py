@@ -240,7 +240,7 @@ def print_matches(items: Items) -> None:
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Store the predictions of another model in `file`, replacing its earlier ones for the concept.
+    """Store another model's predictions for a concept; they replace its earlier predictions for the concept.
 
     Raises
     ------

@@ -284,7 +284,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Yield each selection with the object that `QueryStrategy.remember` returned at its time, or None."""
+    """Yield each selection with the object of `QueryStrategy.remember` that it was made with, or None."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
