@@ -2,9 +2,9 @@
 
 The hyperplane families of hash functions use only the angle between a point x and the normal w of a
 hyperplane through the origin. Appending a 1 to x turns a hyperplane with a bias b into one through the
-origin, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same direction, so
-these angles hardly differ. Here, the mean μ is subtracted and another constant c is appended. This also keeps
-every score:
+origin, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same direction, so the
+angles hardly differ. Here, the mean μ is subtracted from x, and a constant c is appended instead of 1. With a
+matching change of the hyperplane, every score stays the same:
 
     [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
 
@@ -49,17 +49,19 @@ Floats32 = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Augmentation:
-    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with principal directions P, and the matching map of (w, b).
+    """The map x ↦ [x − μ, c] of points, and the map of hyperplanes that keeps all scores wᵀx + b.
+
+    With principal directions P, a point is mapped to [Pᵀ(x − μ), c]. The score that is kept is then that of
+    the projection μ + PPᵀ(x − μ).
 
     Parameters
     ----------
     centre : array of shape (n_features,), float32
-        μ.
+        Mean μ of the points, or zeros.
     constant : float
-        c.
+        Appended constant c.
     directions : array of shape (n_features, n_directions), float32, or None
-        P, with orthonormal columns. If given, the augmentation keeps the score of the projection
-        μ + PPᵀ(x − μ) instead of the score of x.
+        Principal directions P, as orthonormal columns.
     """
 
     centre: Floats32
@@ -145,9 +147,9 @@ class Augmentation:
         return augmented
 
     def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
-        """Return [w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm.
+        """Return the augmented hyperplane [w, (b + wᵀμ)/c] scaled to unit norm, of shape (n_dimensions,).
 
-        With directions, the first part is Pᵀw instead of w.
+        With principal directions P, the first part is Pᵀw instead of w.
         """
         normal, centre = hyperplane.normal, self.centre
         kept = normal if self.directions is None else combined(normal, self.directions)
@@ -175,7 +177,7 @@ class SparsePoints:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_samples, n_dimensions)."""
+        """Shape of the augmented points, (n_samples, n_dimensions)."""
         return len(self), int(self.X.shape[1]) + 1
 
     def dense(self) -> Floats32:
@@ -195,7 +197,10 @@ class SparsePoints:
 def _augmented(
     kept: NDArray[np.float64], normal: NDArray[np.float64], bias: float, centre: Floats32, constant: float
 ) -> Floats32:
-    """Return [kept, (b + wᵀμ)/c] scaled to unit norm, or zeros if all entries are zero."""
+    """Return [kept, (b + wᵀμ)/c] scaled to unit norm, or zeros if all entries are zero.
+
+    w is `normal`, b is `bias`, μ is `centre` and c is `constant`.
+    """
     n = kept.shape[0]
     for i in range(normal.shape[0]):
         bias += normal[i] * centre[i]

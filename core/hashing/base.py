@@ -18,10 +18,10 @@ Arrays = dict[str, NDArray[Any]]
 BLOCK_ROWS = 2048
 """Number of rows that are hashed together. A shorter block of dense rows is padded with zeros.
 
-The last digits of a matrix product may depend on its shape. Blocks of a fixed size therefore keep the bits of
-a row independent of the number of rows after it. On some processors, the last digits also depend on the
-position of a row in its block. If a value is zero up to rounding, its bit may then depend on the position.
-The rows of a pool therefore always have the same positions in their blocks (`core.hashing.pool`).
+A bit is the sign of a value, so rounding can change the bit of a value close to zero. In a matrix product,
+rounding may depend on the number of rows and, on some processors, on the position of a row in its block.
+Therefore all blocks have this size, and a row of a pool always has the same position in its block
+(`core.hashing.pool`).
 """
 
 
@@ -38,12 +38,13 @@ class Codes:
     n_functions : int
         Number of hash functions.
     bits : 1, 2, 4, 8 or 16
-        Bits per function. The bits of a function in H-Hash and Min-Hash together form one hash value.
+        Bits per function. A function of H-Hash or Min-Hash has several bits, which together form one hash
+        value.
 
     Raises
     ------
     InputError
-        If `packed` has another dtype, shape or order.
+        If the dtype, shape or memory order of `packed` is wrong.
     """
 
     packed: NDArray[np.uint8]
@@ -105,9 +106,10 @@ class QueryCode:
     n_functions, bits : int
         As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
-        Weight of each bit of a point. For a hyperplane, offset + Σ weights · (2 bit − 1) estimates the score
-        of the point or the square of the score, up to a positive factor. For a query point, the sum estimates
-        the dissimilarity of the two points.
+        Weight of each bit of a point. The estimate is offset + Σ weights · (2 bit − 1), a sum over the bits
+        of the point. If the query is a hyperplane, it estimates the score wᵀx + b of the point x, or the
+        square of the score, up to a positive factor. If the query is a point, it estimates the dissimilarity
+        of the two points.
     offset : float
         Constant of the estimate.
     signed : bool
@@ -116,8 +118,8 @@ class QueryCode:
     hashed : callable
         Function that returns the code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
-        Embedding e of a hyperplane (`core.hashing.reconstruction`). A search that uses only some of the bits
-        computes better weights for these bits from e.
+        Embedding e of a hyperplane (`core.hashing.reconstruction`). From e, a search that uses only some of
+        the bits computes weights for these bits.
     """
 
     n_functions: int
@@ -150,12 +152,12 @@ class Hasher(Protocol):
 
 
 def named(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of one part of an index, with the name of the part added before each name."""
+    """Return the arrays of one part of an index, with the prefix `part` and a hyphen added to their names."""
     return {f"{part}-{name}": array for name, array in arrays.items()}
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays of one part of an index, without the prefix that `named` adds to their names."""
+    """Return the arrays whose names have the prefix that `named` adds for `part`, without this prefix."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 
@@ -173,5 +175,5 @@ def padded(X: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def bytes_a_row(n_functions: int, bits: int) -> int:
-    """Return the length of a packed code in bytes."""
+    """Return the length of a packed code in bytes, a multiple of 8."""
     return -(-n_functions * bits // 64) * 8

@@ -4,30 +4,31 @@ A bit compares feature e of a row x with a threshold T: h(x) = [x_e ≥ T]. Boos
 3.3.1 of the survey [1]_, after [2]_). It learns from N pairs of rows. A pair has the label z = 1 if its rows
 are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs with numbers α and β:
 
-    f(x, y) = α·[h(x) = h(y)] + β.                                                                    (14)
+    f(x, y) = α·[h(x) = h(y)] + β,                                                                    (14)
 
-GentleBoost adds one stump after another. Each is the stump with the smallest weighted squared error
+where the bracket is 1 if the bits are equal and 0 otherwise. GentleBoost adds one stump after another. Each
+time, it selects the stump with the smallest weighted squared error
 
     Σ w·(z − f)²,      w = exp(−z·Σ f of the stumps so far).                                          (15)
 
 (Eq. 14 as printed has the difference of the two bits instead of [h(x) = h(y)]. The sign of the difference
-changes with the order of the pair, so it cannot tell whether the rows are neighbours. The intended distance
-is Σ α|h(x) − h(y)|, which counts the bits that disagree.)
+changes with the order of the pair, so it cannot tell whether the rows are neighbours.)
 
-**Equal weights.** This distance is proportional to the Hamming distance if all stumps have the same α [3]_.
-The best β is then z̄ − α·ā, where a = [h(x) = h(y)] is the agreement of a pair, and z̄ and ā are weighted
-means over the pairs. With the weighted covariance and variance, a stump reduces the error by
+**Equal weights.** The learned distance of two rows is Σ α|h(x) − h(y)|. If all stumps have the same α, it is
+proportional to the Hamming distance of the codes [3]_. The best β is then z̄ − α·ā, where a = [h(x) = h(y)] is
+the agreement of a pair, and z̄ and ā are weighted means over the pairs. With the weighted covariance and
+variance, a stump reduces the error by
 
     2α·cov(z, a) − α²·var(a).
 
 **Choice of α.** The survey only says that "the parameter α has an effect in the generalization". If α is
 small, the weights of the pairs hardly change, and the bits are much alike. If α is large, the output of a
-stump that divides the rows evenly would be too large. At α = 1, most of the selected stumps therefore
-separate only 1 % of the rows from the rest.
+stump that divides the rows evenly would be too large, so stumps that separate few rows are selected. At
+α = 1, most of the selected stumps separate only 1 % of the rows from the rest.
 
 The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least. It
-was measured with 500 queries on GIST of CIFAR-10's 50,000 images, with 20,000 rows and 10,000 pairs used for
-fitting. With 20,000 pairs, 64 bits find 17.5 % at α = 0.02 and 5.9 % at α = 1.
+was measured with 500 queries on GIST of the 50,000 images of CIFAR-10, with 20,000 rows and 10,000 pairs used
+for fitting. With 20,000 pairs, 64 bits find 17.5 % at α = 0.02 and 5.9 % at α = 1.
 
 =======  =====  =====  =====  =====  =====  =====
 α         0.1    0.15   0.2    0.3    0.4    0.5
@@ -64,7 +65,7 @@ _MOST_THRESHOLDS = 10_000
 
 
 class BoostedPSH(ByNeighbours):
-    """Hash family with the bits [x_e ≥ T], selected by GentleBoost on pairs of rows.
+    """Hash family whose bits compare a feature with a threshold, x_e ≥ T, selected by boosting.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class BoostedPSH(ByNeighbours):
     n_near : int
         Number of nearest rows that count as neighbours.
     alpha : float
-        α of all stumps; positive.
+        Coefficient α > 0 of all stumps (see the module).
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
@@ -90,7 +91,7 @@ class BoostedPSH(ByNeighbours):
     thresholds_ : array of shape (n_functions,), float32
         Threshold T of each bit.
     scales_ : array of shape (n_functions,), float32
-        Standard deviation of feature e of each bit. The certainty of the bit is |x_e − T| in this unit.
+        Standard deviation of feature e of each bit. The certainty of a bit is |x_e − T| divided by its scale.
     losses_ : array of shape (n_functions + 1,), float64
         Mean exponential loss over the pairs before the first stump and after each stump.
     """
@@ -195,14 +196,17 @@ class Stumps:
         return cls(thresholds, places, pairs.near)
 
     def best(self, weights: Floats64, alpha: float) -> Stump:
-        """Return the stump with the smallest Σ w·(z − f)² for a given α; the first one wins a tie.
+        """Return the stump with the smallest weighted squared error for a given α; the first one wins a tie.
+
+        The error is Σ w·(z − f)² over the pairs, where f is the output of the stump, and z is 1 for
+        neighbours and −1 otherwise.
 
         Parameters
         ----------
         weights : array of shape (n_pairs,), float64
-            w, with a sum of 1.
+            Weights w of the pairs, with a sum of 1.
         alpha : float
-            α.
+            Coefficient α of the stump.
         """
         signed = np.concatenate([weights, -weights])
         mean = float(weights[self.near].sum() - weights[~self.near].sum())
@@ -210,7 +214,8 @@ class Stumps:
         for f, (own, thresholds) in enumerate(zip(self.places, self.thresholds, strict=True)):
             if not len(thresholds):
                 continue
-            # A pair adds its weight where its bits begin to differ and subtracts it where they agree again.
+            # With ascending thresholds, the weight of a pair is added where its bits begin to differ, and
+            # subtracted where they agree again.
             steps = len(thresholds) + 1
             both = np.where(self.near, own, own + np.int16(steps)).ravel()
             of_near, of_far = np.bincount(both, signed, 2 * steps).reshape(2, steps).cumsum(axis=1)[:, :-1]
@@ -227,7 +232,11 @@ class Stumps:
 
 
 def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64]:
-    """Run GentleBoost; return n stumps and the mean of exp(−z·Σ f) before the first stump and after each."""
+    """Run GentleBoost; return n stumps and the mean loss of the pairs before the first stump and after each.
+
+    The loss of a pair is exp(−z·Σ f), where f are the outputs of the stumps, and z is 1 for neighbours and
+    −1 otherwise.
+    """
     z = np.where(stumps.near, 1.0, -1.0)
     margins = np.zeros(len(z))
     found, losses = [], [1.0]
@@ -250,7 +259,7 @@ def between_values(values: Floats32, n: int) -> Floats32:
     levels, counts = np.unique(values, return_counts=True)
     lower, upper = levels[:-1], levels[1:]
     middles = ((lower.astype(np.float64) + upper) / 2).astype(np.float32)
-    # The midpoint of two adjacent floats may be rounded to the lower one, which divides nothing.
+    # The midpoint of two adjacent floats may be rounded to the lower one, which would not separate them.
     middles = np.where(middles > lower, middles, upper)
     if len(middles) <= n:
         return middles

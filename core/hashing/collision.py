@@ -20,8 +20,8 @@ and b_j = v_jᵀx. Likewise, ⟨U, wwᵀ⟩ = a'ᵀb' with a'_j = u_jᵀw and b'
 aᵀb and a'ᵀb' are Gaussian with the correlation ρ·aᵀa'/(‖a‖‖a'‖) = ρR. R is the (uncentred) sample correlation
 of r independent pairs (a_j, a'_j) whose true correlation is ρ, so it has Fisher's density. For r = 1, R is 1
 or −1, which gives the formula of BH-Hash. For r → ∞, R → ρ, which gives the formula of the dense form. The
-signal of a family is the coefficient of −δ²/π. Rank r keeps the share c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of the
-signal of the dense form: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
+signal of a family is the coefficient of −δ²/π. Rank r keeps the fraction c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of
+the signal of the dense form: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
 
 References
 ----------
@@ -43,22 +43,28 @@ _NEARLY_1 = np.cos(1e-4)
 
 
 def pair_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that both bits of an H-Hash pair agree (Claim 3.2)."""
+    """Return the probability that both bits of H-Hash agree at the angle theta.
+
+    The formula is claim 3.2 of Jain et al. (2010).
+    """
     return 0.25 - (np.asarray(theta, dtype=np.float64) / np.pi - 0.5) ** 2
 
 
 def product_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of BH-Hash agree (Liu et al. 2012, Lemma 1)."""
+    """Return the probability that bits of BH-Hash agree at the angle theta (Liu et al. 2012, lemma 1)."""
     return 2 * pair_agrees(theta)
 
 
 def dense_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of EH-Hash with a dense Gaussian U agree (Claim 3.3)."""
+    """Return the probability that bits of EH-Hash with a dense matrix agree at the angle theta.
+
+    The formula is claim 3.3 of Jain et al. (2010).
+    """
     return np.asarray(np.arccos(np.cos(np.asarray(theta, dtype=np.float64)) ** 2) / np.pi)
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """Return the probability that bits of EH-Hash agree if U is a sum of `rank` Gaussian outer products.
+    """Return the probability that bits of EH-Hash with a matrix of the given rank agree at the angle theta.
 
     The result has nine correct decimals. If theta is within 10⁻⁴ radians of 0 or π, where the true value is
     below 5 · 10⁻⁵, the function returns 0.

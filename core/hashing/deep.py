@@ -10,8 +10,8 @@ Back-propagation moves each row and its neighbours closer together in the output
 not negative.
 
 **Neighbours.** The neighbours of a row are its nearest rows, by distance between the features, in a
-mini-batch of about 1,000 rows. If the network learns from labels, they are the rows of the same class in the
-mini-batch.
+mini-batch of about 1,000 rows. If the network learns from labels, the neighbours are the rows of the same
+class in the mini-batch.
 
 **Size.** The default is two layers of 512 units below the top layer, for the 384 features of GIST. The
 deepest networks in the papers have one more layer. The cost is proportional to the number of weights. The
@@ -24,8 +24,8 @@ therefore set so that the unit's output is above one half for half of the rows. 
 scaled up if its input has a standard deviation below 1. Fine-tuning starts from these layers.
 
 The table gives the percentage of the 50 nearest rows that are among the 500 rows whose codes differ least. It
-was measured with one random seed and 500 queries on GIST of CIFAR-10's 50,000 images, 20,000 of which were
-used for fitting:
+was measured with one random seed and 500 queries on GIST of the 50,000 images of CIFAR-10, 20,000 of which
+were used for fitting:
 
 ====  ====  ========  ====
 bits  LSH   boosting  RBM
@@ -100,8 +100,8 @@ class DeepCodes(ByNeighbours):
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
         Weights and offsets of each layer; the last entry is the top layer.
     met_ : array of shape (number of tuning steps,), float64
-        Objective before each step of fine-tuning: the expected share of rows in the mini-batch that choose a
-        neighbour (`core.hashing.nca`).
+        Objective before each step of fine-tuning: the expected fraction of rows in the mini-batch that choose
+        a neighbour (`core.hashing.nca`).
     """
 
     name = "rbm"
@@ -165,7 +165,7 @@ class DeepCodes(ByNeighbours):
         near : callable
             Function that finds neighbours in a mini-batch of these rows.
         rng : Generator
-            Draws initial weights, batches and chains.
+            Draws initial weights, batches and samples.
 
         Returns
         -------

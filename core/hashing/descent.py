@@ -1,4 +1,4 @@
-"""Nesterov's accelerated gradient method, which learned families use to find the vectors of a bit."""
+"""Nesterov's accelerated gradient method, which learned hash families use to find the vectors of a bit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Floats64 = NDArray[np.float64]
 Objective = Callable[[Floats64], tuple[float, Callable[[], Floats64]]]
-"""Function to minimise. It takes a point and returns its value there, and a function without arguments that
-returns the gradient there, in the shape of the point.
+"""Function to minimise. It takes a point and returns two results: its value at the point, and a function
+without arguments that returns the gradient at the point, in the shape of the point.
 """
 
 _HALVINGS = 30
@@ -32,7 +32,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
     steps : int
         Maximum number of steps.
     least_gain : float
-        The descent ends when a step reduces the objective by less than this share of its absolute value.
+        The descent ends when a step reduces the objective by less than this fraction of its absolute value.
     """
     best = here = ahead = start
     least = value = objective(here)[0]
@@ -43,7 +43,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # No step is longer than the norm of the point, which bounds the first step.
+        # A step moves the point by at most its norm. Without this limit, the first step would be infinite.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

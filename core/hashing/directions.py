@@ -21,21 +21,23 @@ Floats64 = NDArray[np.float64]
 
 
 def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64, Floats64]:
-    """Return the largest mean squares of uᵀ(x − μ) over orthogonal directions u, and these directions.
+    """Return the principal directions of rows, and the energy of the rows along each direction.
+
+    The energy along a direction u is the mean square of uᵀ(x − μ) over the rows x.
 
     Parameters
     ----------
     X : csr_array
         Rows, of shape (n, n_features).
     centre : array of shape (n_features,)
-        μ.
+        Mean μ of the rows, or zeros.
     n_directions : int
         Number of directions, less than n_features.
 
     Returns
     -------
     energies : array of shape (n_directions,), ascending
-        The mean squares.
+        The largest energies.
     directions : array of shape (n_features, n_directions), float64
         Orthonormal columns. If the rows span fewer directions, the remaining directions have an energy of 0.
     """
@@ -77,7 +79,7 @@ def _of_few(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64
 
 
 def _others(found: Floats64, n: int) -> Floats64:
-    """Return n directions orthogonal to those in `found` and to each other."""
+    """Return n orthonormal directions that are orthogonal to the directions in `found`."""
     rng = np.random.default_rng(0)
     drawn = rng.standard_normal((len(found), n))
     for _ in range(2):

@@ -6,8 +6,8 @@ Comparisons of families (`core.experiment.families`) and the page Find similar o
 - The three families of kernelized LSH: angles are measured from the mean of the landmarks, or from the origin
   as published. The rank is full or low. A form of low rank may also transform the kernel [1]_. The caller
   chooses the rank and the scale of the transformation.
-- Spectral hashing: as published, or with a box that leaves out the share `TRIM` of the rows at either end of
-  each edge.
+- Spectral hashing: as published, or with a box that leaves out the fraction `TRIM` of the rows at either end
+  of each edge.
 - Min-Hash: with sets, or with weighted sets.
 - Boosting and deep codes: neighbours are defined by distance, or by class.
 
@@ -33,7 +33,7 @@ from closecall.core.hashing.minhash import MinHash
 from closecall.core.hashing.spectral import SpectralHash
 
 TRIM = 0.01
-"""Share of the rows that trimmed spectral hashing leaves out at either end of each edge of the box."""
+"""Fraction of the rows that trimmed spectral hashing leaves out at either end of each edge of the box."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ not listed have only one form.
 
 
 def forms_named(family: str) -> Mapping[str, Form]:
-    """Return the forms of a family by name, the default first; a family's only form is named ""."""
+    """Return the forms of a family by name, the default form first. If there is only one, its name is ""."""
     return FORMS.get(family, {"": Form()})
 
 

@@ -49,11 +49,11 @@ class Waves:
     Parameters
     ----------
     vectors : array of shape (n_features, n_waves), float32 or int8
-        w/√(2γ), or 32 w/√(2γ) rounded to int8; see `core.hashing.projection.drawn`.
+        The vectors w as columns, divided by √(2γ); if int8, in units of 1/32.
     phases : array of shape (n_waves,), float32
-        b, from 0 to 2π.
+        The phases b, from 0 to 2π.
     gamma : float
-        γ of the kernel.
+        Parameter γ of the kernel exp(−γ‖x − y‖²).
     """
 
     vectors: Vectors
@@ -84,12 +84,18 @@ class Waves:
         return np.asarray(np.cos(turns, out=turns))
 
     def features(self, X: Rows) -> Floats32:
-        """Return z(x) for each row x of X, of shape (n_samples, n_waves)."""
+        """Return the random Fourier features √(2/n_waves) cos(wᵀx + b) for each row x of X.
+
+        The result has shape (n_samples, n_waves).
+        """
         return self.heights(X) * np.float32(np.sqrt(2 / len(self.phases)))
 
 
 def variance(kappa: ArrayLike, n_waves: int) -> Floats64:
-    """Return the variance of z(x)ᵀz(y) over random draws of `n_waves` features, where κ(x, y) is `kappa`."""
+    """Return the variance of estimates of the kernel value `kappa` by products of random Fourier features.
+
+    The variance is over random draws of `n_waves` features.
+    """
     squares = np.asarray(kappa, dtype=np.float64) ** 2
     return np.asarray((1 + squares**2 / 2 - squares) / n_waves)
 
@@ -126,6 +132,6 @@ def bandwidth(X: Rows, rng: np.random.Generator, most_queries: int = _MOST_QUERI
 
 
 def require_bandwidth(gamma: float) -> None:
-    """Raise InputError if `gamma` is not a valid γ of the kernel."""
+    """Raise InputError unless `gamma` is positive and finite."""
     if not 0 < gamma < np.inf:
         raise InputError(f"gamma must be positive and finite, got {gamma}")

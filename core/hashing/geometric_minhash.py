@@ -11,8 +11,8 @@ one for a central feature, and one for each of t secondary features.
 3. Each secondary feature is the feature of the neighbourhood whose word comes first in the order for this
    secondary feature.
 
-The value consists of the t + 1 words. Let U(A) be the words that occur once in the image A, and N_w(A) the
-words in the neighbourhood of w. Two images A and B have the same value with probability
+The hash value consists of the t + 1 words. Let U(A) be the words that occur once in the image A, and N_w(A)
+the words in the neighbourhood of w. Two images A and B have the same value with probability
 
     s(A, B) = Σ_{w ∈ U(A) ∩ U(B)} J_w^t / |U(A) ∪ U(B)|,   J_w = |N_w(A) ∩ N_w(B)| / |N_w(A) ∪ N_w(B)|
 
@@ -61,7 +61,7 @@ class GeometricMinHash:
         t, the number of secondary features. A larger t makes collisions rarer, most of all between unrelated
         images.
     bits : 1, 2, 4, 8 or 16
-        b, as in `MinHash`.
+        b, the number of bits per function, as in `MinHash`.
     n_functions : int
         Number of functions in a code, which has n_functions · b bits.
     random_state : int
@@ -119,16 +119,19 @@ class GeometricMinHash:
         return queries_of(self.hash_sets(sets))
 
     def between(self, Q: Sequence[LocalFeatures], X: Sequence[LocalFeatures]) -> Floats64:
-        """Return s(A, B) for each pair of sets, from 0 to 1, of shape (n_queries, n_points)."""
+        """Return s(A, B) for each set A in Q and each set B in X, of shape (n_queries, n_points).
+
+        s(A, B), from 0 to 1, is the probability that the two sets have the same hash value (see the module).
+        """
         q, x = ([self._neighbourhoods(own) for own in sets] for sets in (Q, X))
         return np.array([[self._collides(a, b) for b in x] for a in q]).reshape(len(Q), len(X))
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """Return s + (1 − s) 2⁻ᵇ, the probability that one function agrees."""
+        """Return s + (1 − s) 2⁻ᵇ for each s in `values`, the probability that one function agrees."""
         return agreement(values, self.bits)
 
     def _numbers(self, own: LocalFeatures) -> Hashes:
-        """Return a random number for the value of each function, of shape (n_functions,)."""
+        """Return the random number of each function's hash value, of shape (n_functions,)."""
         words, around = self._candidates(own)
         central = minima(words, self.keys_[0])
         chosen = central.argmin(axis=0), np.arange(self.n_functions)
@@ -138,9 +141,10 @@ class GeometricMinHash:
         return numbers
 
     def _candidates(self, own: LocalFeatures) -> tuple[csr_array, csr_array]:
-        """Return two matrices with one row per word that occurs once: this word, and the words around it.
+        """Return two matrices with one row for each word that occurs once in `own`.
 
-        If no word occurs once, both matrices have one empty row.
+        A row of the first matrix contains this word, a row of the second the words in its neighbourhood. If
+        no word occurs once, both matrices have one empty row.
         """
         _, places, counts = np.unique(own.words, return_index=True, return_counts=True)
         places = places[counts == 1]
@@ -150,7 +154,7 @@ class GeometricMinHash:
         return _sets(np.arange(n), own.words[places], n), _sets(rows, own.words[columns], n)
 
     def _neighbourhoods(self, own: LocalFeatures) -> dict[int, set[int]]:
-        """Return N_w for each word w that occurs once."""
+        """Return the set of words in the neighbourhood of each word that occurs once in `own`."""
         words, around = self._candidates(own)
         found = np.split(around.indices, around.indptr[1:-1])
         return {w: set(near.tolist()) for w, near in zip(words.indices.tolist(), found, strict=False)}
@@ -163,7 +167,7 @@ class GeometricMinHash:
 
 
 def _sets(rows: Words, words: Words, n_rows: int) -> csr_array:
-    """Return a matrix with the given words in the given rows; it has `n_rows` rows, but at least one."""
+    """Return a matrix with ones at the given rows and words. It has at least one row, which may be empty."""
     return as_sparse(csr_array((np.ones(len(words)), (rows, words)), shape=(max(1, n_rows), MOST_WORDS)))
 
 

@@ -40,7 +40,7 @@ MOST_DENSE_FEATURES = 1_000
 """Maximum number of features for EH-Hash with dense matrices."""
 
 MOST_DENSE_ENTRIES = 300 * 1_001 * 1_002 // 2
-"""Maximum number of entries of all dense matrices together, 600 MB."""
+"""Maximum number of entries of all dense matrices of EH-Hash together; these entries take 600 MB."""
 
 _AUTO_RANK = 4
 _LEAST_BY_COORDINATE = 64
@@ -58,7 +58,7 @@ class HyperplaneHasher(ABC):
     Parameters
     ----------
     n_functions : int
-        Number of functions in a code; [1]_ uses 300.
+        Number of functions in a code; 300 as in Jain et al. (2010).
     centred, scale, n_directions
         See `core.hashing.augment.Augmentation.fitted`.
     random_state : int
@@ -91,7 +91,7 @@ class HyperplaneHasher(ABC):
 
         Moments (`core.hashing.reconstruction`) are learned only if `weighted` is true, the code has at most
         4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, the weights of a
-        query are the hyperplane's own projections, which estimate scores less exactly.
+        query are the projections of the hyperplane's normal, which estimate scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 
@@ -203,11 +203,11 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """Return the embedding e of an augmented hyperplane, of shape (n_embedded,)."""
+        """Return the embedding e of a hyperplane with the augmented normal w, of shape (n_embedded,)."""
 
     @abstractmethod
     def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
-        """Return the values, before signs are taken, of w hashed as if it were an augmented point."""
+        """Return the numbers whose signs would be the bits of w if w were an augmented point."""
 
     @abstractmethod
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
@@ -215,11 +215,14 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _n_embedded(self) -> int:
-        """Return the number of entries of E(x), which is also that of the embedded hyperplane e."""
+        """Return the dimension of the embeddings E(x) of points and e of hyperplanes."""
 
     @abstractmethod
     def _embedded(self, Z: Floats32) -> Floats32:
-        """Return E(x) of augmented points, of shape (len(Z), n_embedded); see `Reconstruction`."""
+        """Return the embeddings E(x) of augmented points, of shape (len(Z), n_embedded).
+
+        The module `core.hashing.reconstruction` explains the embeddings.
+        """
 
     def _bits_and_embedded(self, X: Rows) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
         for block in row_blocks(X):
@@ -244,7 +247,10 @@ class HyperplaneHasher(ABC):
 
 
 class HHash(HyperplaneHasher):
-    """H-Hash: [sign(uᵀx), sign(vᵀx)] for points, [sign(uᵀw), sign(−vᵀw)] for hyperplanes [1]_, eq. 3."""
+    """H-Hash: [sign(uᵀx), sign(vᵀx)] for points, [sign(uᵀw), sign(−vᵀw)] for hyperplanes.
+
+    The vectors u and v are Gaussian (Jain et al. 2010 [1]_, eq. 3).
+    """
 
     bits = 2
 
@@ -252,7 +258,7 @@ class HHash(HyperplaneHasher):
     _drawn = ("pairs_",)
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """Return the probability that both bits of a pair agree: 1/4 − (θ/π − 1/2)²."""
+        """Return the probability that both bits of a function agree at the angle θ: 1/4 − (θ/π − 1/2)²."""
         return pair_agrees(theta)
 
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
@@ -280,7 +286,9 @@ class HHash(HyperplaneHasher):
 
 
 class EHHash(HyperplaneHasher):
-    """EH-Hash: sign(⟨U, xxᵀ⟩) for points, sign(−⟨U, wwᵀ⟩) for hyperplanes [1]_, eq. 6.
+    """EH-Hash: sign(⟨U, xxᵀ⟩) for points, sign(−⟨U, wwᵀ⟩) for hyperplanes.
+
+    The matrix U of a function is random (Jain et al. 2010 [1]_, eq. 6).
 
     Parameters
     ----------
@@ -288,15 +296,15 @@ class EHHash(HyperplaneHasher):
         The form of U, for augmented points of d dimensions. "dense", as in [1]_, is a d × d matrix of
         independent Gaussians, which costs O(d²) per function. An integer r gives U = Σ_j u_j v_jᵀ with 2r
         independent Gaussian vectors, which costs O(rd). A low rank is slightly less informative: rank 4 keeps
-        88 % of the signal (see `core.hashing.collision`). "auto" is dense if this costs no more than rank 4,
-        that is, up to 14 features or directions.
+        88 % of the signal (see `core.hashing.collision`). "auto" is dense if the dense form costs no more
+        than rank 4, that is, up to 14 features or directions.
     query_samples : int or None
-        Only for the dense form: t, the number of entries v_i that a query samples from v = vec(wwᵀ). None
-        uses all d² entries. Entry v_i is drawn with a probability p_i proportional to its square (Lemma 3.4
-        of [1]_) and rescaled to v_i/(t·p_i). The lemma as printed omits the rescaling, but the sampled vector
-        ṽ would be biased without it. Sampling increases ‖ṽ‖² to about 1 + d²/(2t), so the fraction
-        (1 + d²/(2t))^(−1/2) of the signal remains. With t = 1/ε′² = 10,000 as in [1]_, this is about a third
-        at d = 385 and about 97 % at d = 33.
+        Number t of entries v_i that a query samples from v = vec(wwᵀ), only for the dense form. None uses all
+        d² entries. Entry v_i is drawn with a probability p_i proportional to its square (Lemma 3.4 of [1]_)
+        and rescaled to v_i/(t·p_i). The lemma as printed omits the rescaling, but the sampled vector ṽ would
+        be biased without it. Sampling increases ‖ṽ‖² to about 1 + d²/(2t), so the fraction
+        (1 + d²/(2t))^(−1/2) of the signal remains. For t = 1/ε′² = 10,000 as in [1]_, the fraction is about a
+        third at d = 385 and about 97 % at d = 33.
 
     Other parameters are those of `HyperplaneHasher`.
     """
@@ -365,7 +373,7 @@ class EHHash(HyperplaneHasher):
             shape = (Z.shape[1], self.rank_ * 2 * self.n_functions)
             self.factors_ = drawn(rng, shape, as_bytes=as_bytes)
         else:
-            # Only U's symmetric part matters: off the diagonal, U_ij + U_ji has variance 2.
+            # ⟨U, zzᵀ⟩ only depends on the sums U_ij + U_ji, which have variance 2 off the diagonal.
             self.dense_ = rng.standard_normal((self._n_embedded(), self.n_functions), dtype=np.float32)
             self.dense_ *= np.sqrt(self.multiplicity_)[:, None]
 
@@ -380,7 +388,7 @@ class EHHash(HyperplaneHasher):
         return n * (n + 1) // 2
 
     def _embedded(self, Z: Floats32) -> Floats32:
-        """Return the upper triangle of zzᵀ, row by row."""
+        """Return the upper triangle of zzᵀ for each row z of Z."""
         i, j = self.entries_
         return np.asarray(Z[:, i] * Z[:, j])
 
@@ -396,7 +404,7 @@ class EHHash(HyperplaneHasher):
         return np.concatenate([self._embedded(part) @ self.dense_ for part in parts])
 
     def _forms_by_coordinate(self, Z: Floats32) -> Floats32:
-        """Return ⟨U, zzᵀ⟩ for dense U as Σ_i z_i Σ_j≥i U_ij z_j, without storing the d² products of a row."""
+        """Return ⟨U, zzᵀ⟩ for dense U as Σ_i z_i Σ_j≥i U_ij z_j, without storing all products z_i z_j."""
         total = np.zeros((len(Z), self.n_functions), dtype=np.float32)
         first = 0
         for i in range(Z.shape[1]):
@@ -409,7 +417,7 @@ class EHHash(HyperplaneHasher):
         return super()._embeds() or self.rank_ is None
 
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """Return the upper triangle of wwᵀ with off-diagonal entries doubled, or an estimate of it."""
+        """Return the upper triangle of wwᵀ with off-diagonal entries doubled, or a sampled estimate of it."""
         if self.query_samples is None or not w.any():
             return np.asarray(self._embedded(w[None])[0] * self.multiplicity_)
         rng = np.random.default_rng([self.random_state, int(hyperplane.digest, 16)])
@@ -449,9 +457,9 @@ def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
 
 
 class BHHash(EHHash):
-    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, −sign(uᵀw)·sign(vᵀw) for hyperplanes [2]_.
+    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, −sign(uᵀw)·sign(vᵀw) for hyperplanes.
 
-    This is EH-Hash with a matrix U = uvᵀ of rank 1.
+    BH-Hash (Liu et al. 2012 [2]_) is EH-Hash with a matrix U = uvᵀ of rank 1, where u and v are Gaussian.
 
     Parameters are those of `HyperplaneHasher`.
     """

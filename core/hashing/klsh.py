@@ -19,10 +19,9 @@ a bit sign(φ(x)ᵀv). The families differ in v and in φ:
 `KernelPCALSH`
     v is Gaussian.
 `NystromLSH`
-    v is Gaussian, and K replaces K̄ (eq. 11 of [2]_), so that the components are those of the second moment
-    about the origin. The first component is close to the mean, a direction that hardly separates the points.
-    This explains the lower recall of the published form. If angles are measured from the mean, the recall is
-    as high as that of the other families.
+    v is Gaussian, and K replaces K̄ (eq. 11 of [2]_). The first component is then close to the mean, a
+    direction that hardly separates the points. Recall is therefore lower in the published form. If angles are
+    measured from the mean, recall is as high as with the other families.
 
 **Rank.** The original KLSH uses the maximum, r = m − 1. Components with small eigenvalues are estimated badly
 from m landmarks, so projections of other points on these components are mostly noise. Projecting on fewer
@@ -32,8 +31,8 @@ components (the *low-rank* form) is better. The best number depends on the data 
 eigenvalues decay more slowly. `core.experiment.kernelized` chooses r and s on separate queries.
 
 **Centring.** As published, x is not centred, so angles are measured from the origin of the feature space. In
-the centred form, as in kernel PCA, angles are measured from the mean μ of the landmarks, which makes them
-larger (`core.hashing.lsh`).
+the centred form, as in kernel PCA, angles are measured from the mean μ of the landmarks. Angles from the mean
+are larger (`core.hashing.lsh`).
 
 The table gives the percentage of 1,000 queries whose nearest item by κ is among the 100 items whose codes
 differ least. It was measured with one random seed on GIST of CIFAR-10 enlarged to a million images, with 256
@@ -73,7 +72,7 @@ from closecall.core.mercer.kernel import Kernel, kernel_from, require_positive
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
-"""Eigenvalues below this share of the largest one may be float32 rounding errors and are treated as zero."""
+"""Fraction of the largest eigenvalue. Smaller eigenvalues may be rounding errors, and count as zero."""
 
 
 class Spectrum(NamedTuple):
@@ -89,15 +88,16 @@ class Spectrum(NamedTuple):
     vectors: Floats64
 
     def basis(self, rank: int | None) -> Floats64:
-        """Return U_r D_r^{−1/2}, of shape (n_landmarks, rank).
+        """Return the first eigenvectors, each divided by the square root of its eigenvalue.
 
-        If `rank` is None or exceeds the number of eigenvalues, all components are used.
+        The result has shape (n_landmarks, rank). If `rank` is None or exceeds the number of eigenvalues, all
+        eigenvectors are returned.
         """
         return np.asarray(self.vectors[:, :rank] / np.sqrt(self.eigenvalues[:rank]))
 
 
 def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
-    """Return the spectrum of K̄, or of K if `centred` is false.
+    """Return the positive eigenvalues of the centred matrix K, or of K itself, and the eigenvectors.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
     what : str
         Description of K for error messages.
     centred : bool
-        Whether to centre K.
+        Whether to centre K first.
 
     Raises
     ------
@@ -128,19 +128,22 @@ def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
 
 
 class KernelHasher(ByKernel):
-    """Base class of families with the bits sign(φ(x)ᵀv), or sign((φ(x) − φ(μ))ᵀv) if centred.
+    """Base class of the families of kernelized LSH, with the bits sign(φ(x)ᵀv).
+
+    φ(x) is the projection of a point x on principal components in the feature space of a kernel, and v is a
+    random vector. In the centred form, the bits are sign((φ(x) − φ(μ))ᵀv) with the mean μ of the landmarks.
 
     Parameters
     ----------
     kernel : str or Kernel
-        κ, or its word such as "chi2"; see `core.mercer.kernel.kernel_from`.
+        The kernel, or its name such as "chi2"; see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
-        m. Hashing a point computes m values of the kernel.
+        Number m of landmarks. Hashing a point computes m values of the kernel.
     rank : int or None
-        r, the number of principal components of the landmarks, from 1 to m − 1. None uses all components with
-        a positive eigenvalue.
+        Number r of principal components of the landmarks, from 1 to m − 1. None uses all components with a
+        positive eigenvalue.
     centred : bool
-        Whether angles are measured from the landmarks' mean; False is the published form.
+        Whether angles are measured from the mean μ of the landmarks; False is the published form.
     n_functions, random_state
         As in `SimilarityHasher`.
 
@@ -149,11 +152,12 @@ class KernelHasher(ByKernel):
     landmarks_ : array of shape (n_landmarks, n_features), float32
         The landmarks, as prepared by the kernel.
     means_ : array of shape (n_landmarks,), float32
-        k(μ), the mean of k(x) over the landmarks x.
+        Mean of the rows of the landmarks' kernel matrix.
     basis_ : array of shape (n_landmarks, rank), float32
-        U_r D_r^{−1/2}.
+        U_r D_r^{−1/2}, where U_r and D_r contain the first r eigenvectors and eigenvalues of the landmarks'
+        kernel matrix.
     vectors_ : array of shape (rank, n_functions), float32
-        The vectors v, with covariance I.
+        The vectors v as columns, drawn with the identity matrix as covariance.
     """
 
     kernel: str | Kernel
@@ -183,7 +187,10 @@ class KernelHasher(ByKernel):
         self.centred = centred
 
     def embedded(self, X: Rows) -> Floats32:
-        """Return φ(x), or φ(x) − φ(μ) if centred, for each row x of X, of shape (n_samples, rank)."""
+        """Return φ(x), or φ(x) − φ(μ) if centred, for each row x of X, of shape (n_samples, rank).
+
+        φ(x) is the projection of x on the principal components, and μ the mean of the landmarks.
+        """
         return self._embedded(self._rows(X))
 
     def angles(self, Q: Rows, X: Rows) -> Floats64:
@@ -196,10 +203,11 @@ class KernelHasher(ByKernel):
         return angles_of(q @ x.T, (q * q).sum(axis=1), (x * x).sum(axis=1))
 
     def eigenvalues(self) -> Floats64:
-        """Return the positive eigenvalues of K̄ (K for `NystromLSH`), descending, in float64.
+        """Return the positive eigenvalues of the landmarks' kernel matrix, descending, in float64.
 
-        There is at least one value per component. Divided by m, the values estimate the eigenvalues of the
-        covariance of Φ(x), where Φ is the map to the feature space of the kernel.
+        The matrix is centred, except for `NystromLSH`. There is at least one eigenvalue per component.
+        Divided by the number of landmarks, the eigenvalues of the centred matrix estimate those of the
+        covariance of all points in the feature space of the kernel.
         """
         return self._spectrum(self._landmark_kernel()).eigenvalues
 
@@ -249,9 +257,9 @@ class KernelHasher(ByKernel):
         return self._of_kernel(self._kernel.values(X, self.landmarks_))
 
     def _of_kernel(self, K: Floats32) -> Floats32:
-        """Return the values of points, given their kernel values k(x) as the rows of K.
+        """Return the values of points, given the points' kernel values with the landmarks as the rows of K.
 
-        In float32, a product with the small numbers k(x) − k(μ) loses less precision than one with k(x).
+        The mean is subtracted before the product, because float32 keeps more digits of small numbers.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 
@@ -265,12 +273,12 @@ class KernelHasher(ByKernel):
 
 
 class KernelizedLSH(KernelHasher):
-    """KLSH as published: the vector v of each bit is the whitened sum of `n_sampled` random landmarks.
+    """Kernelized LSH as published: the vector v of a bit is the whitened sum of some random landmarks.
 
     Parameters
     ----------
     n_sampled : int
-        t, the number of landmarks in the sum. From about 30 on, v is approximately Gaussian.
+        Number of landmarks in the sum. With about 30 or more, v is approximately Gaussian.
 
     Other parameters are those of `KernelHasher`.
 
@@ -320,26 +328,26 @@ class KernelizedLSH(KernelHasher):
 
 
 class KernelPCALSH(KernelHasher):
-    """KLSH with a Gaussian v for each bit."""
+    """Kernelized LSH with a Gaussian vector v for each bit."""
 
     name = "kpca-lsh"
 
 
 class NystromLSH(KernelHasher):
-    """KLSH with a Gaussian v for each bit and components of the second moment about the origin."""
+    """Kernelized LSH with a Gaussian vector v for each bit and components of the uncentred kernel matrix."""
 
     name = "nystrom-lsh"
     landmarks_centred = False
 
 
 def hash_together(families: Sequence[KernelHasher], X: Rows) -> list[Codes]:
-    """Return the result of each family's `hash_points`, computing the kernel only once.
+    """Hash points with several families, computing the kernel only once, and return the codes of each family.
 
     Parameters
     ----------
     families : sequence of KernelHasher
-        Fitted to the same rows with the same `random_state`, `n_landmarks` and kernel, so that they have the
-        same landmarks. The transformation of the kernel may differ.
+        Families fitted to the same rows with the same `random_state`, `n_landmarks` and kernel, so that all
+        have the same landmarks. The scale of the kernel's transformation may differ.
     X : array of shape (n_samples, n_features)
         The points.
 
@@ -375,9 +383,10 @@ def sampled_landmarks(rng: np.random.Generator, n_functions: int, t: int, m: int
 
 
 def clt_vectors(sampled: NDArray[np.int64], U: Floats64) -> Floats64:
-    """Return v = U_rᵀe for the sampled landmarks of each function, scaled to covariance I.
+    """Return one random vector per function: the sum of the rows of U for the function's sampled landmarks.
 
-    The result has shape (rank, n_functions).
+    The vectors are scaled so that their covariance is the identity matrix. The result has shape (rank,
+    n_functions).
     """
     t, m = sampled.shape[1], len(U)
     variance = t * (m - t) / (m * (m - 1))

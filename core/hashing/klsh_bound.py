@@ -2,14 +2,14 @@
 
 Let κ be a normalised kernel, and Φ the map to its feature space. Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the
 covariance C of Φ(x) over the n items, and y* the item with the largest κ(q, y) for a query q. KLSH projects a
-point x to φ(x) on k principal components, which it estimates from m landmarks. For any ξ > 0, the error of
-the projection is
+point x to φ(x) on k principal components. It estimates the components from m landmarks, which are sampled
+items. For any ξ > 0, the error of the projection is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
-Points with a short projection, N(x) = ‖φ(x)‖ ≤ 1 − e, are left out. Among the other points, LSH finds an item
-ŷ with O(n^{1/(1+ε)}) evaluations of the kernel, for any ε > 0. If e < 1, the following holds with probability
-at least (1 − exp(−ξ))/2:
+Let N(x) = ‖φ(x)‖ be the length of a projection. Points with N(x) ≤ 1 − e are left out. Among the other
+points, LSH finds an item ŷ with O(n^{1/(1+ε)}) evaluations of the kernel, for any ε > 0. If e < 1, the
+following holds with probability at least (1 − exp(−ξ))/2:
 
     κ(q, ŷ) ≥ (1 + ε)(1 − e) κ(q, y*) − ε − (2 + ε) e²                                              (eq. 16)
             → (1 + ε) κ(q, y*) − ε   for e → 0                                                      (eq. 17)
@@ -20,15 +20,15 @@ angles measured from the origin.
 
 **Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The condition
 e < 1 therefore takes at least 730 landmarks. The bound is positive only for e < 1/2, which takes more than
-46,656 landmarks. The bound is meant to explain the effects of k, m and the eigenvalues, not to give figures
-for a pool.
+46,656 landmarks. The bound explains the effects of k, m and the eigenvalues. In practice, m is too small for
+useful figures.
 
-**The filter.** Lemma 2 of [1]_ says that the filter N(x) > 1 − e keeps any x with probability at least
+**The condition N(x) > 1 − e.** Lemma 2 of [1]_ says that any x satisfies it with probability at least
 1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and varies little, N(x) is
-small for all x. The filter is also too weak for eq. 16, because it keeps points at distances up to
+small for all x. The condition is also too weak for eq. 16, because it admits points at distances up to
 √(2e − e²) from the subspace of the k components. Eq. 16 does hold if κ(q, y*) ≥ e² and the points q, y* and ŷ
-are all within the distance e of the subspace. The latter means N(x) ≥ √(1 − e²) for each of these points
-(`RetrievalBound.sufficient_norm`). The paper proves the theorem in its supplement, which we have not seen.
+are all within the distance e of the subspace. A point x is within this distance if N(x) ≥ √(1 − e²)
+(`RetrievalBound.sufficient_norm`). The proof of the theorem is in a supplement that was not available.
 
 References
 ----------
@@ -53,16 +53,16 @@ from closecall.core.numerics.rows import Rows
 
 @dataclass(frozen=True)
 class RetrievalBound:
-    """The bound for given eigenvalues. `of` takes the eigenvalues from a fitted family.
+    """Lower bound on the similarity of the item that kernelized LSH finds. The module has the formulas.
 
     Parameters
     ----------
     n_landmarks : int
-        m.
+        Number of landmarks, m.
     eigenvalue, next_eigenvalue : float
-        λ_k and λ_{k+1}.
+        λ_k and λ_{k+1}, the k-th and the next eigenvalue of the covariance in feature space.
     xi : float
-        ξ. A larger ξ increases both the probability of success and the error.
+        Parameter ξ. A larger ξ increases both the probability that the bound holds and the error.
 
     Raises
     ------
@@ -88,12 +88,13 @@ class RetrievalBound:
 
     @classmethod
     def of(cls, family: KernelHasher, *, xi: float = 1.0) -> Self:
-        """Return the bound for a fitted family of rank k. If it has only k eigenvalues, λ_{k+1} is 0.
+        """Return the bound for a fitted family of rank k. If the family has only k eigenvalues, λ_{k+1} is 0.
 
         Raises
         ------
         InputError
-            If the family measures angles from the mean, or has components of the uncentred kernel matrix.
+            If the family measures angles from the mean, or if its components are those of the uncentred
+            kernel matrix.
         """
         _require_published(family)
         found = family.eigenvalues() / family.n_landmarks
@@ -103,13 +104,13 @@ class RetrievalBound:
 
     @property
     def eta(self) -> float:
-        """Error η of estimating components from m landmarks; infinite if λ_k = λ_{k+1}."""
+        """Error η of estimating k principal components from m landmarks; infinite if λ_k = λ_{k+1}."""
         delta = (self.eigenvalue - self.next_eigenvalue) / 2
         return 2 * (1 + sqrt(self.xi / 2)) / (delta * sqrt(self.n_landmarks)) if delta else inf
 
     @property
     def error(self) -> float:
-        """The error e = √λ_k + η."""
+        """Error e = √λ_k + η of projecting points on k estimated components."""
         return sqrt(self.eigenvalue) + self.eta
 
     @property
@@ -119,34 +120,36 @@ class RetrievalBound:
 
     @property
     def success(self) -> float:
-        """Minimum probability that the result satisfies eq. 16: (1 − exp(−ξ))/2."""
+        """Minimum probability that the bound holds: (1 − exp(−ξ))/2."""
         return (1 - exp(-self.xi)) / 2
 
     @property
     def least_norm(self) -> float:
-        """Lower limit 1 − e of N(x). The theorem only considers points x with a larger N(x)."""
+        """The norm 1 − e. The theorem only considers points whose projection has a larger norm."""
         return 1 - self.error
 
     @property
     def sufficient_norm(self) -> float:
-        """Least N(x) that is sufficient for eq. 16 (see the module): √(1 − e²), or 1 if e ≥ 1."""
+        """The norm √(1 − e²), or 1 if e ≥ 1. The bound is valid for projections of at least this norm."""
         return sqrt(1 - self.error**2) if self.applies else 1.0
 
     def kept(self, norms: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether the theorem considers each point, given the `projected_norms` of the points."""
+        """Return, for each point, whether the theorem considers it, given the `projected_norms` of points."""
         return np.asarray(norms, dtype=np.float64) > self.least_norm
 
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
-        """Return the lower bound on κ(q, ŷ), the right side of eq. 16, in the shape of `nearest`.
+        """Return the lower bound on the similarity of the query and the item found (eq. 16).
+
+        The result has the shape of `nearest`.
 
         A bound below the minimum of the kernel gives no information.
 
         Parameters
         ----------
         nearest : array of any shape
-            κ(q, y*): the kernel's value for each query and its nearest item.
+            κ(q, y*), the value of the kernel for each query q and its nearest item y*.
         epsilon : float
-            ε > 0 of the approximate search. A query takes O(n^{1/(1+ε)}) evaluations of the kernel.
+            Parameter ε > 0 of the approximate search. A query takes O(n^{1/(1+ε)}) evaluations of the kernel.
 
         Raises
         ------
@@ -163,7 +166,9 @@ class RetrievalBound:
 
 
 def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
-    """Return the bound for e → 0 (eq. 17). The arguments are those of `RetrievalBound.similarity`.
+    """Return the limit of the bound as the error e of the projection goes to 0 (eq. 17).
+
+    The arguments are those of `RetrievalBound.similarity`.
 
     Raises
     ------
@@ -174,12 +179,15 @@ def limit(nearest: ArrayLike, epsilon: float) -> Floats64:
 
 
 def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
-    """Return N(x) = ‖φ(x)‖ (eq. 14) of the rows of X, from 0 to 1, of shape (n_samples,).
+    """Return N(x) = ‖φ(x)‖ (eq. 14), the norm of the projection φ(x), for each row x of X.
+
+    The norms are from 0 to 1. The result has shape (n_samples,).
 
     Raises
     ------
     InputError
-        If the family measures angles from the mean, or has components of the uncentred kernel matrix.
+        If the family measures angles from the mean, or if its components are those of the uncentred kernel
+        matrix.
     """
     _require_published(family)
     return np.asarray(np.linalg.norm(family.embedded(X).astype(np.float64), axis=1))

@@ -26,9 +26,9 @@ the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 with the smoothed signs b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1. The start is kept if its exact signs b have a
 larger bᵀRb than the result, as in the authors' program. The descent uses the coordinates of a, as published.
 It hardly changes a in directions where K̄ᵀK̄ has small eigenvalues, which prevents overfitting to the labeled
-rows. In whitened coordinates, g becomes smaller but precision worse. More steps gain little. On GIST of
-CIFAR-10's photographs with 1,000 labels, 500 steps instead of 200 reduce eq. 24 by 2 to 3 % and improve the
-precision of the first 1,000 items by 0.3 to 0.8 percentage points.
+rows. In whitened coordinates, g becomes smaller, but the precision becomes worse. More steps gain little. On
+GIST of the images of CIFAR-10 with 1,000 labels, 500 steps instead of 200 reduce eq. 24 by 2 to 3 % and
+improve the precision of the first 1,000 items by 0.3 to 0.8 percentage points.
 
 The l × l matrix R is never computed. Since S = 2ZZᵀ − 11ᵀ with the matrix Z of class indicators, a product Rv
 takes O(l(r + 1)) operations.
@@ -36,10 +36,10 @@ takes O(l(r + 1)) operations.
 **Width.** The default kernel is the RBF exp(−γ‖x − y‖²) on unit rows, where 1/(2γ) is the mean of ‖x − y‖²
 over all rows x and anchors y, as in the authors' program.
 
-**Results.** `between` returns κ, but the codes are learned to place rows of the query's class first. The
-table gives the percentage of the 500 items with the nearest codes that have the query's class. It is the mean
-of three random draws on GIST of 50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or
-landmarks (`closecall bench similar --what precision`). Random codes would give 10 %.
+**Results.** The codes are learned to place rows of the query's class first. The table gives the percentage of
+the 500 items with the nearest codes that have the query's class. It is the mean of three random draws on GIST
+of the 50,000 images of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
+--what precision`). Random codes would give 10 %.
 
 ============================================  ====  ====  ====  ====  ====  ====
 bits                                             8    12    16    24    32    48
@@ -77,10 +77,10 @@ from closecall.core.numerics.interruption import go_on
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-7
-"""Eigenvalues of K̄ᵀK̄ below this share of the largest one are treated as zero."""
+"""Fraction of the largest eigenvalue of K̄ᵀK̄. Smaller eigenvalues are treated as zero."""
 
 _ROUNDED = 1e-6
-"""Maximum rounding error, in float32, of a value of K̄."""
+"""Maximum rounding error of a centred kernel value in float32."""
 
 _LEAST_GAIN = 1e-6
 _SAME = 1e-6
@@ -90,22 +90,23 @@ _SAME = 1e-6
 class SupervisedKernelHash(ByKernel):
     """Hash family with the bits sign(aᵀk̄(x)), where the vectors a are learned from classes.
 
-    With l labels, learning takes about n_functions · n_steps · l · (n_anchors + n_functions) · 5·10⁻¹⁰
-    seconds, and 20 · l · n_anchors bytes.
+    k̄(x) contains the centred kernel values of a point x and the anchors. With l labels, learning takes about
+    n_functions · n_steps · l · (n_anchors + n_functions) · 5·10⁻¹⁰ seconds, and 20 · l · n_anchors bytes.
 
     Parameters
     ----------
     kernel : str, Kernel or None
-        κ, or its word such as "chi2"; see `core.mercer.kernel.kernel_from`. None for the RBF kernel with the
-        width given in the module.
+        The kernel, or its name such as "chi2"; see `core.mercer.kernel.kernel_from`. None selects the RBF
+        kernel with a width estimated from the rows (`bandwidth`).
     n_anchors : int
-        m, the number of anchors, drawn from all rows with or without a known class. Hashing a point computes
-        m values of the kernel.
+        Number of anchors, drawn from all rows with or without a known class. Hashing a point computes one
+        value of the kernel per anchor.
     n_labels : int or None
-        Maximum of l, the number of labeled rows to learn from. If more rows have a known class, some are
-        drawn at random. None uses all of them; the papers use 1,000.
+        Maximum number of labeled rows to learn from. If more rows have a known class, some are drawn at
+        random. None uses all labeled rows; the papers use 1,000.
     n_steps : int
-        Maximum number of gradient steps for each a; 0 keeps the spectral start.
+        Maximum number of gradient steps for each vector a. With 0 steps, a is the result of the spectral
+        start (see the module).
     n_functions, random_state
         As in `SimilarityHasher`.
 
@@ -114,13 +115,13 @@ class SupervisedKernelHash(ByKernel):
     points_ : array of shape (n_points, n_features), float32
         The anchors, as prepared by the kernel.
     means_ : array of shape (n_points,), float32
-        k(μ).
+        Means of the kernel values with the points over all rows.
     weights_ : array of shape (n_points, n_functions), float32
-        The vectors a.
+        The vectors a as columns.
     left_ : array of shape (n_functions + 1,), float64
-        ‖rS − Σ bbᵀ‖² after 0, 1, … bits, as a share of ‖rS‖².
+        Squared norm of the `Residue` after 0, 1, … bits, divided by the first value.
     bandwidth_ : array of shape (), float64
-        γ if the kernel is None, otherwise NaN.
+        Parameter γ of the RBF kernel if the parameter `kernel` is None, otherwise NaN.
     """
 
     name = "ksh"
@@ -187,7 +188,8 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            T such that k(x) = Tᵀk₀(x), where k₀(x) are the values of `_kernel` for x and `points_`.
+            Matrix T such that k(x) = Tᵀk₀(x). k(x) are the values of the kernel that defines the family for a
+            point x and the anchors. k₀(x) are the values of `_kernel` for x and `points_`.
         """
         self.points_ = anchors
         return np.eye(len(anchors))
@@ -196,7 +198,7 @@ class SupervisedKernelHash(ByKernel):
         return np.asarray((self._kernel.values(X, self.points_) - self.means_) @ self.weights_)
 
     def _labelled(self, y: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the rows used for learning, ascending."""
+        """Return the indices of the labeled rows to learn from, ascending."""
         rows = np.sort(rng.permutation(np.flatnonzero(y >= 0))[: self.n_labels])
         n_classes = len(np.unique(y[rows]))
         if n_classes < 2:
@@ -213,19 +215,22 @@ class SupervisedKernelHash(ByKernel):
 
 
 class Residue:
-    """The matrix R = rS − Σ bbᵀ after the bits learned so far, represented by the classes and these bits.
+    """The matrix R = rS − Σ bbᵀ: desired minus actual inner products of the codes of labeled rows.
+
+    r is the number of bits in a code. S has 1 for rows of the same class and −1 otherwise. Each vector b
+    contains a learned bit of all labeled rows, as ±1. Only the classes and the vectors b are stored.
 
     Parameters
     ----------
     classes : array of shape (n_labels,), int64
         Class of each labeled row, numbered from 0.
     n_functions : int
-        r.
+        Number r of bits in a code.
 
     Attributes
     ----------
     size : float
-        ‖R‖².
+        Squared Frobenius norm of R.
     """
 
     def __init__(self, classes: NDArray[np.int64], n_functions: int) -> None:
@@ -235,7 +240,7 @@ class Residue:
         self.size = float(n_functions * len(classes)) ** 2
 
     def times(self, v: Floats64) -> Floats64:
-        """Return Rv."""
+        """Return the product Rv."""
         of_classes = np.bincount(self._classes, v)
         wanted = 2 * of_classes[self._classes] - of_classes.sum()
         return np.asarray(self._r * wanted - (self._bits @ v) @ self._bits)
@@ -247,7 +252,7 @@ class Residue:
         return np.asarray(self._r * (2 * of_classes.T @ of_classes - np.outer(total, total)))
 
     def take_off(self, b: Floats64) -> None:
-        """Replace R by R − bbᵀ."""
+        """Replace R by R − bbᵀ, where b is a new bit of all labeled rows."""
         self.size += len(b) ** 2 - 2 * float(b @ self.times(b))
         self._bits = np.vstack([self._bits, b])
 
@@ -258,18 +263,19 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     Parameters
     ----------
     K : array of shape (n_labels, n_anchors)
-        K̄.
+        Centred kernel values of the labeled rows and the anchors, K̄.
     y : array of shape (n_labels,), int64
-        Classes.
+        Classes of the labeled rows.
     n_functions : int
-        r.
+        Number of bits.
     n_steps : int
         Maximum number of gradient steps for each bit.
 
     Returns
     -------
     (array of shape (n_anchors, n_functions), array of shape (n_functions + 1,))
-        The vectors a as columns, and ‖R‖²/‖rS‖² before the first bit and after each.
+        The vectors a as columns. The squared norm of the `Residue` before the first bit and after each bit,
+        divided by the first value.
 
     Raises
     ------
@@ -296,14 +302,14 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
 
 
 def whitening(K: Floats64) -> Floats64:
-    """Return W with WᵀK̄ᵀK̄W = l·I, of shape (n_anchors, rank).
+    """Return a matrix W with WᵀKᵀKW = l·I, where l is the number of rows of K.
 
-    K̄ᵀK̄ is not singular on the span of the columns of W.
+    W has shape (n_anchors, rank), where rank is the numerical rank of K.
 
     Raises
     ------
     InputError
-        If all rows of K̄ are equal up to rounding.
+        If all rows of K are equal up to rounding.
     """
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
     kept = eigenvalues > max(_NEGLIGIBLE * eigenvalues[-1], K.size * _ROUNDED**2)
@@ -328,12 +334,15 @@ def signs(values: Floats64) -> Floats64:
 
 
 def agreement(R: Residue, b: Floats64) -> float:
-    """Return bᵀRb."""
+    """Return bᵀRb. A new bit b of the labeled rows should maximise this number."""
     return float(b @ R.times(b))
 
 
 def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Callable[[], Floats64]]]:
-    """Return g as an `Objective` of `core.hashing.descent`."""
+    """Return the objective −b̃ᵀRb̃, where b̃ are the smoothed signs of Ka, as a function of the vector a.
+
+    The type of the function is `core.hashing.descent.Objective`.
+    """
 
     def g(a: Floats64) -> tuple[float, Callable[[], Floats64]]:
         smooth = np.tanh(K @ a / 2)

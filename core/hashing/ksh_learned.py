@@ -10,18 +10,16 @@ is similar if its rows have the same class and dissimilar otherwise. κ is the k
 where k_c(x) contains the values of κ₀ for x and the c rows, and M is a learned c × c matrix. Let k₀(x)
 contain the values of κ₀ for x and the m anchors, followed by k_c(x). The values of κ for x and the anchors
 are then k(x) = Tᵀk₀(x). The first m rows of T are the identity. The other c rows are M times the matrix of κ₀
-between the c rows and the anchors. A bit is sign((Ta)ᵀ(k₀(x) − k₀(μ))), where k₀(μ) is the mean of k₀ over
-all rows. Hashing a point therefore takes m + c values of κ₀ and one product.
+between the c rows and the anchors. A bit is sign((Ta)ᵀ(k₀(x) − k₀(μ))), where a is a learned vector and k₀(μ)
+is the mean of k₀ over all rows. Hashing a point therefore takes m + c values of κ₀ and one product.
 
 **Why other rows than the anchors.** If all c rows were anchors, k(x) would be a linear function of the m
-values of κ₀ for x and the anchors. The same bits could then be found without learning a kernel. For example,
-the bits of the spectral start do not change if k(x) is multiplied by an invertible matrix. A learned kernel
-adds functions of points that are not anchors, and a different scale for the descent.
+values of κ₀ for x and the anchors. The same bits could then be found without learning a kernel.
 
-**Results.** There was no gain on GIST of CIFAR-10's photographs with 1,000 labels. At 8 to 48 bits, the
+**Results.** There was no gain on GIST of the images of CIFAR-10 with 1,000 labels. At 8 to 48 bits, the
 precision of the first 500 items differs by at most half a percentage point from the precision with the
-unlearned kernel (see the table in `core.hashing.ksh`). Values of γ from 0.01 to 1 change this little, and so
-do 1,000 rows in 10,000 pairs.
+unlearned kernel (see the table in `core.hashing.ksh`). The precision hardly changes for γ from 0.01 to 1, or
+if the kernel is learned from 1,000 rows in 10,000 pairs.
 
 References
 ----------
@@ -47,27 +45,28 @@ _MAX_PASSES = 200
 
 
 class LearnedKernelHash(SupervisedKernelHash):
-    """KSH with a kernel that is learned first.
+    """Supervised hashing with a kernel that is learned from the same labels before the bits are learned.
 
     Parameters
     ----------
     gamma : float
-        γ > 0, the cost of slack; see `core.metric.KernelLearning`.
+        Cost γ > 0 of slack in learning the kernel; see `core.metric.KernelLearning`.
     n_constrained : int
-        Maximum of c, the number of labeled rows from which pairs are formed. They are drawn from the l rows
-        that `n_labels` allows. The bits are learned from all l rows. Each pass over the pairs takes about c²
-        operations per pair, and hashing a point takes c more values of the kernel.
+        Maximum number c of labeled rows from which pairs are formed. They are drawn from the labeled rows
+        that the bits are learned from. Each pass over the pairs takes about c² operations per pair, and
+        hashing a point takes c more values of the kernel.
     n_pairs : int
         Maximum number of pairs, half similar and half dissimilar if there are enough of both.
 
-    Other parameters are those of `SupervisedKernelHash`; `kernel` is κ₀.
+    Other parameters are those of `SupervisedKernelHash`; `kernel` is the kernel κ₀ to start from.
 
     Attributes
     ----------
     points_ : array of shape (n_anchors + c, n_features), float32
-        The anchors, followed by the constrained rows.
+        The anchors, followed by the c rows from which pairs are formed.
     metric_ : array of shape (c, c), float64
-        M.
+        The matrix M of the learned kernel κ₀(x, y) + k_c(x)ᵀ M k_c(y), where k_c(x) contains the values of κ₀
+        for x and the c rows.
     """
 
     name = "ksh-learned"
@@ -103,7 +102,7 @@ class LearnedKernelHash(SupervisedKernelHash):
 
     @property
     def orders_by(self) -> str:
-        """Name of the family, since a learned kernel has no word."""
+        """Name of the family, because a learned kernel has no name of its own."""
         return self.name
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
@@ -131,7 +130,7 @@ class LearnedKernelHash(SupervisedKernelHash):
         return np.concatenate([np.eye(len(anchors)), self.metric_ @ to_anchors])
 
     def _constrained(self, prepared: Any) -> Floats64:
-        """Return k_c(x) for each prepared row x, of shape (n, c)."""
+        """Return the values of κ₀ for each prepared row and the c rows in pairs, of shape (n, c)."""
         return self._kernel.values(prepared, self.points_[self.n_anchors :]).astype(np.float64)
 
     def _check(self) -> None:

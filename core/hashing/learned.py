@@ -1,4 +1,4 @@
-"""Learned bilinear hashing: the functions of BH-Hash, fitted to the pool one by one.
+"""Learned bilinear hashing: BH-Hash with functions that are learned from a sample, one after another.
 
 Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns the vectors u and
 v of each bit sign(uᵀx)·sign(vᵀx). The codes of two sample points x and x' should agree if |cos(x, x')| is
@@ -47,15 +47,15 @@ MOST_SPARSE_FEATURES = 4_000
 
 
 class LBHHash(BHHash):
-    """LBH-Hash: BH-Hash with learned u and v.
+    """LBH-Hash: BH-Hash with learned vectors u and v.
 
-    Learning n functions from m samples takes about n · m² · 10⁻⁷ seconds, so use few functions.
+    Learning n functions from m rows takes about n · m² · 10⁻⁷ seconds, so use few functions.
     `collision_probability` returns the probability for random functions, as in `BHHash`.
 
     Parameters
     ----------
     n_samples : int
-        m, the maximum number of rows to learn from, drawn from those passed to `fit`.
+        Maximum number of rows to learn from, drawn at random from the rows passed to `fit`.
 
     Other parameters are those of `HyperplaneHasher`.
     """
@@ -135,18 +135,22 @@ def signs(X: Floats32, pair: Floats32) -> Floats32:
 
 
 def objective(X: Floats32, R: Floats32, pair: Floats64) -> tuple[float, Floats64]:
-    """Return g(u, v) and its gradients with respect to u and v, as rows of shape (2, n_dimensions)."""
+    """Return the objective g(u, v) of a bit (see the module), and its gradients with respect to u and v.
+
+    The gradients are the two rows of an array of shape (2, n_dimensions).
+    """
     projected = X @ pair.T.astype(np.float32)
     smooth = np.tanh(projected[:, 0] * projected[:, 1] / 2)
     pulled = R @ smooth
     slopes = pulled * (1 - smooth**2)
-    # The gradient with respect to u contains Xv, and the other contains Xu, hence the reversed columns.
+    # The gradient with respect to u contains Xv, and that with respect to v contains Xu. The columns are
+    # therefore reversed.
     gradient = -(slopes[:, None] * projected[:, ::-1]).T @ X
     return -float(smooth.astype(np.float64) @ pulled), gradient.astype(np.float64)
 
 
 def descended(X: Floats32, R: Floats32, start: Floats32) -> Floats32:
-    """Return the (u, v) with the smallest g found by descent from `start`; see `core.hashing.descent`."""
+    """Return the vectors (u, v) with the smallest `objective` found by gradient descent from `start`."""
 
     def g(pair: Floats64) -> tuple[float, Callable[[], Floats64]]:
         value, gradient = objective(X, R, pair)

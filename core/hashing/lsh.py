@@ -5,13 +5,13 @@ angle θ are on different sides of the hyperplane with probability θ/π. Theref
 
     Pr[h(x) = h(y)] = 1 − θ(x, y)/π                                                (Charikar 2002 [1]_),
 
-and the share of bits in which two codes differ estimates the angle.
+and the fraction of bits in which two codes differ estimates θ/π.
 
-**Centring.** Images of one kind lie in a narrow cone around their mean μ. The angles between them are small,
-so the bits sign(rᵀx) are nearly the same for all of them. Angles measured from the mean are larger, so the
-bits are sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ) by default. The distance ‖x − y‖ does not depend on the origin, so
-centring hardly changes the nearest neighbours if all rows are about equally far from the mean. Only the
-number rᵀμ is subtracted, so sparse rows stay sparse.
+**Centring.** The feature vectors of images lie in a narrow cone around their mean μ. The angles between the
+vectors are small, so the bits sign(rᵀx) are nearly the same for all images. Angles measured from the mean are
+larger. By default, the bits are therefore sign(rᵀ(x − μ)). Centring does not change distances, so it hardly
+changes the nearest neighbours if all rows are about equally far from the mean. The bits are computed as
+sign(rᵀx − rᵀμ), so sparse rows stay sparse.
 
 References
 ----------
@@ -35,7 +35,7 @@ class RandomHyperplaneLSH(SimilarityHasher):
     Parameters
     ----------
     centred : bool
-        Whether μ is the mean of the rows passed to `fit`. Otherwise μ is zero. Angles are measured from μ.
+        Whether angles are measured from the mean μ of the rows passed to `fit`. Otherwise μ is zero.
 
     Other parameters are those of `SimilarityHasher`.
     """
@@ -77,12 +77,12 @@ class RandomHyperplaneLSH(SimilarityHasher):
 
 
 def same_side(theta: ArrayLike) -> Probabilities:
-    """Return the probability that a random hyperplane does not separate vectors at angle theta: 1 − θ/π."""
+    """Return 1 − θ/π, the probability that two vectors at the angle θ have the same bit."""
     return np.asarray(1 - np.asarray(theta, dtype=np.float64) / np.pi)
 
 
 def projected(X: Rows, vectors: Vectors) -> Floats32:
-    """Return X @ vectors, of shape (n_samples, n_functions); a single row is multiplied without BLAS."""
+    """Return X @ vectors, of shape (n_samples, n_functions). BLAS is not used for a single dense row."""
     if is_sparse(X):
         return products(X, vectors)
     wide = vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
@@ -105,7 +105,10 @@ def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
 
 
 def angles_of(inner: Floats64, q_squares: Floats64, x_squares: Floats64) -> Floats64:
-    """Return angles from inner products, of shape (n_queries, n_points), and squared norms of both sides."""
+    """Return angles in radians, given inner products and squared norms of queries and points.
+
+    The inner products and the result have the shape (n_queries, n_points).
+    """
     norms = np.sqrt(np.maximum(np.outer(q_squares, x_squares), 0.0))
     cosines = np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
     return np.asarray(np.arccos(np.clip(cosines, -1.0, 1.0)))

@@ -7,8 +7,8 @@ Let A = GᵀG be the matrix of the metric, and r a Gaussian vector. The bit sign
 
 and codes are compared and searched as usual. (Eq. 7 as printed has the denominator √(‖Gx‖‖Gy‖).) For an
 explicit metric, rᵀG is computed directly. An implicit metric is for rows with very many features, for which G
-would be a large dense matrix. G is then never computed. With the c rows x_i that have constraints, and
-coefficients γ_i that depend on r,
+would be a large dense matrix, so G is never computed. Let x_i be the c rows from which the metric was
+learned. With coefficients γ_i that depend on r,
 
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 
@@ -46,14 +46,16 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class MetricLSH(SimilarityHasher):
-    """Hash family with the bits sign(rᵀG(x − μ)), which agree with probability 1 − θ_A/π.
+    """Hash family with the bits sign(rᵀG(x − μ)), where r is Gaussian and GᵀG is the matrix of a metric.
+
+    A bit agrees with probability 1 − θ/π for points at the angle θ under the metric.
 
     Parameters
     ----------
     metric : Metric or None
         The learned metric. None is only valid for restoring a saved family, whose arrays contain the metric.
     centred : bool
-        Whether μ is the mean of the rows passed to `fit`. Otherwise μ is zero. Angles are measured from μ.
+        Whether angles are measured from the mean μ of the rows passed to `fit`. Otherwise μ is zero.
 
     Other parameters are those of `SimilarityHasher`.
     """
@@ -89,7 +91,7 @@ class MetricLSH(SimilarityHasher):
         return angles_of(inner, q_squares, metric.squared_norms(X) - 2 * to_x + own)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """Return 1 − θ_A/π for each angle θ_A."""
+        """Return 1 − θ/π for each angle θ under the metric."""
         return same_side(values)
 
     def agreement_within(self, radius: float) -> float:
@@ -97,7 +99,7 @@ class MetricLSH(SimilarityHasher):
         return float(same_side(radius))
 
     def updated(self, metric: Metric, changes: Iterable[Change]) -> Self:
-        """Return the same functions under an updated metric, with the same r and μ.
+        """Return the same functions under an updated metric, with the same random vectors and centre.
 
         The bits are those of a family fitted to the same rows with `metric`, except where a value is zero up
         to rounding. Each change adds a rounding error of float32, so fit a new family after thousands of

@@ -20,9 +20,9 @@ row, the value is the feature with the smallest a, together with its integer t:
 
     t = ⌊ln x / r + β⌋,   ln a = ln c − r (t − β + 1)
 
-Both measures of Chum et al. [3]_ are overlaps of this form. In one measure, the weight of a word is its idf
-in all texts. In the other, the weight is idf times the number of occurrences in the text. The hash functions
-of Chum et al. for the second measure copy a word for each occurrence, so they require integers. Consistent
+Both similarities of Chum et al. [3]_ are overlaps of this form. In the first, the weight of a word is its
+idf. In the second, the weight is idf times the number of occurrences in the text. The hash functions of Chum
+et al. for the second similarity copy a word for each occurrence, so they require integers. Consistent
 weighted sampling takes real weights, so rows can have unit norm, as in a pool.
 
 **b bits.** Instead of the value itself, a code contains the last b of the 64 bits of the value's random
@@ -62,7 +62,7 @@ from closecall.core.numerics.rows import Rows, is_sparse, parts
 Hashes = NDArray[np.uint64]
 
 BITS = (1, 2, 4, 8, 16)
-"""Allowed numbers of bits per function. A byte contains whole functions, or a function takes whole bytes."""
+"""Allowed numbers of bits per function; each divides 8 or is a multiple of 8."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -70,19 +70,19 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 class MinHash(SimilarityHasher):
-    """Hash family for sets with the overlap s, whose functions agree with probability s + (1 − s) 2⁻ᵇ.
+    """Hash family for sets: for two sets with overlap s, a function agrees with probability s + (1 − s) 2⁻ᵇ.
 
-    Rows must be sparse, without negative features. In dense rows nearly all features are non-zero, so all
-    sets would be the same.
+    A sparse row is the set of its non-zero features. Rows must be sparse, without negative features. In dense
+    rows nearly all features are non-zero, so all sets would be the same.
 
     Parameters
     ----------
     weighted : bool
-        Whether features are weighted by their values, so that s is Σ min / Σ max. Otherwise s is the share of
-        common features, |A ∩ B| / |A ∪ B|.
+        Whether features are weighted by their values x_f and y_f in two rows, so that the overlap is
+        Σ min(x_f, y_f) / Σ max(x_f, y_f). Otherwise the overlap of sets A and B is |A ∩ B| / |A ∪ B|.
     bits : 1, 2, 4, 8 or 16
-        b, the number of bits per function. If b > 1, codes are compared by the number of functions that
-        disagree (`core.search.ranking`).
+        Number b of bits per function. If b > 1, codes are compared by the number of functions that disagree
+        (`core.search.ranking`).
 
     Other parameters are those of `SimilarityHasher`; a code has n_functions · b bits.
     """
@@ -166,7 +166,8 @@ def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
     Returns
     -------
     array of shape (n_samples, n_functions), uint64
-        The smallest number of the row's features; if weighted, a number for the sampled feature and its t.
+        If not weighted, the smallest random number of the row's features. If weighted, a random number for
+        the sampled feature and its integer t (see the module).
     """
     starts, columns, values = parts(X)
     by_column = np.argsort(columns, kind="stable")
@@ -188,13 +189,16 @@ def last_bits(numbers: Hashes, bits: int) -> Codes:
 
 
 def check_bits(bits: int) -> None:
-    """Raise InputError unless a function may have this number of bits."""
+    """Raise InputError unless `bits` is an allowed number of bits per function."""
     if bits not in BITS:
         raise InputError(f"bits must be one of {', '.join(map(str, BITS))}, got {bits}")
 
 
 def agreement(collides: ArrayLike, bits: int) -> Probabilities:
-    """Return s + (1 − s) 2⁻ᵇ, where s is the probability `collides` that whole hash values are equal."""
+    """Return the probability that the b bits of a function agree, s + (1 − s) 2⁻ᵇ.
+
+    s is `collides`, the probability that the whole hash values are equal.
+    """
     s = np.asarray(collides, dtype=np.float64)
     return np.asarray(s + (1 - s) * 2.0**-bits)
 
@@ -211,9 +215,10 @@ def _asked(codes: Codes, row: tuple[NDArray[np.uint8], Floats32]) -> QueryCode:
 
 
 def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
-    """Return |A ∩ B| / |A ∪ B|, or Σ min / Σ max, of sparse rows.
+    """Return the overlap of each row of Q and each row of X, of shape (n_queries, n_points).
 
-    The result has shape (n_queries, n_points), in float64. The overlap of two empty rows is 1.
+    The overlap of sparse rows is |A ∩ B| / |A ∪ B| for the sets A and B of their non-zero features. If
+    weighted, it is Σ min / Σ max of their features. The overlap of two empty rows is 1.
     """
     out = np.empty((Q.shape[0], X.shape[0]))
     _overlaps(*parts(Q), *parts(X), weighted, np.zeros(X.shape[1]), out)
@@ -291,9 +296,10 @@ def _sampled(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to a number that represents the feature with the smallest a in each row, and its t.
+    """Set `out` to a random number for the sampled feature of each row and its integer t.
 
-    `logarithms` are the logarithms of the weights. The other arguments are the same as in `_least`.
+    The sampled feature is the one with the smallest a. The module defines a and t. `logarithms` are the
+    logarithms of the weights. The other arguments are the same as in `_least`.
     """
     rows = _begun(starts, keys, nothing, out)
     k = keys.shape[0]

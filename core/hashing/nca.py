@@ -8,16 +8,16 @@ Training maximises the expected number of points that choose one of their neighb
 
     O = Σ_n p_n,   p_n = Σ_{l ∈ N(n)} p_nl.
 
-With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]). Let A be the sum of
-the matrix of these derivatives and its transpose. The gradient ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)) is
-back-propagated through the layers.
+With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]), where the bracket is 1
+for neighbours and 0 otherwise. Let A be the sum of the matrix of these derivatives and its transpose. The
+gradient ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)) is back-propagated through the layers.
 
 (In the survey cited in `core.hashing.deep`, the denominator of p_nl is printed as a sum over m ≠ l, with
 distances from f(x_l). The probabilities of one point's choices then do not add up to 1. The survey also does
 not exclude l = n, and it minimises O.)
 
-Each step uses a mini-batch and the neighbours within it. The optimiser is Adam [3]_, whereas the survey uses
-conjugate gradients.
+Each step uses a mini-batch and only considers neighbours in this mini-batch. The optimiser is Adam [3]_,
+whereas the survey uses conjugate gradients.
 
 References
 ----------
@@ -68,12 +68,12 @@ def activations(X: Floats, layers: Sequence[Layer]) -> list[Floats]:
 
 
 def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """Return O of some points, and its gradient.
+    """Return the expected number of points that choose a neighbour, and its gradient with respect to F.
 
     Parameters
     ----------
     F : array of shape (n, n_units)
-        f(x) of each point.
+        Output of the top layer for each point.
     near : array of shape (n, n), bool
         Whether point l (column) is a neighbour of point n (row); the diagonal is False.
 
@@ -94,9 +94,9 @@ def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
 
 
 def slopes_of(X: Floats, layers: Sequence[Layer], near: NDArray[np.bool_]) -> tuple[float, list[Layer]]:
-    """Return O for the rows of X, and its gradient with respect to the weights and offsets of each layer.
+    """Return the `objective` for the rows of X, and its gradient with respect to each layer.
 
-    X has shape (n, n_features).
+    X has shape (n, n_features). A gradient consists of those of the weights and of the offsets.
     """
     found = activations(X, layers)
     value, back = objective(found[-1], near)
@@ -116,7 +116,9 @@ def tuned(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[list[Layer], Floats64]:
-    """Return the layers after fine-tuning, and O divided by the size of the mini-batch before each step.
+    """Fine-tune layers. Return the new layers and the objective on the mini-batch before each step.
+
+    The objective is divided by the size of the mini-batch.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def tuned(
         go_on()
         value, gradients = slopes_of(X[batch], layers, neighbourhood(batch))
         met[number] = value / len(batch)
-        # Both means start at zero, so they are too small by this factor in the first steps.
+        # Both running means start at zero, so they are too small by this factor in the first steps.
         lacking = [1 - kept ** (number + 1) for kept in _KEPT]
         flat = [slope / len(batch) for layer in gradients for slope in layer]
         for part, mean, square, slope in zip(parts, means, squares, flat, strict=True):

@@ -1,6 +1,7 @@
-"""Pairs of rows from which codes are learned: neighbours, whose codes should agree, and other pairs.
+"""Pairs of rows from which codes are learned.
 
-The neighbours of a row are the nearest rows in a sample, or the rows of the same class.
+Half of the pairs consist of neighbours, whose codes should agree. The neighbours of a row are the nearest
+rows in a sample, or the rows of the same class.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Pairs:
     Parameters
     ----------
     rows : array of shape (n_pairs, 2), int64
-        Row numbers.
+        Indices of the two rows of each pair.
     near : array of shape (n_pairs,), bool
         Whether each pair consists of neighbours.
     """
@@ -114,13 +115,13 @@ class Pairs:
 
 
 def check_enough(n: int) -> None:
-    """Raise InputError if n rows are too few for both pairs of neighbours and other pairs."""
+    """Raise InputError if n rows are too few to have both pairs of neighbours and other pairs."""
     if n < 3:
         raise InputError(f"at least 3 rows are needed to have both neighbours and others, got {n}")
 
 
 def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows with a known class, after checking that both kinds of pairs are possible.
+    """Return the indices of the rows with a known class.
 
     Raises
     ------

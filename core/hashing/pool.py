@@ -27,7 +27,7 @@ _BLOCKS_AT_ONCE = 32
 
 
 def fit_rows(n_rows: int) -> NDArray[np.int64]:
-    """Return the rows that a family is fitted to, ascending, for a pool of `n_rows`; see the module."""
+    """Return the indices of the rows that a family is fitted to, ascending, for a pool of `n_rows` rows."""
     spread = 1 << n_rows.bit_length() >> 1
     return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
 
@@ -46,7 +46,7 @@ def hash_on(
     hasher : Hasher
         Fitted hash family.
     blocks : callable
-        The method `blocks` of the `Pool`.
+        The method `Pool.blocks`, which yields blocks of rows from a given row on.
     n_rows : int
         Number of rows in the pool.
     advanced : callable

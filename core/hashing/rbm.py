@@ -71,11 +71,11 @@ class RBM:
     Parameters
     ----------
     weights : array of shape (n_visible, n_hidden)
-        W.
+        Weights W between visible and hidden units.
     visible, hidden : array of shape (n_visible,), (n_hidden,)
-        b and c.
+        Biases b of the visible units and c of the hidden units.
     gaussian : bool
-        Whether visible units are real numbers.
+        Whether visible units are Gaussian. Otherwise they are binary.
     """
 
     weights: Floats
@@ -84,16 +84,16 @@ class RBM:
     gaussian: bool
 
     def hidden_means(self, v: Floats) -> Floats:
-        """Return p(h_j = 1 | v) for each row of v, of shape (n, n_hidden)."""
+        """Return the probability that each hidden unit is 1 given a row of v, of shape (n, n_hidden)."""
         return np.asarray(expit(v @ self.weights + self.hidden))
 
     def visible_means(self, h: Floats) -> Floats:
-        """Return the mean of v_i given h for each row of h, of shape (n, n_visible)."""
+        """Return the mean of each visible unit given a row of h, of shape (n, n_visible)."""
         inputs = h @ self.weights.T + self.visible
         return np.asarray(inputs if self.gaussian else expit(inputs))
 
     def visible_sample(self, h: Floats, rng: np.random.Generator) -> Floats:
-        """Draw one v for each row of h."""
+        """Draw the visible units given each row of h, of shape (n, n_visible)."""
         means = self.visible_means(h)
         return means + normal(means, rng) if self.gaussian else bits(means, rng)
 
@@ -101,7 +101,7 @@ class RBM:
 def contrastive_divergence(
     machine: RBM, v: Floats, rng: np.random.Generator, n_steps: int = 1
 ) -> tuple[Floats, Floats, Floats]:
-    """Return an estimate of the gradient of the mean log p(v) with respect to W, b and c.
+    """Estimate the gradient of the mean log p(v) with respect to the weights W and the biases b and c.
 
     Parameters
     ----------
@@ -138,11 +138,11 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
     n_hidden : int
         Number of hidden units.
     gaussian : bool
-        Whether visible units are real numbers.
+        Whether visible units are Gaussian. Otherwise they are binary.
     n_steps : int
         Number of steps, each on a mini-batch of about 100 rows.
     rng : Generator
-        Draws initial weights, batches and chains.
+        Draws initial weights, batches and samples.
     """
     start = _SPREAD * rng.standard_normal((v.shape[1], n_hidden), dtype=np.float32)
     mean = v.mean(axis=0, dtype=np.float64).astype(np.float32)

@@ -14,9 +14,9 @@ Charikar and Li 2008).
 
 If points were spread evenly about the origin, the hyperplane's own projections would be equally good weights.
 But features are not spread evenly, so the bits are correlated, which D takes into account. For example, let a
-search compute the exact scores of the 500 points with the best estimates. On GIST of digits with 600 bits of
-H-Hash, the rank of the best point found is between a quarter and a half of the rank with weights ±1. For keys
-of 14 bits in a hash table (`core.search.table`), the gain is even larger.
+search find the 500 points with the best estimates and return the best of them by exact score. On GIST of
+digits with 600 bits of H-Hash, the returned point ranks two to four times higher than with weights ±1. For
+keys of 14 bits in a hash table (`core.search.table`), the gain is even larger.
 """
 
 from __future__ import annotations
@@ -37,18 +37,22 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The map β ↦ Ê = E₀ + Dᵀβ for some or all bits of a code.
+    """The linear map E₀ + Dᵀβ, which estimates an embedded point from some or all bits β of the point's code.
 
     Parameters
     ----------
     parts : array of shape (n_embedded, n_bits + 1), float32
-        Dᵀ, with E₀ in the last column.
+        The matrix Dᵀ, followed by the vector E₀ as the last column.
     """
 
     parts: Floats32
 
     def weights(self, embedded: Floats32) -> tuple[Floats32, float]:
-        """Return the weight of each bit, De of shape (n_bits,), and ⟨e, E₀⟩ for an embedded hyperplane e."""
+        """Return the weights De of the bits and the constant ⟨e, E₀⟩ for an embedded hyperplane e.
+
+        The weights have shape (n_bits,). The constant plus the weighted sum of the bits estimates the score
+        of a point or the square of the score.
+        """
         both = combined(embedded, self.parts)
         return both[:-1], float(both[-1])
 
@@ -62,13 +66,13 @@ class Moments:
     samples : int
         Number of points.
     bits : array of shape (n_bits,), float64
-        Mean of β.
+        Mean of the bits, as numbers ±1.
     embedded : array of shape (n_embedded,), float64
-        Mean of E.
+        Mean of the embedded points.
     covariance : array of shape (n_bits, n_bits), float32
-        C.
+        Covariance C of the bits.
     cross : array of shape (n_bits, n_embedded), float32
-        M.
+        Covariance M of the bits with the embedded points.
     """
 
     samples: int
@@ -98,10 +102,10 @@ class Moments:
         )
 
     def reconstruction(self, bits: NDArray[np.int64] | None = None) -> Reconstruction:
-        """Return the best reconstruction from the bits with these indices, or from all bits by default.
+        """Return the least-squares reconstruction from the bits with these indices, by default from all bits.
 
-        λ is the number of bits divided by the number of samples. It is small for a large sample, but large
-        enough if some bits are equal or if there are more bits than samples.
+        The regulariser λ is the number of bits divided by the number of samples. It is small for a large
+        sample, but large enough if some bits are equal or if there are more bits than samples.
         """
         bits = np.arange(len(self.bits)) if bits is None else bits
         ridge = len(bits) / self.samples

@@ -9,8 +9,8 @@ between cos A and cos B. Given w and b, the probability of this is
 
     |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|.
 
-The mean of the first factor over b is 2/π for any w. The second factor is |sin(Δ/2)| with Δ = wᵀ(x − y). It
-has the Fourier series |sin(Δ/2)| = (4/π) Σ_{m ≥ 1} (1 − cos mΔ)/(4m² − 1). With the Gaussian kernel
+The mean of the first factor over b is 2/π for any w. The second factor is |sin(Δ/2)| with Δ = wᵀ(x − y). Its
+Fourier series is |sin(Δ/2)| = (4/π) Σ_{m ≥ 1} (1 − cos mΔ)/(4m² − 1). With the Gaussian kernel
 κ = exp(−γ‖x − y‖²), E[cos mΔ] = κ^(m²). Therefore
 
     Pr[h(x) ≠ h(y)] = (8/π²) Σ_{m ≥ 1} (1 − κ^(m²))/(4m² − 1).
@@ -26,12 +26,12 @@ h₁ follows from κ^(m²) ≤ κ and Σ 1/(4m² − 1) = ½. The first term of 
 E|cos A − cos B| ≤ √E(cos A − cos B)² = √(1 − κ), and the second from κ^(m²) ≥ 0 for m ≥ 2.
 
 **For κ near 1**, the series converges slowly. In this case u = Δ/2 ~ N(0, σ²) with σ² = −½ ln κ is nearly
-always in [−π, π]. There |sin u| = sin|u|, and E[sin|u|] = (2/√π) F(σ/√2) with Dawson's integral F.
+always in [−π, π]. In this interval |sin u| = sin|u|, and E[sin|u|] = (2/√π) F(σ/√2) with Dawson's integral F.
 
-**γ** defaults to 1/(2r²), where r is the mean distance of a row to its fiftieth neighbour. As a function of
-distance, κ then is a Gaussian with standard deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 % of
-the 50 nearest items are among the 500 items with the nearest codes of 256 bits. Twice this γ gives 34 %, and
-half of it 39 %.
+**γ** defaults to 1/(2r²), where r is the mean distance of a row to its 50th nearest neighbour. As a function
+of distance, κ is then a Gaussian with standard deviation r. On GIST of the 50,000 images of CIFAR-10, 40 % of
+the 50 nearest items are among the 500 items with the nearest codes of 256 bits. The percentage is 34 % with
+twice this γ, and 39 % with half this γ.
 
 References
 ----------
@@ -53,31 +53,31 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 _TERMS = np.arange(1, 13)
 _LARGE = np.exp(-0.25)
-"""Value of κ above which Dawson's integral is used, and up to which the series is used.
+"""Limit of the kernel value. Dawson's integral is used above the limit, and the series up to the limit.
 
-Above this value, |Δ/2| > π has a probability below 10⁻¹⁸. Up to this value, the error of truncating the
-series is similarly small.
+Both errors are negligible: above the limit, |Δ/2| > π has a probability below 10⁻¹⁸, and up to the limit, the
+truncated rest of the series is similarly small.
 """
 
 
 class ShiftInvariantHash(SimilarityHasher):
-    """Hash family with the bits ½(1 + sgn(cos(wᵀx + b) + t)).
+    """Hash family with the bits ½(1 + sgn(cos(wᵀx + b) + t)), where w is Gaussian and b and t are uniform.
 
     Parameters
     ----------
     gamma : float or None
-        γ of the kernel exp(−γ‖x − y‖²). None estimates γ as 1/(2r²); see the module.
+        Parameter γ of the kernel exp(−γ‖x − y‖²). None estimates γ from the rows (`fourier.bandwidth`).
     n_functions, random_state
         As in `SimilarityHasher`.
 
     Attributes
     ----------
     gamma_ : array of no dimensions, float64
-        γ.
+        The γ that was given or estimated.
     vectors_ : array of shape (n_features, n_functions), float32 or int8
-        See `core.hashing.fourier.Waves`.
+        The vectors w, in the form of `core.hashing.fourier.Waves`.
     phases_, thresholds_ : arrays of shape (n_functions,), float32
-        b and t.
+        The phases b and the thresholds t.
     """
 
     name = "shift-invariant"
@@ -96,17 +96,17 @@ class ShiftInvariantHash(SimilarityHasher):
         self.gamma = gamma
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Return κ(q, x), of shape (n_queries, n_points)."""
+        """Return the kernel values exp(−γ‖q − x‖²), of shape (n_queries, n_points)."""
         return gaussian(self._rows(Q), self._rows(X), float(self.gamma_))
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """Return 1 − (8/π²) Σ (1 − κ^(m²))/(4m² − 1)."""
+        """Return the probability that a bit agrees, for each kernel value in `values`."""
         return 1 - disagreement(values)
 
     def agreement_within(self, radius: float) -> float:
-        """See `SimilarityHasher.agreement_within`; unit rows at the angle θ have the distance 2 sin(θ/2).
+        """See `SimilarityHasher.agreement_within`.
 
-        If the family is not fitted, the parameter `gamma` must not be None.
+        Unit rows at the angle θ have the distance 2 sin(θ/2). An unfitted family needs the parameter `gamma`.
         """
         gamma = getattr(self, "gamma_", self.gamma)
         if gamma is None:
@@ -131,7 +131,10 @@ class ShiftInvariantHash(SimilarityHasher):
 
 
 def disagreement(kappa: ArrayLike) -> Probabilities:
-    """Return Pr[h(x) ≠ h(y)] where κ(x, y) is `kappa`, from 0 to 1; exact up to rounding."""
+    """Return the probability that a bit differs between points with the kernel value `kappa`.
+
+    Kernel values are clipped to the interval from 0 to 1. The probability is exact up to rounding.
+    """
     kappa = np.clip(np.asarray(kappa, dtype=np.float64), 0, 1)
     weights = 8 / np.pi**2 / (4 * _TERMS**2 - 1)
     by_series = 4 / np.pi**2 - kappa[..., None] ** _TERMS**2 @ weights

@@ -25,7 +25,7 @@ real number per function. The sign of the number is the bit (0 counts as positiv
 certainty of the bit. A family whose values have no meaningful signs (`bits` > 1) overrides `hash_points` and
 `queries` instead. `_check` rejects parameters that are out of range. An integer parameter with a lower bound
 only needs an entry in `_least`. Add the family to the test suite in tests/contract/test_families.py and to
-`FAMILIES` in `core.hashing`, with one line each.
+`FAMILIES` in `core.hashing`.
 
 Rows are dense float32 or sparse (`core.numerics.rows`). Other data, such as sets of local features, must be
 embedded first.
@@ -203,7 +203,7 @@ class SimilarityHasher(ABC):
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
     def _rows(self, X: Rows) -> Rows:
-        """Return X in the form in which it is hashed, after checking its number of features."""
+        """Return X as float32 rows, dense or sparse, after checking the number of features."""
         X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features_:
             raise InputError(

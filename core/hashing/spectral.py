@@ -16,12 +16,13 @@ of several directions are eigenfunctions, too. They are left out, as published, 
 from the signs of the factors. For any ε, λ increases with k/(b − a), so ε does not affect the choice.
 
 **Misprints in [2]_.** Eq. 22 has x instead of x − a. Eq. 23 has ε²/2, which would be right for weights
-exp(−‖·‖²/2ε²). The summary of the algorithm refers to eq. 22 where it means the smallest values of eq. 23.
+exp(−‖·‖²/2ε²). The summary of the algorithm says eq. 22 instead of eq. 23 where it selects the smallest
+values.
 
-**Outliers** make the box larger than the region of most rows. The parameter `trim` leaves out a share of the
-rows at either end of each edge. This improves short codes, but not long ones. The table gives the percentage
-of the 50 nearest items that are among the 500 items with the nearest codes, on GIST of CIFAR-10's 50,000
-photographs.
+**Outliers** make the box larger than the region of most rows. The parameter `trim` leaves out a fraction of
+the rows at either end of each edge. Trimming improves short codes, but not long ones. The table gives the
+percentage of the 50 nearest items that are among the 500 items with the nearest codes. It was measured on
+GIST of the 50,000 images of CIFAR-10.
 
 ==================  =======  =======  ========
 trim                32 bits  64 bits  256 bits
@@ -34,8 +35,8 @@ A point outside the box is treated like the nearest point in the box, because th
 the box.
 
 **Many functions.** Any number of functions is available, since there are infinitely many modes. But a mode
-with a wavelength shorter than the distance between neighbours carries no information about them, and its bit
-adds noise to the code. With rows of six directions, 256 functions find fewer neighbours than twelve
+with a wavelength shorter than the distance between neighbours does not group neighbours together, so its bit
+only adds noise to the code. For rows with six features, 256 functions find fewer neighbours than twelve
 functions. A direction in which all rows are equal gives no bit.
 
 **Independence.** Bits of different directions are independent. Functions of the same direction are
@@ -62,8 +63,8 @@ from closecall.core.linear.hyperplane import euclidean, settled_signs
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _SAME = 1e-6
-"""An edge shorter than this share of the largest projection is treated as having no length, because float32
-may round by this much.
+"""Fraction of the largest projection. A shorter edge counts as having no length, because float32 rounding
+errors may be this large.
 """
 
 _AT_ONCE = 64
@@ -73,15 +74,16 @@ Ints64 = NDArray[np.int64]
 
 
 class SpectralHash(SimilarityHasher):
-    """Hash family with the bits sign(cos(kπ (uᵀx − a)/(b − a))) of principal directions u.
+    """Hash family with the bits sign(cos(kπ (uᵀx − a)/(b − a))).
 
-    For sparse rows, only the `n_functions` directions with the largest variance are considered. For dense
-    rows, all principal directions are considered.
+    u is a principal direction, k is a mode 1, 2, …, and the projections of the rows on u extend from a to b,
+    called an edge. For sparse rows, only the `n_functions` directions with the largest variance are
+    considered. For dense rows, all principal directions are considered.
 
     Parameters
     ----------
     trim : float
-        Share of the rows that an edge leaves out at either end; 0 as published.
+        Fraction of the rows that an edge leaves out at either end; 0 as published.
     n_functions, random_state
         As in `SimilarityHasher`. Nothing is drawn, so the seed has no effect.
 
@@ -116,12 +118,18 @@ class SpectralHash(SimilarityHasher):
         return euclidean(self._rows(Q), self._rows(X))
 
     def eigenfunctions(self, X: Rows) -> Floats32:
-        """Return Ψ of the rows of X, of shape (n_samples, n_functions), from −1 to 1."""
+        """Return the values of the eigenfunctions at the rows of X, from −1 to 1.
+
+        The result has shape (n_samples, n_functions). Its signs are the bits.
+        """
         return self._values(self._rows(X))
 
     @property
     def eigenvalues(self) -> Floats64:
-        """(kπ/(b − a))² for each function, of shape (n_functions,): the limit of λ/(ε²/4) for ε → 0."""
+        """Eigenvalues (kπ/(b − a))² of the functions, up to a factor, of shape (n_functions,).
+
+        The values are the limits of 4λ/ε² for ε → 0, where λ is the eigenvalue for neighbourhoods of size ε.
+        """
         return np.asarray((np.pi * self.modes_ / self.lengths_[self.columns_]) ** 2)
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -149,7 +157,9 @@ class SpectralHash(SimilarityHasher):
 
 
 def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
-    """Return the n pairs of an edge and a mode k = 1, 2, … with the smallest k/length, and so the smallest λ.
+    """Return the n pairs of an edge and a mode k = 1, 2, … with the smallest k/length.
+
+    These pairs belong to the eigenfunctions with the smallest eigenvalues.
 
     Parameters
     ----------
@@ -161,7 +171,7 @@ def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
     Returns
     -------
     edges, modes : arrays of shape (n,), int64
-        In ascending order of k/length; ties go to the first edge.
+        In ascending order of k/length. Pairs with equal k/length are in the order of their edges.
     """
     longest = np.sort(np.argsort(-lengths, kind="stable")[:n])
     pitches = np.arange(1, n + 1) / lengths[longest, None]
@@ -185,7 +195,7 @@ def _principal(X: Rows, n_functions: int) -> Floats64:
 def _edges(X: Rows, directions: Floats64, trim: float) -> tuple[Floats64, Floats64]:
     """Return the ends a and b of the edge along each direction.
 
-    The edge leaves out the share `trim` of the rows at either end.
+    The edge leaves out the fraction `trim` of the rows at either end.
     """
     found = []
     for first in range(0, directions.shape[1], _AT_ONCE):
