@@ -1,7 +1,7 @@
-"""Search structures, which find candidate rows by their codes.
+"""Search structures, which find the rows whose binary codes are most similar to a query.
 
-The structures in `STRUCTURES` answer queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` also has
-structures that only answer queries by points.
+For the structures in `STRUCTURES`, a query is a hyperplane or a point. `SIMILARITY_STRUCTURES` also has
+structures for which a query can only be a point.
 """
 
 from closecall.core.search.ball import HammingBall

@@ -1,20 +1,20 @@
-"""Semantic hashing: a compact code is an address, and all addresses in a ball around the query are read.
+"""Semantic hashing: a compact code is a memory address, and a query reads all addresses near its own code.
 
-For codes of at most 32 bits, the structure finds all codes that differ from the query's in at most r bits,
-where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). In a pool ten times as
-large the ball is smaller, so a query takes about as long. With a fixed radius, as in the survey [1]_, the
-search finds all rows within the radius, and there may be none.
+For codes of at most 32 bits, the structure finds all codes that differ from the code of the query in at most
+r bits (Salakhutdinov and Hinton 2007). These codes form a Hamming ball of radius r. By default, r is the
+smallest radius that gives enough rows. In a larger pool this radius is smaller, so a query takes about as
+long. The radius can also be fixed, as in the survey [1]_. The search may then find no rows.
 
-**Addresses.** A table of 2^30 addresses would take gigabytes, nearly all of them empty, and a ball of radius
-5 around a code of 30 bits has 174,437 addresses. Therefore only the first functions of a code form its
-address. Their number is such that there are about `ROWS_AN_ADDRESS` rows per address. Rows are stored in the
-order of their addresses (`core.search.table`). A query reads addresses in ascending distance from its own
-address and compares all codes at these addresses. A code is at least as far from the query as its address is,
-so once all addresses at distance r have been read, all codes within r are known. In the worst case every row
-is read, sequentially as in a scan.
+**Addresses.** A table of 2^30 addresses would take gigabytes, and nearly all addresses would have no rows. A
+ball of radius 5 around a code of 30 bits would have 174,437 addresses. Therefore only the first functions of
+a code form its address. The number of these functions is chosen so that an address has about
+`ROWS_AN_ADDRESS` rows. Rows are stored in the order of their addresses (`core.search.table`). A query reads
+addresses in ascending distance from its own address and compares all codes at these addresses. A code is at
+least as far from the query as its address is. Once all addresses at distance r have been read, all codes
+within distance r are therefore known. In the worst case every row is read, in sequence as in a scan.
 
-**Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, it takes
-4 bytes per row, and little for the addresses.
+**Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, the
+structure takes 4 bytes per row, and a little memory for the addresses.
 
 References
 ----------
@@ -40,21 +40,21 @@ ROWS_AN_ADDRESS = 16
 
 
 class HammingBall(SearchStructure):
-    """A hash table of compact codes.
+    """Search structure that finds all codes within a Hamming distance of the query, for compact codes.
 
     Parameters
     ----------
     table : HashTable
-        Table whose key consists of the first functions of the codes.
+        Hash table whose key consists of the first functions of the codes.
     radius : int or None
-        Radius r of every ball, in bits. None means the smallest ball with enough rows for each query.
+        Maximum Hamming distance, in bits. None chooses the smallest distance with enough rows for each query.
 
     Attributes
     ----------
     table_ : HashTable
-        The table.
+        The hash table.
     codes_ : Codes
-        Codes in the order of the table's positions.
+        Codes in the order of the positions in the table.
     """
 
     name = "ball"
@@ -79,7 +79,7 @@ class HammingBall(SearchStructure):
 
     @classmethod
     def of_radius(cls, codes: Codes, radius: float | None) -> Self:
-        """Build a table for balls of this radius; None means balls that grow until they have enough rows.
+        """Build a structure with this radius in bits; None lets balls grow until they have enough rows.
 
         Raises
         ------
@@ -101,10 +101,7 @@ class HammingBall(SearchStructure):
         return cls(table, None if radius is None else int(radius))
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`; compares the rows `within` the ball.
-
-        A ball of fixed radius may have fewer than n rows.
-        """
+        """See `SearchStructure.found`. If the radius is fixed, there may be fewer than n rows."""
         self._check(query)
         places, n_read = self._within(query, max(n, n_compared))
         nearest = closest(self.codes_, places, places + 1, comparison(query, measure), n)
@@ -113,8 +110,8 @@ class HammingBall(SearchStructure):
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the rows of the smallest ball with at least n rows, and the number of codes compared.
 
-        The nearest rows come first. If there are fewer than n rows, all are returned. With a fixed radius, n
-        has no effect. Raises InputError as `found` does.
+        The nearest rows come first. If the structure has fewer than n rows, all rows are returned. With a
+        fixed radius, n has no effect. Raises InputError as `found` does.
         """
         self._check(query)
         places, n_read = self._within(query, n)
@@ -136,7 +133,10 @@ class HammingBall(SearchStructure):
         return cls(HashTable.from_arrays(arrays), radius)
 
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """Return the positions of the ball's codes, at least n if it may grow, and the number compared."""
+        """Return the positions of the codes in the ball, and the number of codes compared.
+
+        A ball without a fixed radius has at least n codes, if there are so many.
+        """
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
         wanted, farthest = (n, MOST_BITS) if self.radius is None else (len(self.codes_), self.radius)
@@ -146,8 +146,8 @@ class HammingBall(SearchStructure):
 
 
 def address_bits(n_rows: int, key_bits: int) -> int:
-    """Return how many of a key's first bits form an address.
+    """Return log₂ of `n_rows`, rounded down, but at least 1 and at most `key_bits`.
 
-    This is log₂ of `n_rows`, rounded down, but at least 1 and at most `key_bits`.
+    This is how many of the first bits of a key form an address.
     """
     return max(1, min(n_rows.bit_length() - 1, key_bits))

@@ -17,14 +17,14 @@ Rows = NDArray[np.int64]
 
 
 class Found(NamedTuple):
-    """The result of a query to a structure.
+    """The result of a query to a search structure.
 
     Parameters
     ----------
     rows : array of shape (n,), int64
         Distinct rows, most similar first.
     compared : int
-        Number of rows whose whole codes were compared with the query's.
+        Number of rows whose whole codes were compared with the code of the query.
     """
 
     rows: Rows
@@ -34,8 +34,8 @@ class Found(NamedTuple):
 class SearchStructure(ABC):
     """Immutable structure that finds rows by their codes; queries may run in several threads at once.
 
-    A structure keeps the codes, in an order that suits its queries. It depends only on the codes and on the
-    parameters it was built with, not on earlier structures over fewer rows.
+    A structure keeps the codes, in an order that suits its queries. It depends only on the codes and the
+    parameters that it was built with.
     """
 
     name: ClassVar[str]
@@ -54,30 +54,29 @@ class SearchStructure(ABC):
         codes : Codes
             One code per row.
         moments : Moments or None
-            Moments of the bits, if the hash family knows them.
+            Moments of the bits, if the hash family has computed them.
         n_compared : int
-            Number of whole codes that a query will usually compare.
+            Number of rows whose whole codes a query will usually be compared with.
         n_bytes : int
             Approximate memory in bytes that the structure may take in addition to the codes.
         seed : int
-            Seed of the choice of functions.
+            Seed of the random choice of functions.
         """
 
     @abstractmethod
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """Return the rows whose codes are most similar to the query's, among those that are compared.
+        """Return the rows whose codes are most similar to the query, among the rows that are compared.
 
         Parameters
         ----------
         query : QueryCode
             Query with the functions of the structure's codes.
         n : int
-            Number of rows.
+            Number of rows to return.
         n_compared : int
-            Number of rows whose whole codes are compared with the query's; at least n, if there are as many
-            rows.
+            Number of rows whose whole codes are compared with the query. A number below n counts as n.
         measure : "weights", "disagreements" or "difference"
-            See `core.search.ranking`.
+            How codes are compared; see `core.search.ranking`.
 
         Returns
         -------

@@ -19,7 +19,7 @@ _BUCKETS_AHEAD = 32
 
 @kernel
 def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np.uint64:
-    """Return the values of `functions` as one number, the first one in the highest bits."""
+    """Return the values of `functions` for a code as one number, the first function in the highest bits."""
     key = np.uint64(0)
     for f in functions:
         for bit in range(f * bits, f * bits + bits):
@@ -29,7 +29,10 @@ def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np
 
 @kernel
 def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the key of each row of codes under the same functions, of shape (len(packed),)."""
+    """Return the key of each code in `packed`, which consists of the values of `functions`.
+
+    The result has shape (len(packed),).
+    """
     keys = np.empty(packed.shape[0], dtype=np.uint64)
     for row in range(packed.shape[0]):
         keys[row] = _key(packed[row], functions, bits)
@@ -38,7 +41,10 @@ def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: 
 
 @kernel
 def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the keys of one code, one for each row of functions in `hands`, of shape (len(hands),)."""
+    """Return the keys of one code for several sets of functions, the rows of `hands`.
+
+    The result has shape (len(hands),).
+    """
     keys = np.empty(hands.shape[0], dtype=np.uint64)
     for hand in range(hands.shape[0]):
         keys[hand] = _key(code, hands[hand], bits)
@@ -49,9 +55,10 @@ def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) 
 def sort_into_buckets(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint32], rows: NDArray[np.uint32]
 ) -> None:
-    """Sort rows into buckets by counting: bucket b is rows[offsets[b] : offsets[b + 1]], ascending.
+    """Sort rows into buckets by their keys.
 
-    Fills `offsets`, of shape (n_buckets + 1,), and `rows`, of shape (len(keys),).
+    Bucket b becomes rows[offsets[b] : offsets[b + 1]], ascending. The function fills `offsets`, of shape
+    (n_buckets + 1,), and `rows`, of shape (len(keys),).
     """
     offsets[:] = 0
     for key in keys:
@@ -67,7 +74,7 @@ def sort_into_buckets(
 
 @kernel
 def _mixed(x: np.uint64) -> np.uint64:
-    """Return the result of SplitMix64's finaliser: a number that looks random."""
+    """Return a number that looks random, the result of SplitMix64's finaliser for x."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -99,9 +106,10 @@ def _empty_set(n: int) -> NDArray[np.int64]:
 
 @kernel
 def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
-    """Return offset + Σ weights · β for every β = ±1, indexed by the number whose bits are β.
+    """Return offset + Σ weights · β for every vector β of signs ±1.
 
-    The first weight belongs to the highest bit.
+    The index of a sum is the number whose bits are 1 where β is positive. The first weight belongs to the
+    highest bit.
     """
     sums = np.empty(1 << weights.shape[0], dtype=np.float32)
     sums[0] = offset
@@ -118,11 +126,12 @@ def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
 def likeliest_buckets(
     weights: NDArray[np.float32], offset: float, signed: bool, offsets: NDArray[np.uint32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return starts and stops of the buckets with the smallest estimates that together have `wanted` rows.
+    """Return the starts and stops of the buckets with the smallest estimates, with `wanted` rows in total.
 
-    The estimate of a bucket is offset + Σ weights · β, where β are the bits of its number, highest first. If
-    `signed`, its absolute value counts. Ties go to the lower number. Estimates are quantised to levels. All
-    buckets of the lowest levels are taken; only the buckets of the last level needed are sorted.
+    The estimate of a bucket is offset + Σ weights · β, where β are the bits of the bucket's number as ±1,
+    beginning with the highest bit. If `signed`, the absolute value of the sum is used. Of equal estimates,
+    that of the lower bucket number comes first. To avoid sorting all buckets, estimates are quantised to
+    levels. Only the buckets of the highest level needed are sorted.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -172,11 +181,11 @@ def likeliest_buckets(
 def nearest_buckets(
     key: np.uint64, bits: int, width: int, offsets: NDArray[np.uint32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return starts and stops of the buckets that differ from `key` in the fewest functions.
+    """Return the starts and stops of the buckets that differ from `key` in the fewest functions.
 
-    Together they have `wanted` rows; the last bucket is cut. Each function has `bits` bits of a bucket's
-    number, and differs if any of these bits does. Ties go to the lower number. The buckets are returned in
-    ascending order of their numbers.
+    The buckets have `wanted` rows in total, for which the last bucket may be cut. A bucket's number consists
+    of the values of `width` functions, of `bits` bits each. Of buckets with equally many differences, those
+    with lower numbers are chosen. The buckets are returned in ascending order of their numbers.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
@@ -210,9 +219,9 @@ def nearest_buckets(
 
 @kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
-    """Return how many leading functions have the same values in an entry of a sorted order as in `key`.
+    """Return the length of the common prefix of an entry of a sorted order and `key`, in functions.
 
-    The high 32 bits of an entry are a row's values, and its low 32 bits are the number of the row.
+    The values of the functions are in the upper 32 bits, beginning with the highest bit.
     """
     difference = (entry ^ key) >> np.uint64(32)
     agree = 0
@@ -230,20 +239,21 @@ def from_orders(
     wanted: int,
     readable: int,
 ) -> NDArray[np.int64]:
-    """Return `wanted` distinct rows, or all if there are fewer, those with the longest common prefixes first.
+    """Return up to `wanted` distinct rows, beginning with the longest prefixes in common with the query.
 
-    An order is a sorted array of code prefixes and their rows, each with its own permutation of the hash
-    functions. In each order, one pointer starts just below the query's place and one just above. The pointers
-    at rows that share the longest prefix with the query advance in turn, one row each. When there are no such
-    rows left, rows with prefixes shorter by one function follow.
+    An order is a sorted array of code prefixes with their rows. Each order has its own permutation of the
+    hash functions. In each order, one pointer starts just below the position of the query and moves down, and
+    another starts just above it and moves up. First, the pointers advance in turn past rows whose whole
+    prefix equals that of the query. Then they advance past rows whose common prefix is one function shorter,
+    and so on.
 
     Parameters
     ----------
     orders : shape (n_orders, n)
-        Each is sorted; an entry has a code prefix in the upper 32 bits, from the highest bit on, and a row
-        number in the lower 32.
+        The sorted arrays. An entry has a code prefix in the upper 32 bits, from the highest bit on, and a row
+        number in the lower 32 bits.
     keys : shape (n_orders,)
-        The query's prefixes, in the upper 32 bits; the lower 32 are zero.
+        Prefixes of the query in the upper 32 bits; the lower 32 bits are zero.
     bits, length :
         A prefix consists of the values of `length` functions, of `bits` bits each.
     wanted :
@@ -288,9 +298,9 @@ def from_orders(
 
 @kernel
 def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32]) -> None:
-    """Set `starts` to the first index in sorted `entries` of each value of their `top` highest bits.
+    """Set `starts` to the index of the first entry for each value of the highest `top` bits.
 
-    `starts` has the shape (2 ** top + 1,); its last entry is the number of entries.
+    `entries` are sorted. `starts` has the shape (2 ** top + 1,), and its last value is the number of entries.
     """
     starts[:] = 0
     shift = np.uint64(64 - top)
@@ -302,7 +312,7 @@ def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32
 
 @kernel
 def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, key: np.uint64) -> int:
-    """Return the index of the first entry that is not below `key`."""
+    """Return the index of the first entry that is at least `key`."""
     first = key >> np.uint64(64 - top)
     low, high = np.int64(starts[first]), np.int64(starts[first + np.uint64(1)])
     while low < high:
@@ -323,24 +333,24 @@ def ball_around(
     wanted: int,
     farthest: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the positions in the smallest Hamming ball with `wanted` codes or more, and the number compared.
+    """Return the positions of the codes in the smallest Hamming ball with at least `wanted` codes.
 
-    The nearest come first. Addresses are read in ascending distance from the query's own. A code is at least
-    as far from the query as its address is, so the ball is known once the addresses of its radius have been
-    read.
+    The nearest codes come first. The second result is the number of codes compared. Addresses are read in
+    ascending distance from the address of the query. A code is at least as far from the query as its address
+    is. The ball is therefore complete once the addresses within its radius have been read.
 
     Parameters
     ----------
     words : shape (n, 1)
-        The codes; those with equal addresses are adjacent.
+        The codes, sorted by address.
     offsets : shape (2 ** width + 1,)
-        First position of each address, which consists of bits of the code.
+        First position of each address. An address consists of some bits of the code.
     address, code :
         Address and code of the query.
     wanted :
-        Minimum number of codes. All are returned if there are fewer.
+        Minimum number of codes. If there are fewer codes, all are returned.
     farthest :
-        The largest radius, at most 64; a ball of this radius may have fewer codes than `wanted`.
+        Maximum radius, at most 64. A ball of this radius may have fewer codes than `wanted`.
     """
     n = words.shape[0]
     wanted = min(wanted, n)
@@ -382,10 +392,7 @@ def ball_around(
 
 @kernel
 def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
-    """Return the next larger number with equally many bits set; for 0, return `last`.
-
-    `last` is a power of two larger than all numbers.
-    """
+    """Return the next larger number with equally many bits set; for 0, return `last`."""
     if number == 0:
         return last
     lowest = number & (~number + np.uint64(1))
@@ -397,7 +404,10 @@ def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
 def _nearest_first(
     places: NDArray[np.int64], far: NDArray[np.uint8], held: NDArray[np.int64], radius: int, n_within: int
 ) -> NDArray[np.int64]:
-    """Return the places within `radius` in order of distance; `held` has the number at each distance."""
+    """Return the `places` within `radius` in order of their distances `far`.
+
+    `held` has the number of places at each distance, and `n_within` is the number of places to return.
+    """
     begin = np.zeros(radius + 1, dtype=np.int64)
     for distance in range(radius):
         begin[distance + 1] = begin[distance] + held[distance]
@@ -420,33 +430,33 @@ def from_tables(
     wanted: int,
     most_probes: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
+    """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of buckets.
 
-    The search first reads the bucket of the query's key in each table. It then repeatedly reads the unread
-    bucket of the lowest cost in any table, as in Lv et al. (2007). The cost of a bucket is the sum of the
-    costs of the bits in which its key differs from the query's key.
+    The search first reads the bucket with the key of the query in each table. It then repeatedly reads the
+    unread bucket with the lowest cost in any table, as in Lv et al. (2007). The cost of a bucket is the sum
+    of the costs of the bits in which its key differs from the key of the query.
 
     Parameters
     ----------
     entries : shape (n_tables, n)
-        The sorted entries of each table. The upper 32 bits of an entry are its key, aligned to the left; the
-        lower 32 bits are its row.
+        The sorted entries of each table. The upper 32 bits of an entry contain its key, from the highest bit
+        on. The lower 32 bits contain its row.
     starts : shape (n_tables, 2 ** top + 1)
         Index of the first entry for each value of the highest `top` bits.
     top : int
-        See `fill_starts`.
+        Number of bits that index `starts`; see `fill_starts`.
     keys : shape (n_tables,)
-        The query's keys, in the upper 32 bits; the lower 32 are zero.
+        Keys of the query in the upper 32 bits; the lower 32 bits are zero.
     flips, costs : shape (n_tables, n_flips)
         Masks of the bits to flip, in ascending order of cost, and their costs.
     wanted, most_probes :
-        The search ends when either is reached, or when no bucket is left.
+        Maximum numbers of rows and of buckets.
     """
     n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)
     seen = np.zeros((entries.shape[1] >> 6) + 1, dtype=np.uint64)
     n_found, probes = 0, 0
-    # An entry is (cost, table, mask of the flipped bits, index of the last flip).
+    # An element of the heap is (cost, table, mask of the flipped bits, index of the last flip).
     waiting = [(np.float32(-1), 0, np.uint64(0), -1)]
     for table in range(1, entries.shape[0]):
         heappush(waiting, (np.float32(-1), table, np.uint64(0), -1))

@@ -1,11 +1,12 @@
-"""Functions that make a good key: they agree for near rows, differ for others, and are not correlated.
+"""Selection of the hash functions that form the key of a hash table.
 
-The functions of a family are not equally good. Let p₁ be the share of near pairs of rows for which a function
-agrees, and p₂ the share of all pairs. With ρ = ln p₁ / ln p₂, a search among N rows costs about N^ρ [1]_, so
-a key uses functions with a small ρ. Random projections of real data differ a lot in ρ: near rows are seldom
-on different sides along directions of large variance. But such directions are few, and functions that carry
-the same information do not make buckets finer. A key therefore takes functions in ascending order of ρ, and
-skips each function whose bits correlate with the bits of one already taken.
+The functions of a family are not equally good. Let p₁ be the fraction of near pairs of rows for which a
+function agrees, and p₂ the fraction of all pairs for which it agrees. With ρ = ln p₁ / ln p₂, a search among
+N rows costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data differ a
+lot in ρ. Along directions of large variance, a function seldom separates near rows. But there are few such
+directions, and functions that carry the same information do not make buckets finer. Functions are therefore
+added to the key in ascending order of ρ, except those whose bits correlate with the bits of a function in the
+key.
 
 ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
 similar whole codes. On a million images, keys of random functions need at least about twice as many compared
@@ -35,8 +36,8 @@ Functions = NDArray[np.int64]
 def key_functions(codes: Codes, n: int, seed: int) -> Functions:
     """Return the indices of the functions for a key, of shape (min(n, n_functions),).
 
-    These have the smallest ρ (see the module) among functions that correlate little with each other;
-    correlated ones are added only if there are too few.
+    The functions have the smallest ρ (see the module) among functions that correlate little with each other.
+    Correlated functions are added only if there are not enough others.
 
     Parameters
     ----------
@@ -61,7 +62,10 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
 
 
 def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return an estimate of ρ for each function, of shape (n_functions,)."""
+    """Estimate ρ = ln p₁ / ln p₂ for each function, of shape (n_functions,).
+
+    p₁ is the probability that the function agrees for near rows, and p₂ for any two rows.
+    """
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]
     everything = np.zeros(1, dtype=np.int64), np.array([len(codes)])
@@ -78,9 +82,9 @@ def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _correlations(codes: Codes) -> NDArray[np.float64]:
-    """Return the largest |correlation| between bits of each pair of functions.
+    """Return, for each pair of functions, the largest absolute correlation between their bits.
 
-    A constant bit counts as fully correlated with every other.
+    A constant bit counts as fully correlated with every other bit.
     """
     signs = codes.unpacked().astype(np.float64)
     signs -= signs.mean(axis=0)

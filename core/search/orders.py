@@ -1,24 +1,23 @@
 """Permuted sorted orders: all codes are sorted several times, each time with another order of the functions.
 
-In some of the orders, near codes share many leading functions. A query is therefore located in each order,
-and the rows around its position are taken, those with the longest common prefix first (Charikar 2002; section
-2.3 of [1]_; section 3.3 of [2]_). This acts like a hash table whose key length adapts to each query, so that
-there are never too few or too many candidates.
+In some of the orders, near codes have a long common prefix, that is, their first functions agree. A query is
+therefore located in each order, and the rows around its position are read, beginning with the longest common
+prefixes (Charikar 2002; section 2.3 of [1]_; section 3.3 of [2]_). This acts like a hash table whose key
+length adapts to each query, so that a query never reads too few or too many rows. For H-Hash, both bits of a
+function must agree.
 
-The two bits of an H-Hash function stay together, and only whole pairs count as shared.
+**The number of orders.** An order takes 8 bytes per row: 4 for a prefix of the code (32 functions, or 16 for
+H-Hash) and 4 for the number of the row. Rows with the same prefix are sorted by number. There are as many
+orders as fit into `n_bytes`, but at most `MOST_ORDERS`. With L orders, a query reads 1/L of its rows in each
+order. The common prefixes are then log₂ L bits longer than with one order. But each order costs another
+binary search.
 
-**The rule.** An order takes 8 bytes per row: 4 for a prefix of the code (32 bits, or 16 pairs for H-Hash) and
-4 for the row's number. Rows with the same prefix are sorted by number. There are as many orders as fit into
-`n_bytes`, but at most `MOST_ORDERS`. With L orders, each contributes 1/L of the candidates, so the candidates
-have common prefixes that are log₂ L bits longer than with one order. But each order costs another binary
-search.
-
-For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
-among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders [1]_. With ε = 1.5, as in [2]_, a million rows
-take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders, each
-contributes more rows. A query usually reads on until it has as many distinct rows as it should compare.
-Structures that `PermutedOrders.published` builds read 2M entries instead. Several entries may belong to the
-same row, so a query has at most 2M candidates.
+For similarity queries to N rows, Charikar's rule has M = 2N^{1/(1+ε)} orders [1]_. Among the 2M rows next to
+the query in these orders, there is then a row within (1 + ε) times the distance of the nearest row. With
+ε = 1.5, as in [2]_, a million rows take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as
+memory permits. With fewer orders, a query reads more rows in each order. Usually, a query reads until it has
+as many distinct rows as it should compare. The structures that `PermutedOrders.published` builds read 2M
+entries instead. Several entries may belong to the same row.
 
 **Cost.** Building sorts every order. An order takes 8 bytes per row, in addition to the codes. A query takes
 a binary search in each order and one step per row that it reads.
@@ -50,9 +49,9 @@ PREFIX_BITS = 32
 
 
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
-    """Return the number of orders by the rule in the module's docstring, at least one.
+    """Return the number of orders that fit into `n_bytes`, from 1 to `MOST_ORDERS`.
 
-    With `epsilon`, M replaces `MOST_ORDERS`.
+    If `epsilon` is given, the maximum is that of Charikar's rule (`orders_for`) instead of `MOST_ORDERS`.
 
     Raises
     ------
@@ -64,7 +63,9 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
 
 
 def orders_for(n_rows: int, epsilon: float) -> int:
-    """Return Charikar's M = 2N^{1/(1+ε)}, rounded up, without regard to memory.
+    """Return the number of orders by Charikar's rule, without regard to memory.
+
+    The number is 2N^{1/(1+ε)}, rounded up, for N rows.
 
     Raises
     ------
@@ -78,19 +79,18 @@ def orders_for(n_rows: int, epsilon: float) -> int:
 
 
 class PermutedOrders(SearchStructure):
-    """Sorted arrays of (code prefix, row), each with its own order of the functions.
+    """Sorted arrays of pairs (code prefix, row). Each array has its own order of the functions.
 
     Attributes
     ----------
     functions_ : array of shape (n_orders, prefix length), int64
-        The functions of each order's prefix.
+        Functions in the prefixes of each order.
     orders_ : array of shape (n_orders, n_rows), uint64
-        See `sorted_orders`.
+        The sorted arrays; see `sorted_orders`.
     codes_ : Codes
         Codes in the order of the rows.
     n_entries_ : int or None
-        Number of entries that a query reads, whatever number of codes may be compared. None if it reads until
-        it has enough rows.
+        Number of entries that every query reads. If None, a query reads until it has enough rows.
     """
 
     name = "orders"
@@ -128,7 +128,9 @@ class PermutedOrders(SearchStructure):
 
     @classmethod
     def published(cls, codes: Codes, epsilon: float, *, n_bytes: int, seed: int) -> Self:
-        """Build M orders, or as many as fit into `n_bytes`, of which a query reads 2M entries.
+        """Build orders by Charikar's rule, or as many as fit into `n_bytes`.
+
+        A query reads 2M entries, where M is the number of orders in the rule.
 
         Raises
         ------
@@ -139,13 +141,16 @@ class PermutedOrders(SearchStructure):
         return cls(made.functions_, made.orders_, codes, 2 * orders_for(len(codes), epsilon))
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`; compares the `proposed` rows."""
+        """See `SearchStructure.found`. The compared rows are those that `proposed` returns."""
         self._check(query)
         rows = self.proposed(query, max(n, n_compared) if self.n_entries_ is None else self.n_entries_)
         return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def proposed(self, query: QueryCode, n: int) -> Rows:
-        """Return up to n rows with the longest common prefix in any order, taking the orders in turn."""
+        """Return up to n rows, beginning with the longest prefixes in common with the query in any order.
+
+        Rows with equally long common prefixes are read from the orders in turn.
+        """
         bits, length = self.codes_.bits, self.functions_.shape[1]
         keys = prefixes(query.code, self.functions_)
         readable = self.orders_.size if self.n_entries_ is None else self.n_entries_
@@ -165,13 +170,13 @@ class PermutedOrders(SearchStructure):
 
 
 def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Sort the items once for each order in `functions`.
+    """Sort the rows once for each order in `functions`.
 
     Returns
     -------
     array of shape (n_orders, n_rows), uint64
-        Each line is one order: sorted pairs of a code prefix, which fills the upper 32 bits from the top, and
-        the number of the item's row, in the lower 32 bits.
+        One sorted array per order. The upper 32 bits of an entry contain a code prefix, from the highest bit
+        on. The lower 32 bits contain the number of the row.
     """
     orders = np.empty((len(functions), len(codes)), dtype=np.uint64)
     rows = np.arange(len(codes), dtype=np.uint64)
@@ -184,16 +189,16 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
 
 
 def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the prefix of one code for each row of `functions`, placed as in `sorted_orders`."""
+    """Return the prefix of one code for each row of `functions`, in the same bits as in `sorted_orders`."""
     return keys_of_hands(code.packed[0], functions, code.bits) << _shift(functions, code.bits)
 
 
 def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Return the functions of each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
+    """Draw `n_hands` random sets of functions, of shape (n_hands, min(size, n_functions)).
 
-    A hand is the functions of one order. Hands are dealt like cards from a shuffled deck of all functions;
-    when it runs out, a new deck is shuffled. Functions are used about equally often, never twice in one hand,
-    and not in two hands as long as there are enough functions.
+    The sets are dealt like hands of cards from a shuffled deck of all functions. When the deck runs out, a
+    new deck is shuffled. All functions are used about equally often. A hand never has a function twice, and
+    hands have no function in common as long as there are enough functions.
     """
     rng = np.random.default_rng(seed)
     size = min(size, n_functions)

@@ -1,4 +1,4 @@
-"""All structures for queries by points, and a function that builds one by name."""
+"""All search structures for queries that are points, and a function that builds a structure by name."""
 
 from __future__ import annotations
 
@@ -30,12 +30,17 @@ def built_for_points(
 ) -> SearchStructure:
     """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
-    A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
-    Bucket tables follow the (r, ε) rule of `core.search.tables` if its parameters are given. For random
-    hyperplanes these are `radius`, an angle in radians, and `epsilon`; for other hash families they are the
-    probabilities `near` and `far`, as in `core.search.tables.Guarantee`. Orders follow Charikar's rule if
-    `epsilon` is given. Both rules hold as far as `n_bytes` permits. A Hamming ball has the `radius`, in bits,
-    if it is given. Everything else is built by `SearchStructure.build`, which describes the other parameters.
+    The key of a hash table consists of the functions that best separate near points from far points
+    (`core.search.keys`). The optional parameters have these effects:
+
+    - Bucket tables follow the (r, ε) rule of `core.search.tables` if `near` and `far`, or `radius` and
+      `epsilon`, are given. `near` and `far` are the probabilities in `core.search.tables.Guarantee`.
+      `radius`, an angle in radians, and `epsilon` are only valid for random hyperplanes.
+    - Permuted orders follow Charikar's rule (`core.search.orders`) if `epsilon` is given.
+    - A Hamming ball has the radius `radius`, in bits, if it is given.
+
+    If the tables or orders of a rule take more memory than `n_bytes`, there are fewer of them. The other
+    parameters are those of `SearchStructure.build`.
 
     Raises
     ------

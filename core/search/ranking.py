@@ -1,26 +1,30 @@
-"""Ranking of whole codes by their similarity to a query's.
+"""Ranking of codes by their similarity to a query.
 
-A key or a prefix only uses a few functions. Comparing all k functions takes one or two cache lines per row,
-far less than reading the row's features. Far more rows can therefore be compared than scored.
+Comparing codes of k functions takes one or two cache lines per row, far less than reading the features of the
+row. Far more rows can therefore be compared by their codes than by their features.
 
 Measures
 --------
-disagreements
-    The number of functions whose values differ, in any of their bits, as in the papers.
-difference
-    For H-Hash: |A_u − A_v|, where A_u and A_v count the agreements of the first and of the second bits. The
-    mean of A_u − A_v is k(1 − 2θ/π). It changes with the angle to first order, whereas the number of agreeing
-    pairs only changes to second order, so `difference` is much sharper with the same bits.
-weights
-    The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`).
-    Each weight is rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normally
-    distributed weights (±1 alone keeps 64 %). It takes two bit counts per word: one of the bits that differ
-    from the signs of the weights, and one of those among them with the weight 3.
+A measure is a dissimilarity of the code of a row and a query.
 
-All measures except the disagreements of functions with several bits have the form |m + 2m' − centre|. Here, m
-is the number of bits in which the code differs from a pattern, and m' is the number of these bits that a mask
-selects. For `difference`, the pattern is the query's code with the second bits flipped, so that
-m = k − A_u + A_v. The centre is k.
+disagreements
+    The number of functions whose values differ in at least one bit, as in the papers.
+difference
+    For H-Hash: |A_u − A_v|, where A_u counts the functions whose first bits agree, and A_v those whose second
+    bits agree. The mean of A_u − A_v is k(1 − 2θ/π) at the angle θ. It changes with the angle to first order,
+    whereas the number of functions with two agreeing bits only changes to second order. `difference` is
+    therefore much more precise with the same bits.
+weights
+    The estimate of the score, or of the square of the score, by real weights of the bits
+    (`core.hashing.reconstruction`). Each weight is rounded to ±1 or ±3 times a common step. Rounding keeps
+    88 % of the squared length of normally distributed weights, whereas ±1 alone keeps 64 %. The comparison
+    takes two bit counts per word: the bits that differ from the signs of the weights, and the differing bits
+    with a weight of ±3.
+
+A measure is computed as |m + 2m' − centre|. Here, m is the number of bits in which the code differs from a
+pattern, and m' is the number of these bits that a mask selects. For `difference`, the pattern is the code of
+the query with the second bits flipped, so that m = k − A_u + A_v, and the centre is k. Disagreements of
+functions with several bits are counted in another way.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ _ROWS_AT_ONCE = 64
 
 
 def check_measure(measure: str, bits: int) -> None:
-    """Raise InputError unless the measure exists for codes with `bits` bits per function."""
+    """Raise InputError unless `measure` is defined for codes with `bits` bits per function."""
     allowed = MEASURES if bits == 2 else MEASURES[:2]
     if measure not in allowed:
         raise InputError(f"measure must be one of {', '.join(allowed)}, got {measure!r}")
@@ -59,21 +63,25 @@ def check_measure(measure: str, bits: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The dissimilarity of a code to a query: |differing + 2 · (differing and heavy) − centre|, in bits.
+    """The dissimilarity of codes to a query, computed from the bits that differ from a pattern.
+
+    The dissimilarity is |d + 2h − centre|, where d is the number of differing bits and h is the number of
+    differing bits that are heavy.
 
     Parameters
     ----------
     pattern : array of shape (n_words,), uint64
-        Bits with which the bits of a code are compared.
+        Bits that the bits of a code are compared with.
     heavy : array of shape (n_words,), uint64
-        Bits that count three times.
+        Mask of the heavy bits.
     centre : int
-        From 0 to `most`.
+        Number of differing bits, with heavy bits counted three times, at which the dissimilarity is zero. It
+        is from 0 to `most`.
     most : int
         Upper bound of the dissimilarity.
     together : int
-        Number of bits in a group, 1, 2, 4, 8 or 16. If it is more than 1, each group with a difference counts
-        once, and `heavy` is ignored.
+        Number of bits in a group, 1, 2, 4, 8 or 16. If this is more than 1, d is the number of groups with a
+        differing bit, and `heavy` is ignored.
     """
 
     pattern: Words
@@ -84,7 +92,7 @@ class Comparison:
 
 
 def comparison(query: QueryCode, measure: Measure) -> Comparison:
-    """Return how a measure compares codes with a query's."""
+    """Return the comparison of codes with a query that a measure defines."""
     if measure == "weights":
         return _weighted(query)
     n_bits = query.n_functions * query.bits
@@ -103,10 +111,10 @@ def _weighted(query: QueryCode) -> Comparison:
 
 
 def closest(codes: Codes, starts: Positions, stops: Positions, compared: Comparison, n: int) -> Positions:
-    """Return the n positions within segments of `codes` that are most similar to the query, best first.
+    """Return the n positions within segments of `codes` with the most similar codes, best first.
 
-    Segment i has the positions from starts[i] up to, but not including, stops[i]. Ties are in the order of
-    the segments. The result is shorter than n if the segments have fewer positions.
+    Segment i has the positions from starts[i] up to, but not including, stops[i]. Equally similar codes are
+    in the order of the segments. The result is shorter than n if the segments have fewer positions.
     """
     n = min(n, int((stops - starts).sum()))
     if n < 1:
@@ -130,7 +138,10 @@ def closest(codes: Codes, starts: Positions, stops: Positions, compared: Compari
 def _count(
     words: Words, first: int, pattern: Words, heavy: Words, together: int, counts: NDArray[np.uint64]
 ) -> None:
-    """Set `counts` to the differences from the pattern, for consecutive rows starting at `first`."""
+    """Set `counts` to the weighted numbers of differing bits of consecutive rows, starting at row `first`.
+
+    The other arguments are those of `Comparison`.
+    """
     first_bits = _EVERY_BIT // np.uint64((1 << together) - 1)
     for row in range(counts.shape[0]):
         total = np.uint64(0)
@@ -153,10 +164,11 @@ def _count(
 def _rounded(
     weights: NDArray[np.float32], offset: float, signed: bool, n_words: int
 ) -> tuple[Words, Words, int, int]:
-    """Return pattern, heavy bits, centre and maximum of a comparison by `weights`.
+    """Return the pattern, heavy bits, centre and maximum of a `Comparison` by rounded weights.
 
-    The step is found by alternating, as in Lloyd's quantiser: weights above 2 · step are heavy, with level l
-    = 3 instead of 1; then the step with the least squared error is Σl|w| / Σl².
+    Each weight w is rounded to ±l · step with a level l of 1 or 3. As in Lloyd's quantiser, two updates
+    alternate: the level becomes 3 where |w| > 2 · step, and the step becomes Σ l|w| / Σ l², which has the
+    least squared error for these levels.
     """
     n = weights.shape[0]
     step = 0.0
@@ -178,7 +190,7 @@ def _rounded(
             most += 2
     centre = 0
     if signed and step > 0:
-        # The estimate is offset + step · (most − 2 · difference from the weights' signs).
+        # The estimate is offset + step · (most − 2 · weighted number of bits that differ from the pattern).
         centre = int(np.rint(min(max((offset / step + most) / 2, 0.0), float(most))))
     return pattern, heavy, centre, most
 
@@ -195,9 +207,10 @@ def _closest(
     together: int,
     n: int,
 ) -> Positions:
-    """Return the n best positions.
+    """Return the n positions with the most similar codes, best first.
 
-    Positions no worse than the n-th best so far are kept, and sorted by counting at the end.
+    While reading, positions that are at least as good as the n-th best position so far are kept. At the end,
+    they are sorted by counting. The arguments are those of `closest` and the fields of `Comparison`.
     """
     differing = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
     found = np.empty(2 * n + 1, dtype=np.int64)
@@ -224,7 +237,7 @@ def _closest(
                 if value >= worst:
                     continue
                 if n_found == found.shape[0]:
-                    # Among those equal to the n-th best, keep only the first ones that fit into n.
+                    # Of the positions equal to the n-th best, keep only the first ones that fit into n.
                     spare = n - n_better
                     n_found = 0
                     for i in range(found.shape[0]):
@@ -244,7 +257,10 @@ def _closest(
 
 @kernel
 def _sorted(found: Positions, unlike: Positions, most: int, n: int) -> Positions:
-    """Return the first n in order of dissimilarity, ties in the given order."""
+    """Return the n positions in `found` with the smallest dissimilarity `unlike`, in ascending order.
+
+    Positions of equal dissimilarity stay in the given order.
+    """
     place = np.zeros(most + 3, dtype=np.int64)
     for i in range(found.shape[0]):
         place[unlike[i] + 1] += 1

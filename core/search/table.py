@@ -1,32 +1,33 @@
-"""A hash table probed by likelihood: a few functions form the key, and the likeliest buckets are read.
+"""A hash table that is probed by likelihood: a query reads the buckets that are likeliest to have near rows.
 
-The classical method (section 3.1 of [1]_, after Gionis, Indyk and Motwani 1999) has many tables and reads one
-bucket of each, the bucket of the query's own key. But the query also shows how certain the value of each
-function is. Multi-probe hashing (Lv et al. 2007) therefore also reads neighbouring buckets, flipping the
-least certain functions first. For hyperplanes, the query's own bucket is not even the likeliest: a point near
-the hyperplane agrees with w itself in half of all projections, no matter which half.
+A few functions of the codes form the key of the table, and each value of the key has a bucket of rows. The
+classical method (section 3.1 of [1]_, after Gionis, Indyk and Motwani 1999) has many tables and reads one
+bucket of each table, the bucket with the key of the query. But the query also shows how certain the value of
+each function is. Multi-probe hashing (Lv et al. 2007) therefore also reads buckets whose keys differ in the
+least certain functions. If the query is a hyperplane, the bucket with its key is not even the likeliest.
 
-**Probing.** The bits of a key give an estimate of the score, or of its square, for all points in the bucket
-(`core.hashing.reconstruction`, from the key's bits alone), with about the same error in all buckets. Buckets
-are read in the order of that estimate: of its absolute value for H-Hash, and of the estimated square for the
-others. A key is so short that all buckets can be ordered, and no queue of perturbations is needed. The
-estimates of each half of the key are tabulated, and a bucket's estimate is the sum of two entries.
+**Probing.** The bits of a key give an estimate of the score, or of the square of the score, for all points in
+the bucket (`core.hashing.reconstruction`). The error is about the same in all buckets. Buckets are read in
+ascending order of the absolute estimate for H-Hash, and of the estimated square for other families. A key is
+so short that all buckets can be ordered. The estimates of each half of the key are tabulated, and the
+estimate of a bucket is the sum of two entries.
 
 If the values of a function have several bits and all wrong values are equally likely, as for Min-Hash, single
-bits carry no information. If such codes are compared by their disagreements, buckets are then read in the
-order of the number of functions whose values differ from the query's.
+bits carry no information. If such codes are compared by the number of functions that disagree, buckets are
+read in ascending order of this number.
 
-**One table.** Let the best buckets contain a share f of all rows, and among them a share g(f) of the near
-rows. While both are small, g is proportional to f. Reading the share f/L of each of L tables then finds as
-many near rows as reading the share f of one table, but takes L times the memory; and a longer key makes g
-steeper. So there is a single table, and its rows' codes are stored in the order of the buckets. Comparing
-codes then reads memory sequentially, ten times as fast as looking them up row by row.
+**One table.** Suppose that the likeliest buckets, with a fraction f of all rows, contain a fraction g of the
+near rows. For small f, g is proportional to f. Reading the fraction f/L of each of L tables then finds as
+many near rows as reading the fraction f of one table, but takes L times the memory. There is therefore only
+one table. The codes are stored in the order of the buckets, so that comparisons read memory sequentially.
+Looking up the code of each row would take ten times as long.
 
-**The rule.** A bucket of r rows costs one jump in memory, as much as comparing about ten codes, so r should
-be several tens. A few hundred buckets are needed to follow the order of likelihood, so r should not exceed
-1/256 of the compared rows. Therefore r = n_compared / 256, limited to `LEAST_ROWS` … `MOST_ROWS`, and the key
-has log₂(N / r) bits, rounded down to whole functions, but at most `MOST_KEY_BITS`, because ordering 2^bits
-buckets must cost less than reading them.
+**Length of the key.** Let r be the number of rows per bucket, and N the number of rows. Each bucket costs a
+jump in memory, as much as comparing about ten codes, so r should be several tens. To follow the order of
+likelihood, a query should read a few hundred buckets, so r should not exceed 1/256 of the compared rows.
+Therefore r = n_compared / 256, but at least `LEAST_ROWS` and at most `MOST_ROWS`. The key has log₂(N / r)
+bits, rounded down to whole functions. It has at most `MOST_KEY_BITS` bits, because ordering all buckets must
+cost less than reading them.
 
 References
 ----------
@@ -58,28 +59,28 @@ MOST_KEY_BITS = 16
 
 
 def width_rule(n_rows: int, bits: int, n_compared: int, n_functions: int) -> int:
-    """Return the number of functions in a key by the rule in the module's docstring, at least one."""
+    """Return the number of functions in a key, at least one; the module explains the choice."""
     rows_a_bucket = min(max(n_compared // 256, LEAST_ROWS), MOST_ROWS)
     key_bits = min(max(n_rows // rows_a_bucket, 1).bit_length() - 1, MOST_KEY_BITS)
     return max(1, min(key_bits // bits, n_functions))
 
 
 class HashTable(SearchStructure):
-    """Codes sorted by the values of a few functions, and the first position of each bucket.
+    """Hash table: codes sorted by a key of a few functions, and the first position of each bucket.
 
     Attributes
     ----------
     functions_ : array of shape (width,), int64
-        The functions of the key; the first one has the highest bits of a bucket's number.
+        Functions of the key. The first function has the highest bits of the key, which numbers the buckets.
     offsets_ : array of shape (n_buckets + 1,), uint32
         Bucket b has the positions from offsets_[b] up to, but not including, offsets_[b + 1].
     rows_ : array of shape (n_rows,), uint32
-        The row at each position, ascending within a bucket.
+        Row at each position, ascending within a bucket.
     codes_ : Codes
-        The code at each position.
+        Code at each position.
     key_ : Reconstruction or None
-        Reconstruction from the key's bits alone. If None, the key's bits have the same weights as in whole
-        codes.
+        Reconstruction of points from the bits of the key alone. If None, the bits of the key have the same
+        weights as in whole codes.
     """
 
     name = "table"
@@ -124,7 +125,10 @@ class HashTable(SearchStructure):
         return cls(functions, offsets, rows, sorted_codes, key)
 
     def bucket(self, query: QueryCode) -> Rows:
-        """Return the rows in the bucket of the query's own key, ascending; raises InputError as `found`."""
+        """Return the rows in the bucket with the key of the query, ascending.
+
+        Raises InputError as `found` does.
+        """
         self._check(query)
         key = int(self._key(query))
         return self.rows_[self.offsets_[key] : self.offsets_[key + 1]].astype(np.int64)
@@ -132,11 +136,12 @@ class HashTable(SearchStructure):
     def probed(self, query: QueryCode, n_rows: int, *, measure: Measure = "weights") -> tuple[Rows, Rows]:
         """Return the likeliest buckets that together have `n_rows` rows, as (starts, stops) of positions.
 
-        The last bucket is cut to the number of rows needed. Buckets are in ascending order of their numbers,
-        not of likelihood, except for the few least likely ones.
+        The last bucket is cut to the number of rows needed. The result is in ascending order of bucket
+        numbers, except for a few buckets at the end.
 
-        With the measure "disagreements", buckets of values with several bits are ordered by the number of
-        functions that differ, unless the query estimates a score (`QueryCode.signed`), as H-Hash does.
+        Likelihood is judged by the estimate of the score (see the module). If the measure is "disagreements"
+        and functions have several bits, it is judged by the number of functions that differ, except for
+        H-Hash.
         """
         n_rows = min(n_rows, len(self.codes_))
         if measure == "disagreements" and query.bits > 1 and not query.signed:
@@ -181,5 +186,5 @@ class HashTable(SearchStructure):
 
 
 def _bits_of(functions: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Return the indices of the functions' bits, in the order of `functions`."""
+    """Return the indices of the bits of these functions, in the order of `functions`."""
     return np.add.outer(functions * bits, np.arange(bits)).ravel()

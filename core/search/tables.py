@@ -1,34 +1,36 @@
-"""Bucket tables for similarity: in each table, rows with the same values of k functions share a bucket.
+"""Bucket tables for similarity search: in a table, rows with the same values of k functions share a bucket.
 
-Near rows often share a bucket and far rows seldom do. With l tables, near rows have l chances to share one
-[1]_. A function of random hyperplanes agrees for two rows at the angle r with probability p₁ = 1 − r/π, and
-at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
+The k functions form the key of a table. Near rows often share a bucket, and far rows seldom do. With l
+tables, near rows have l chances to share a bucket [1]_. A function of random hyperplanes agrees for two rows
+at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
 
-**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave at most about one row farther than (1 + ε)r in the
-query's bucket, where N is the number of rows. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least
-1 − 1/e. Here, l is at most about N^ρ / p₁, where ρ = ln p₁ / ln p₂. A key has at most 32 bits, and the number
-of tables is limited by memory. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row per
-bucket if rows were spread evenly. If 32 bits hold only w < k functions, l = ⌈p₁⁻ʷ⌉: near rows are found as
-often, but more far rows are read.
+**The (r, ε) rule.** Let N be the number of rows. With k = ⌈ln N / ln(1/p₂)⌉ functions, the bucket of a query
+has at most about one row farther than (1 + ε)r. With l = ⌈p₁⁻ᵏ⌉ tables, a row within r is found with
+probability at least 1 − 1/e. l is at most about N^ρ / p₁, where ρ = ln p₁ / ln p₂. A key has at most 32 bits.
+If these hold only w < k functions, l = ⌈p₁⁻ʷ⌉. Near rows are then found as often, but more far rows are read.
+Memory limits the number of tables. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row
+per bucket if rows were spread evenly.
 
-**Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row holds if no function is in two
-tables, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
-into memory. If codes have fewer functions than that, tables share some. Tables that share functions find the
-same rows more often than independent ones would, so `BucketTables.guarantee` counts only tables that share
-none (`n_independent`). The other tables find additional rows that are not guaranteed.
+**Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row is exact if no function is in
+two tables, which takes k·l functions. `Guarantee.fitting` returns the largest l for which functions, codes
+and tables fit into memory. If codes have fewer functions, some functions are in several tables. Such tables
+often find the same rows. `BucketTables.guarantee` therefore only counts tables without a common function
+(`n_independent`). The other tables find additional rows that are not guaranteed.
 
-**Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
-every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
-certain. A function compares a projection of a row with a threshold. For a near row, the projection is about
-the query's own value v plus noise, so flipping the bit costs v² in likelihood. The search reads the cheapest
-unread bucket of all tables next, until there are enough rows to compare. This compensates for tables that do
-not fit into memory. For a function with several bits, the other values are equally likely: after the query's
-own buckets come all buckets that differ in one function, then in two, and so on. If functions have more than
-`MOST_BITS` bits, there are too many such buckets. If the key is a single function, no other bucket is worth
-reading. In both cases, only the own buckets are read.
+**Multi-probe.** Most rows that more tables would find are in buckets whose keys differ from the key of the
+query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets whose
+keys differ in the least certain bits. A function compares a projection of a row with a threshold. For a near
+row, this projection is the projection v of the query, measured from the threshold, plus noise. A flipped bit
+therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all tables, until
+there are enough rows to compare. This compensates for tables that do not fit into memory. If a function has
+several bits, all its wrong values are equally likely. The search then reads all buckets whose keys differ in
+one function, then in two functions, and so on. With more than `MOST_BITS` bits per function, there would be
+too many such buckets. With a single function in the key, the other buckets would be no better than random
+ones. In both cases, the search only reads the query's own buckets.
 
-**Cost.** A table takes 8 bytes per row for key and row number and 2 to 4 for addresses, and building it sorts
-the entries. A query takes about 100 ns per bucket, and reads a cache line for each row that it compares.
+**Cost.** A table takes 8 bytes per row for the key and the row number, and 2 to 4 bytes per row for
+addresses. Building a table sorts its entries. A query takes about 100 ns per bucket, and reads a cache line
+for each row that it compares.
 
 References
 ----------
@@ -62,16 +64,16 @@ _BYTES_A_ROW = 12
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Probability that l tables, with k functions in each key, find a near row [1]_.
+    """Number of hash tables and functions, and the resulting probability that a query finds a near row.
 
-    It follows from the collision probabilities of one function.
+    A row is near if its distance from the query is at most r, and far if it is more than (1 + ε)r.
 
     Parameters
     ----------
     n_rows : int
         Number N of rows.
     near, far : float
-        p₁ and p₂: the probabilities that a function agrees for a row at distance r, and at (1 + ε)r.
+        Probabilities p₁ and p₂ that a function agrees for rows at the distances r and (1 + ε)r.
     width : int
         Number k of functions in a key.
     n_tables : int
@@ -86,7 +88,10 @@ class Guarantee:
 
     @classmethod
     def by_rule(cls, n_rows: int, near: float, far: float) -> Guarantee:
-        """Return the rule's k = ⌈ln N / ln(1/p₂)⌉ and l = ⌈p₁⁻ᵏ⌉, without regard to memory.
+        """Return the guarantee with k = ⌈ln N / ln(1/p₂)⌉ and l = ⌈p₁⁻ᵏ⌉, without regard to memory.
+
+        k is the number of functions in a key, l the number of tables, and N is `n_rows`. p₁ is `near`, the
+        probability that a function agrees for near rows, and p₂ is `far`, the same for far rows.
 
         Raises
         ------
@@ -100,16 +105,16 @@ class Guarantee:
 
     @classmethod
     def for_angles(cls, n_rows: int, radius: float, epsilon: float) -> Guarantee:
-        """Return the rule for similarity by random hyperplanes, with p = 1 − r/π.
+        """Return the result of `by_rule` for random hyperplanes, which agree with probability 1 − angle/π.
 
         Parameters
         ----------
         n_rows : int
-            Number N of rows.
+            Number of rows.
         radius : float
-            r, an angle in radians.
+            Angle r in radians, up to which rows are near.
         epsilon : float
-            ε. Rows farther than (1 + ε) r are not near.
+            Parameter ε > 0. Rows at an angle of more than (1 + ε)r are far.
 
         Raises
         ------
@@ -124,7 +129,7 @@ class Guarantee:
         return cls.by_rule(n_rows, 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi)
 
     def of_tables(self, width: int, n_tables: int) -> Guarantee:
-        """Return this guarantee with other k and l."""
+        """Return this guarantee with another number of functions per key and another number of tables."""
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
@@ -134,16 +139,17 @@ class Guarantee:
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
         """Return this guarantee with as many independent tables as fit into memory, at least one.
 
-        A table takes 12 bytes per row, k functions of its own, and their bits in every code.
+        Tables are independent if they have no common function. Each table takes 12 bytes per row, the bits
+        of its functions in the codes of all rows, and the memory of these functions.
 
         Parameters
         ----------
         bits : int
-            Bits of a function.
+            Number of bits per function.
         n_bytes : int
             Memory for tables, codes and functions, in bytes.
         bytes_a_function : float
-            Memory of a function, in bytes.
+            Memory that a function takes, in bytes.
         """
         rule = self.of_width(PREFIX_BITS // bits)
         a_table = (_BYTES_A_ROW + rule.width * bits / 8) * self.n_rows + rule.width * bytes_a_function
@@ -151,23 +157,24 @@ class Guarantee:
 
     @property
     def n_functions(self) -> int:
-        """Number of functions that independent tables take: k l."""
+        """Number of functions that tables without a common function need."""
         return self.width * self.n_tables
 
     @property
     def rho(self) -> float:
-        """Exponent ρ = ln p₁ / ln p₂: the rule needs about N^ρ tables."""
+        """Exponent ρ = ln p₁ / ln p₂. The rule in `by_rule` gives about N^ρ tables for N rows."""
         return log(self.near) / log(self.far)
 
     @property
     def success(self) -> float:
-        """Minimum probability that a row within r shares a bucket with the query: 1 − (1 − p₁ᵏ)ˡ."""
+        """Minimum probability that a near row shares a bucket with the query in some table."""
         return float(self.success_at(self.near))
 
     def success_at(self, agrees: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that a row shares a bucket, given the probability that one function agrees.
+        """Return the probability that a row shares a bucket with the query in some table.
 
-        This is exact for independent tables; `success` is its value at the radius.
+        `agrees` is the probability that one function agrees for the row and the query. The result is exact
+        for tables without a common function.
         """
         together = np.asarray(agrees, dtype=np.float64) ** self.width
         with np.errstate(divide="ignore"):  # a row that always agrees is always found
@@ -175,21 +182,23 @@ class Guarantee:
 
     @property
     def far_rows(self) -> float:
-        """Upper bound of the expected number of rows beyond (1 + ε)r in the query's buckets: l N p₂ᵏ."""
+        """Upper bound of the expected number of far rows in the buckets of the query in all tables."""
         return self.n_tables * self.n_rows * self.far**self.width
 
 
 def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
-    """Return the number k of functions and l of tables by the (r, ε) rule, without regard to memory.
+    """Return the number of functions per key and the number of tables for random hyperplanes.
+
+    The numbers follow the (r, ε) rule of the module, without regard to memory.
 
     Parameters
     ----------
     n_rows : int
-        Number N of rows.
+        Number of rows.
     radius : float
-        r, an angle in radians.
+        Angle r in radians, up to which rows are near.
     epsilon : float
-        ε. Rows farther than (1 + ε) r are not near.
+        Parameter ε > 0. Rows at an angle of more than (1 + ε)r are far.
 
     Raises
     ------
@@ -201,14 +210,14 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
 
 
 class BucketTables(SearchStructure):
-    """l tables, each of all rows sorted by a key of k functions.
+    """Hash tables that each contain all rows, sorted by a key of several functions.
 
     Attributes
     ----------
     functions_ : array of shape (n_tables, width), int64
-        The functions of each table's key.
+        Functions in the key of each table.
     entries_ : array of shape (n_tables, n_rows), uint64
-        Sorted entries of key and row; see `core.search.orders.sorted_orders`.
+        Sorted pairs of a key and a row for each table; see `core.search.orders.sorted_orders`.
     starts_ : array of shape (n_tables, 2**top + 1), uint32
         Index of the first entry for each value of the highest bits of a key.
     codes_ : Codes
@@ -246,14 +255,17 @@ class BucketTables(SearchStructure):
 
     @classmethod
     def of_radius(cls, codes: Codes, radius: float, epsilon: float, *, n_bytes: int, seed: int) -> Self:
-        """Build tables by the (r, ε) rule, as far as memory permits."""
+        """Build the tables of `Guarantee.for_angles`, for random hyperplanes, as far as memory permits."""
         return cls.of_rule(
             codes, Guarantee.for_angles(len(codes), radius, epsilon), n_bytes=n_bytes, seed=seed
         )
 
     @classmethod
     def of_rule(cls, codes: Codes, rule: Guarantee, *, n_bytes: int, seed: int) -> Self:
-        """Build the rule's tables, as far as memory permits; see `Guarantee.of_width` for long keys."""
+        """Build the tables of a rule, as far as memory permits.
+
+        Keys that are longer than 32 bits are shortened with `Guarantee.of_width`.
+        """
         rule = rule.of_width(PREFIX_BITS // codes.bits)
         return cls.of_width(codes, rule.width, min(rule.n_tables, _fitting(codes, n_bytes)), seed)
 
@@ -274,7 +286,7 @@ class BucketTables(SearchStructure):
 
     @property
     def n_independent(self) -> int:
-        """Number of tables, counted from the first, before one shares a function with an earlier one."""
+        """Number of tables before the first table that has a function in common with an earlier table."""
         seen: set[int] = set()
         for place, functions in enumerate(self.functions_.tolist()):
             if not seen.isdisjoint(functions):
@@ -283,25 +295,25 @@ class BucketTables(SearchStructure):
         return len(self.functions_)
 
     def guarantee(self, rule: Guarantee) -> Guarantee:
-        """Return the guarantee of these tables for the probabilities of a rule.
+        """Return the guarantee of these tables, with the probabilities `near` and `far` of a rule.
 
-        Only tables without a common function are counted. If memory or the number of functions allows fewer
-        tables than the rule needs, `success` is lower accordingly.
+        Only tables without a common function are counted. If there are fewer such tables than the rule gives,
+        `Guarantee.success` is lower.
         """
         return rule.of_tables(self.functions_.shape[1], self.n_independent)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`; compares the `probed` rows."""
+        """See `SearchStructure.found`. The compared rows are those that `probed` returns."""
         self._check(query)
         rows, _ = self.probed(query, max(n, n_compared))
         return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def probed(self, query: QueryCode, n: int, *, most_probes: int | None = None) -> tuple[Rows, int]:
-        """Return up to n rows of the likeliest buckets, and the number of buckets read.
+        """Return up to n rows, and the number of buckets that were read.
 
-        The search ends after `most_probes` buckets; if that is the number of tables, only each table's own
-        bucket is read. The default is two buckets per requested row in addition to the own buckets, but at
-        least `LEAST_PROBES`: if all of these are empty, no row is near.
+        In each table, the search first reads the bucket with the key of the query. It then reads the buckets
+        that are most likely to contain near rows. It ends after `most_probes` buckets, by default one bucket
+        per table plus two buckets per requested row, but at least `LEAST_PROBES`.
         """
         n_tables = len(self.functions_)
         keys = prefixes(query.code, self.functions_)
@@ -334,7 +346,10 @@ def _fitting(codes: Codes, n_bytes: int) -> int:
 
 
 def _changes(width: int, bits: int) -> NDArray[np.uint64]:
-    """Return the masks that change one function of a key to any other value; `prefixes` places keys."""
+    """Return the bit masks that change one function of a key to another value, for all functions and values.
+
+    The bits of a mask are aligned like those of the keys that `prefixes` returns.
+    """
     if width == 1 or bits > MOST_BITS:
         return np.empty(0, dtype=np.uint64)
     values = np.arange(1, 1 << bits, dtype=np.uint64)
