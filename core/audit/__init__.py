@@ -1,4 +1,4 @@
-"""Audit of a classifier: items drawn with known probability, and estimates for the whole pool."""
+"""Audit of a classifier: estimates for the whole pool from items that are drawn with known probability."""
 
 from closecall.core.audit.intervals import LEVEL, Audited, Interval, estimate
 from closecall.core.audit.passing import pass_over

@@ -1,27 +1,28 @@
-"""Precision, recall and prevalence from audited items, with intervals that hold for rare classes.
+"""Precision, recall and prevalence from audited items, with intervals that are valid for rare classes.
 
 The audit describes the items that the query strategy did not select (see `core.audit.pass_over`). They are
 divided into bands by the score of the current classifier (`core.audit.bands`), and the size of each band is
-known. The proportion of positives in a band is estimated by the mean answer to its audited items, weighted by
-1 / inclusion probability. Sums over the bands above the hyperplane estimate the true and the false positives.
-Sums over the bands below it estimate the false negatives. The estimates of these counts, of precision and of
-prevalence are nearly unbiased. Recall is a ratio of two estimates: if the audit has few positives below the
-hyperplane, the estimated recall is mostly too high and occasionally far too low. Its interval is more
-reliable.
+known. The proportion of positives in a band is estimated by the weighted mean of the answers to the audited
+items in the band. The weights are 1 / inclusion probability. Sums over the bands above the hyperplane
+estimate the true and the false positives. Sums over the bands below the hyperplane estimate the false
+negatives. The estimates of these counts, of precision and of prevalence are nearly unbiased. Recall is a
+ratio of two estimates. If the audit has few positives below the hyperplane, the estimated recall is mostly
+too high and occasionally far too low. The interval is more reliable than the estimate.
 
 Normal approximations fail for small numbers of positives. Webber [1]_ compares intervals for recall and
 recommends a Bayesian method. In each part of the pool, the number of positives among the items without an
 answer follows a beta-binomial distribution, with Jeffreys' prior (half a positive and half a negative).
-Recall is computed from many posterior draws, and the interval runs from one quantile to another. The coverage
-of such intervals over many pools is close to the nominal level. This module uses the same method with two
-changes:
+Recall is computed from many posterior draws, and the ends of the interval are quantiles of these values. The
+coverage of such intervals over many pools is close to the nominal level. This module uses the same method
+with two changes:
 
 1. *Shared prior.* Each side of the hyperplane has several bands, and half a positive for each band would
-   exceed all the positives of a rare class. The bands of a side therefore share one prior evenly. Tiwari et
-   al. [2]_ divide the correction of a weighted sum of rare events among its terms in the same way.
+   exceed all the positives of a rare class. The prior of half a positive and half a negative is therefore
+   divided evenly among the bands of a side. Tiwari et al. [2]_ divide the correction of a weighted sum of
+   rare events among its terms in the same way.
 2. *Effective sample size.* The weights within a band may differ. The number of answers is then replaced by
-   the number of equally weighted answers whose mean would be as uncertain [3]_. This matters because items
-   that the current classifier gets wrong were in other strata under earlier classifiers, and tend to have
+   the number of equally weighted answers whose mean would be as uncertain [3]_. This matters for items that
+   the current classifier gets wrong. Earlier classifiers put them into other strata, so they tend to have
    larger weights.
 
 References
@@ -48,23 +49,22 @@ LEVEL = 0.95
 """Default coverage of an interval."""
 
 LEAST_ANSWERS = 10
-"""Effective number of answers below which a band is merged with an adjacent one on its side."""
+"""Minimum effective number of answers of a band. A band with fewer is merged with an adjacent band."""
 
 DRAWS = 10_000
-"""Number of posterior draws; their 2.5 % quantile is off by about 0.03 posterior standard deviations."""
+"""Number of posterior draws. The 2.5 % quantile has an error of about 0.03 posterior standard deviations."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimated share and its interval, all from 0 to 1.
+    """An estimated proportion with its credible interval. All values are from 0 to 1.
 
     Parameters
     ----------
     estimate : float
-        The estimated share; NaN if it cannot be computed. The interval is then 0 to 1, or the range that is
-        still possible.
+        The estimated proportion, or NaN if it cannot be computed. The interval then has all possible values.
     low, high : float
         Bounds of the interval, which includes the estimate unless the estimate is NaN.
     """
@@ -76,7 +76,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Audited:
-    """Estimates from an audit.
+    """Estimates of the quality of a classifier from an audit.
 
     Precision and recall leave out the items that the classifier was trained on, and audited items that were
     passed over (`core.audit.pass_over`).
@@ -84,16 +84,15 @@ class Audited:
     Parameters
     ----------
     precision : Interval
-        Share of the predicted positives that are positive.
+        Fraction of the predicted positives that are positive.
     recall : Interval
-        Share of the positives that are predicted positive.
+        Fraction of the positives that are predicted to be positive.
     found : Interval
-        Share of all positives that were either labeled or predicted: the recall of labels and predictions
-        together.
+        Fraction of all positives that were labeled or are predicted to be positive.
     prevalence : Interval
-        Share of all items that are positive.
+        Fraction of all items that are positive.
     answers, yes : int
-        Number of audited items, and how many of them are positive.
+        Number of audited items, and number of audited items that are positive.
     """
 
     precision: Interval
@@ -108,7 +107,8 @@ class Audited:
 class _Side:
     """The bands on one side of the hyperplane; each array has shape (n_bands,).
 
-    `share` is the estimated proportion of positives, and `effective` the effective number of answers.
+    `items`, `answers` and `yes` are the numbers of items, of audited items and of audited positives. `share`
+    is the estimated proportion of positives, and `effective` the effective number of answers.
     """
 
     items: NDArray[np.int64]
@@ -123,7 +123,7 @@ class _Side:
         return float(np.sum(self.yes + np.where(unknown > 0, unknown * self.share, 0.0)))
 
     def posterior(self, rng: np.random.Generator) -> Floats:
-        """Return `DRAWS` posterior draws of the number of positives on this side, of shape (DRAWS,)."""
+        """Draw the number of positives on this side from its posterior, `DRAWS` times; of shape (DRAWS,)."""
         prior = 0.5 / len(self.items)
         share = np.where(self.effective > 0, self.share, 0.0)
         theta = rng.beta(
@@ -150,7 +150,7 @@ def estimate(
     Parameters
     ----------
     scores : array of shape (n_rows,)
-        wᵀx + b of every row of the pool (`core.pool.pool.Pool.scores`).
+        Score wᵀx + b of every row of the pool (`core.pool.pool.Pool.scores`).
     audited : array of shape (n,), int
         Rows of the audited items that were answered yes or no, each once.
     y : array of shape (n,), bool
@@ -225,7 +225,10 @@ def _check(
 def _sides(
     scores: NDArray[np.floating], audited: NDArray[np.floating], y: NDArray[np.bool_], weights: Floats
 ) -> tuple[_Side, _Side]:
-    """Return the bands below the hyperplane and the bands above it."""
+    """Return the bands below and the bands above the hyperplane.
+
+    `scores` are the scores of all items that the audit describes, `audited` those of the audited items.
+    """
     cuts = bands(scores)
     band = np.searchsorted(cuts, audited)
     columns = [
@@ -241,9 +244,9 @@ def _sides(
 
 
 def _joined(sums: Floats) -> _Side:
-    """Merge adjacent bands of one side until each has `LEAST_ANSWERS` effective answers.
+    """Merge adjacent bands of one side until each has at least `LEAST_ANSWERS` effective answers.
 
-    Each column of `sums` is a band; adjacent bands are adjacent columns.
+    Each column of `sums` is a band, and neighbouring columns are adjacent bands.
     """
     columns = list(sums.T)
     while len(columns) > 1:
@@ -266,10 +269,10 @@ def _joined(sums: Floats) -> _Side:
 
 
 def _effective(column: Floats) -> float:
-    """Return the effective number of answers of a band; 0 if it has no answers.
+    """Return the effective number of answers of a band; 0 if the band has no answers.
 
-    It is p(1 − p) / Var(p), with p the weighted share of positives, but at most (Σw)²/Σw², with w the weights
-    of the answers. If p is 0 or 1, it is (Σw)²/Σw².
+    Let w be the weights of the answers, and p the weighted fraction of positives. The effective number is
+    p(1 − p) / Var(p), but at most (Σw)²/Σw². If p is 0 or 1, it is (Σw)²/Σw².
     """
     _, _, _, weight, weight_of_yes, squares, squares_of_yes = column
     if not squares:
@@ -280,7 +283,10 @@ def _effective(column: Floats) -> float:
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
-    """Return part / whole, with quantiles of parts / wholes over the draws in which the whole is not 0."""
+    """Return the estimate part / whole with the interval between two quantiles of the draws parts / wholes.
+
+    Draws with a whole of 0 are left out.
+    """
     known = wholes > 0
     share = part / whole if whole > 0 else np.nan
     if not known.any():

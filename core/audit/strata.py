@@ -1,17 +1,18 @@
-"""Score bands of a pool, and items drawn from them with known probability.
+"""Stratified sampling of a pool: the strata are bands of scores, and items are drawn with known probability.
 
 Items selected by an annotator or a query strategy are not representative of the rest. Randomly drawn items
 are representative, but 400 of them would contain only two positives of a class with a prevalence of 0.5 %.
-The pool is therefore stratified by the score wᵀx + b of the current classifier. The smaller side of the
-hyperplane (for a rare class, the predicted positives) is split into halves. The larger side is split into
-bands that start at the hyperplane and double in size, which suits a skewed distribution of scores [1]_. A
-quarter of the draws go to the smaller side. The bands of the larger side get draws in proportion to the
-square roots of their sizes. For estimating only the number of positives, an equal number of draws from each
-band would be best [2]_. But if n_h draws from the N_h items of band h find no positive, the band may still
-contain up to about N_h / n_h positives. Draws ∝ √N_h minimize the sum of these bounds.
+The pool is therefore stratified by the score wᵀx + b of the current classifier. The side of the hyperplane
+with fewer items is split into halves. For a rare class, this is the side of the predicted positives. The
+larger side is split into bands that start at the hyperplane and double in size, which suits a skewed
+distribution of scores [1]_. A quarter of the draws come from the smaller side. The other draws are divided
+among the bands of the larger side in proportion to the square roots of the band sizes. An equal number of
+draws from each band would be best for estimating the number of positives alone [2]_. But if n_h draws from
+the N_h items of band h find no positive, the band may still contain up to about N_h / n_h positives. Draws in
+proportion to √N_h minimize the sum of these bounds.
 
-The classifier changes during an audit, and bands fit only the classifier that they were made for. Items are
-drawn from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`), when a new frame
+The classifier changes during an audit, and the bands are made for one classifier. Items are therefore drawn
+from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`). Then a new frame
 replaces it. `core.audit.weights` computes the probability that an item was drawn from any of the frames.
 
 References
@@ -19,8 +20,8 @@ References
 .. [1] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
    Populations, Survey Methodology 30(2), 2004.
 .. [2] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
-   Society 97, 1934: draws ∝ N_h √p_h, where p_h is the proportion of positives. They are equal for all bands
-   if the number of positives halves from band to band.
+   Society 97, 1934. With a small proportion p_h of positives, draws should be in proportion to N_h √p_h. This
+   is equal for all bands if the number of positives halves from band to band.
 """
 
 from __future__ import annotations
@@ -41,27 +42,30 @@ from closecall.core.selection import PoolExhausted, PoolRows, Selection
 from closecall.core.selection.exclusion import rows_among
 
 LEAST_BAND = 50
-"""Approximate minimum size of a band, in items; the smaller side may have fewer in all."""
+"""Approximate minimum number of items in a band. The smaller side may have fewer items in total."""
 
 MOST_BANDS = 8
-"""Maximum number of bands on the larger side: enough for a million items and a prevalence of 0.4 %."""
+"""Maximum number of bands on the larger side of the hyperplane.
+
+Eight bands are enough for a million items and a prevalence of 0.4 %.
+"""
 
 SMALLER_SHARE = 0.25
-"""Share of the draws that go to the smaller side of the hyperplane."""
+"""Fraction of the draws that come from the side of the hyperplane with fewer items."""
 
 _STRATUM_BITS = np.uint64(8)
 
 
 def bands(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return the scores that divide items into bands, ascending; one of them is 0, the hyperplane.
+    """Return the scores that separate the bands of a pool, ascending. One of them is 0, the hyperplane.
 
-    Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so ``np.searchsorted(cuts, scores)``
-    returns the band of each score.
+    The result is called ``cuts``. Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so
+    ``np.searchsorted(cuts, scores)`` returns the band of each score.
 
     Parameters
     ----------
     scores : array of shape (n,)
-        wᵀx + b of the items.
+        Scores wᵀx + b of the items.
 
     Returns
     -------
@@ -76,16 +80,16 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
-    """Return, for each place, the midpoint between the score there and the score before it.
+    """Return, for each index in `places`, the midpoint of the score at this index and the score before it.
 
-    Rounding such a cut moves no item to another band.
+    Rounding a midpoint does not move an item to another band.
     """
     places = np.asarray(places, dtype=np.int64)
     return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
 
 
 def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
-    """Return the boundaries, from 0 to n − 1, of parts of n items that double in size.
+    """Divide n items into consecutive parts that double in size, and return where the second and later begin.
 
     The first part has about `first` items.
     """
@@ -94,14 +98,14 @@ def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
 
 
 def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of the draws that each stratum gets, of shape (n_strata,).
+    """Return the fraction of the draws that come from each stratum, of shape (n_strata,).
 
-    The docstring of this module explains the rule.
+    The module explains how draws are divided among the strata.
 
     Parameters
     ----------
     cuts : array of shape (n_strata - 1,)
-        See `bands`; empty for one stratum.
+        Scores that separate the strata, as returned by `bands`; empty for one stratum.
     sizes : array of shape (n_strata,)
         Number of items in each stratum.
     """
@@ -117,18 +121,18 @@ def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Description of a frame, from which the probability of drawing an item can be computed later.
+    """Description of the strata of a `Frame`, for computing the probability of drawing an item later.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
-        None if there is no classifier yet; the frame then has a single stratum.
+        Classifier that the pool is stratified by. If None, there is a single stratum.
     cuts : array of shape (n_strata - 1,), float64
-        See `bands`.
+        Scores that separate the strata, as returned by `bands`.
     sizes : array of shape (n_strata,), int64
         Number of items that could be drawn from each stratum when the frame was made.
     last : int
-        Highest item id that the frame covers; the pool may have grown since.
+        Highest item id when the frame was made. Items added to the pool later are in no stratum.
 
     Raises
     ------
@@ -154,7 +158,7 @@ class Strata:
             raise InputError(f"without a hyperplane there is one stratum, got {len(self.sizes)}")
 
     def params(self) -> dict[str, Any]:
-        """Return the fields without the hyperplane as plain numbers, for ``Strata(hyperplane, **params)``."""
+        """Return all fields except the hyperplane as plain numbers, for ``Strata(hyperplane, **params)``."""
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
@@ -167,11 +171,11 @@ class Strata:
 
 
 class Frame:
-    """Sampling frame of an audit: the items of a pool, divided into strata.
+    """Sampling frame of an audit: the items of a pool, divided into strata by the scores of a classifier.
 
     A frame is immutable, so any number of threads may share it. Items are drawn from a stratum in a random
     order that depends only on the seed and the item ids. The items drawn from a stratum are therefore a
-    simple random sample of those that may be drawn, and the same frame and arguments always give the same
+    simple random sample of the items that may be drawn. The same frame and arguments always give the same
     draw.
 
     Construction takes one scan of the pool and one sort. A frame takes 5 bytes per item.
@@ -181,17 +185,17 @@ class Frame:
     pool : Pool
         The items.
     hyperplane : Hyperplane or None
-        Classifier to stratify by; None before there is one.
+        Classifier to stratify by; None if there is no classifier yet.
     exclude : iterable of int
-        Ids that cannot be drawn: items already answered, for training or for the audit.
+        Ids of items that cannot be drawn: items already answered, for training or for the audit.
     seed : int
-        Determines the order of the items. Each frame of an audit needs its own seed. With a reused order,
-        draws from a new frame would depend on earlier draws.
+        Seed of the random order of the items. Each frame of an audit needs its own seed. Otherwise draws from
+        a new frame would depend on earlier draws.
 
     Attributes
     ----------
     strata : Strata
-        Description of the frame, to be saved with the items drawn from it.
+        Description of the strata, to be saved with the items drawn from the frame.
 
     Raises
     ------
@@ -223,22 +227,22 @@ class Frame:
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
         """Draw one item: choose a stratum at random, then take its first item that is not excluded.
 
-        A stratum is chosen with a probability equal to its share of the draws. The share of an exhausted
-        stratum is divided among the others in proportion to theirs. `Selection.probability` is the
+        The probabilities of the strata are those of `shares`. If a stratum is exhausted, its probability is
+        divided among the other strata in proportion to their probabilities. `Selection.probability` is the
         probability with which the item was drawn.
 
         Parameters
         ----------
         exclude : iterable of int
-            Ids that must not be drawn: all answered items, and items that other annotators are answering. Ids
-            excluded from the frame need not be repeated.
+            Ids of items that must not be drawn: all answered items, and items that other annotators are
+            answering. Ids excluded from the frame need not be repeated.
         seed : int
             Seed of the choice of the stratum.
 
         Returns
         -------
         Selection
-            One item. Its margin is NaN without a hyperplane.
+            The drawn item. Its margin is NaN if the frame has no hyperplane.
 
         Raises
         ------

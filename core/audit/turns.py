@@ -1,6 +1,7 @@
 """Random but repeatable choice of the rounds that belong to the audit or to the overlap.
 
-In an overlap round, a second annotator answers an item that already has an answer.
+In each round, an annotator answers one item. In an audit round, this is a random item, which is not used for
+training. In an overlap round, it is an item that another annotator has already answered.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     round_number : int
         Number of the round within the session.
     share : float, 0 to 1
-        Expected share of rounds that belong to the audit.
+        Expected fraction of rounds that belong to the audit.
     seed : int
         Seed of the session.
 
@@ -33,9 +34,9 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
 
 
 def is_overlap_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
-    """Return whether this round asks for a second annotator's answer to an item.
+    """Return whether this round shows an item that another annotator has already answered.
 
-    Works like `is_audit_turn`, with the same parameters and errors, and is independent of it.
+    The parameters and errors are those of `is_audit_turn`. The two functions choose rounds independently.
     """
     return _is_turn("overlap turns", round_number, share, seed)
 

@@ -1,15 +1,17 @@
-"""Inclusion probability of each audited item, over all frames of an audit.
+"""Probability with which an audit draws each item, if items are drawn from several frames.
 
-In each frame, the draws from a stratum are a simple random sample, without replacement, of the items left in
-it. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that defined
-the stratum and of earlier draws. The probability that no frame draws an item is Π(1 − m/N), a product over
-all frames, with m and N of the item's stratum in each frame. The inclusion probability of the item is 1 minus
-this product. With weights of 1 / inclusion probability [1]_, every item of the pool counts the same in
-expectation, however many classifiers the audit has used. As in multiple importance sampling [2]_, an item
-that many frames could have drawn does not get an extreme weight if an early frame happened to draw it.
+A frame is a pool divided into strata by the scores of a classifier (`core.audit.strata`). An audit uses one
+frame after another, because the classifier changes. In each frame, the draws from a stratum are a simple
+random sample, without replacement, of the remaining items of the stratum. If m of N items were drawn, each
+was drawn with probability m/N, regardless of the classifier that defined the stratum and of earlier draws.
+The probability that no frame draws an item is Π(1 − m/N), a product over all frames, where m and N belong to
+the stratum of the item in each frame. The inclusion probability of the item is 1 minus this product. With
+weights of 1 / inclusion probability [1]_, every item of the pool has the same expected weight, for any number
+of frames. As in multiple importance sampling [2]_, an item that many frames could have drawn does not get an
+extreme weight if an early frame happened to draw it.
 
-Items that the annotator skipped or was unsure about do not count as draws: the other items of their stratum
-represent them.
+If the annotator skipped an item or was unsure, the item does not count as drawn. The other items of its
+stratum represent it.
 
 References
 ----------
@@ -32,16 +34,16 @@ from closecall.core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:
-    """Return the inclusion probability of each audited item, of shape (n,).
+    """Return the probability that an audit draws each item from any of its frames, of shape (n,).
 
     Parameters
     ----------
     strata : sequence of Strata
-        Strata of each frame, in the order in which the frames were used.
+        Strata of each `Frame` of the audit, in the order in which the frames were used.
     frame : array of shape (n,), int
         Index of the frame from which each item was drawn.
     ids : array of shape (n,), int
-        All items drawn and answered yes or no, including items that were passed over later
+        Ids of all items that were drawn and answered yes or no, including items that were passed over later
         (`core.audit.pass_over`).
     X : array of shape (n, n_features), float32, or csr_array
         Features of the items.
@@ -49,7 +51,7 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
     Raises
     ------
     InputError
-        If shapes disagree, a frame is not in `strata`, or an item is newer than its frame.
+        If shapes disagree, a frame is not in `strata`, or an item was added to the pool after its frame.
     """
     frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
     lengths = len(frame), len(ids), X.shape[0]
@@ -68,7 +70,7 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
             late = ids[own][stratum[own] < 0][0]
             raise InputError(f"item {late} cannot be of frame {number}, which ends with item {one.last}")
         drawn = np.bincount(stratum[own], minlength=len(one.sizes))
-        # The appended rate is for stratum −1, from which nothing can be drawn.
+        # The appended rate is for stratum −1, which has the items that this frame does not cover.
         rate = np.append(np.minimum(drawn / np.maximum(one.sizes, 1), 1), 0.0)
         passed_over *= 1 - rate[stratum]
     return 1 - passed_over

@@ -1,1 +1,1 @@
-"""Measures of labels and classifiers, and advice when to stop."""
+"""Measures of the quality of labels and classifiers, and a recommendation when to stop labeling."""

@@ -1,11 +1,11 @@
-"""Agreement between annotators beyond chance, with intervals.
+"""Agreement between annotators beyond chance, with credible intervals.
 
 The intervals are Bayesian, because bootstrap and large-sample intervals shrink to a point if annotators agree
 on every item of a small sample. The probabilities of the possible combinations of answers to an item have a
-Dirichlet prior. The prior counts as much as two items that were answered at random. For two annotators, it is
-Jeffreys' prior of the 2 × 2 table of answers. The interval contains the central 95 % of the posterior of the
-measure (Basu, Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics
-56, 2000).
+Dirichlet prior, which counts as much as two items answered at random. For two annotators, this is Jeffreys'
+prior of the 2 × 2 table of answers. The interval contains the central 95 % of the posterior of the agreement
+(Basu, Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56,
+2000).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PERCENTILES = (2.5, 97.5)
 
 
 class Interval(NamedTuple):
-    """Central 95 % credible interval of a measure."""
+    """Central 95 % credible interval of a measure of agreement."""
 
     low: float
     high: float
@@ -36,9 +36,9 @@ class Interval(NamedTuple):
 def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | None:
     """Compute Cohen's κ of two annotators' answers to the same items.
 
-    κ = (p − q) / (1 − q), where p is the share of items on which the annotators agree. q is the expected
-    value of p if both annotators answered at random, each with their own share of yes (Cohen, "A coefficient
-    of agreement for nominal scales", Educational and Psychological Measurement 20, 1960).
+    κ = (p − q) / (1 − q), where p is the fraction of items on which the annotators agree. q is the expected
+    value of p if each annotator gave the same number of yes answers, but to random items (Cohen, "A
+    coefficient of agreement for nominal scales", Educational and Psychological Measurement 20, 1960).
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def cohen_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed:
 def fleiss_kappa(counts: ArrayLike) -> float | None:
     """Compute Fleiss' κ of several annotators, from the same number of answers to each item.
 
-    κ = (p − q) / (1 − q), where p is the share of pairs of annotators that agree on an item, averaged over
-    items, and q is the sum of the squared shares of the answers (Fleiss, "Measuring nominal scale agreement
+    κ = (p − q) / (1 − q), where p is the fraction of pairs of annotators that agree on an item, averaged over
+    items. q is the sum of the squared frequencies of the answers (Fleiss, "Measuring nominal scale agreement
     among many raters", Psychological Bulletin 76, 1971).
 
     Parameters
@@ -118,7 +118,7 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
 
 
 def krippendorff_alpha(counts: ArrayLike) -> float | None:
-    """Compute Krippendorff's α for nominal answers; annotators may have left items out.
+    """Compute Krippendorff's α for nominal answers. Items may have different numbers of answers.
 
     α = 1 − D_o / D_e, where D_o is the observed disagreement between answers to the same item, and D_e is the
     expected disagreement between any two answers (Krippendorff, "Computing Krippendorff's Alpha-Reliability",
@@ -153,8 +153,8 @@ def krippendorff_alpha(counts: ArrayLike) -> float | None:
 def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | None:
     """Return the 95 % credible interval of Krippendorff's α of yes/no answers.
 
-    The posterior is conditional on the number of answers per item: items with the same number of answers
-    share one Dirichlet distribution.
+    The posterior is conditional on the number of answers to each item. There is one Dirichlet distribution
+    for all items with the same number of answers.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
 def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
     """Return the percentiles of the draws, widened to contain the measured value.
 
-    Otherwise the interval would exclude the measured value if annotators agree perfectly.
+    Without widening, the interval would exclude the measured value if annotators agree perfectly.
     """
     low, high = np.percentile(drawn, PERCENTILES)
     return Interval(min(float(low), measured), max(float(high), measured))

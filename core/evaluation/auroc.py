@@ -1,4 +1,4 @@
-"""Area under the ROC curve (AUROC) of classifiers, computed from ranks."""
+"""Area under the ROC curve (AUROC) of classifiers, computed from the ranks of scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from closecall.core.numerics.rows import cut, is_sparse
 from closecall.core.pool.pool import HeldOut
 
 _CACHED_ROWS = 512
-"""Number of dense rows in a block. All classifiers score a block before the next block is read, because a
-block fits in the cache of one core.
+"""Number of dense rows in a block. A block fits in the cache of one core, so all classifiers score a block
+before the next block is read.
 """
 
 
@@ -47,7 +47,9 @@ def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
 
 
 class HeldOutScorer:
-    """Callable that computes AUROC on the held-out items of known class, for one class against the rest.
+    """Callable that computes the AUROC of classifiers on held-out items, for one class against the rest.
+
+    Items of unknown class are left out.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class HeldOutScorer:
         self._y = is_positive(held_out.truth[known], positive)
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """Return the AUROC of each hyperplane, or None for each if items are all positive or all negative.
+        """Return the AUROC of each hyperplane, or None for each if all items are positive or all negative.
 
         Scores are computed in float32, for one hyperplane at a time. In a product with several hyperplanes,
         the rounding of one hyperplane's scores could depend on the other hyperplanes.
@@ -112,7 +114,7 @@ def compare_auroc(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64],
     from scipy.stats import rankdata  # takes a second to import, and a server may never need it
 
     ranks = rankdata(scores, axis=1)
-    yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # negatives below each positive
-    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # positives above each negative
+    yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # fraction of negatives below each positive
+    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # of positives above each negative
     covariance = np.atleast_2d(np.cov(yes)) / n_yes + np.atleast_2d(np.cov(no)) / n_no
     return yes.mean(axis=1), covariance

@@ -1,4 +1,4 @@
-"""Exact rank of a selected item by distance to the hyperplane, from a scan of the whole pool."""
+"""Exact rank of a selected item in the order of distances to the hyperplane, from a scan of the pool."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from closecall.core.selection import PoolRows
 
 
 def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.float64]:
-    """Return |wᵀx + b| of the rows of X in float64, of shape (len(X),); equal rows have equal values."""
+    """Return |wᵀx + b| for each row x of X in float64, of shape (len(X),).
+
+    Equal rows have exactly equal values.
+    """
     return np.asarray(np.abs((X * hyperplane.normal).sum(axis=1) + hyperplane.bias))
 
 
 class BruteForce:
-    """Distances |wᵀx + b| of all items, from one pass over the pool, to rank any number of selected items.
+    """Margins |wᵀx + b| of all items of a pool, from which the exact rank of any item can be computed.
 
-    All rows are scored in float32. Rows too close to be ordered within the rounding error are compared in
-    float64.
+    All rows are scored once in float32. Rows whose margins differ by less than the rounding error are
+    compared in float64.
 
     Parameters
     ----------
     pool : Pool
-        N unit rows.
+        Pool whose rows have unit norm.
     hyperplane : Hyperplane
         Classifier for which the items were selected.
     exclude : iterable of int
-        Ids that could not have been selected; they are not counted.
+        Ids of items that could not have been selected. They are not counted in a rank.
 
     Attributes
     ----------
-    margins : array of shape (N,), float32
-        |wᵀx + b|, infinite for excluded items.
+    margins : array of shape (len(pool),), float32
+        |wᵀx + b| of each item, infinite for excluded items.
     """
 
     def __init__(self, pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> None:
@@ -44,7 +47,7 @@ class BruteForce:
         self.margins[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
 
     def rank(self, item: int) -> int:
-        """Return the number of items that are nearer to the hyperplane than the item with the id `item`."""
+        """Return the number of items that are nearer to the hyperplane than the item with id `item`."""
         row = np.searchsorted(self._pool.ids, [item])
         margin = margins_of(self._pool.rows(row), self._hyperplane)[0]
         # Upper bound of the rounding error of a sum of d rounded products of unit-norm rows.

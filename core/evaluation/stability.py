@@ -1,8 +1,9 @@
-"""Stability of a classifier: how well it predicts its own labels, and how much its predictions still change.
+"""Figures about a classifier that need no answers beyond its training labels.
 
-These figures need no answers beyond the training labels. They are biased estimates for the pool. Labeled
-items near the hyperplane are the hardest items, and a classifier may agree with its predecessor and still be
-wrong. For unbiased estimates, see `core.audit`.
+The figures are the cross-validated accuracy, the number of items within the margin, and the change of
+predictions from one classifier to the next. They do not show how good the classifier is on the pool. Most
+labeled items are hard items near the hyperplane, and a classifier may agree with its predecessor although
+both are wrong. `core.audit` has unbiased estimates.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from closecall.core.selection.exclusion import rows_among
 FOLDS = 5
 
 STOP_SET = 20_000
-"""Number of items whose predictions are compared; 100 of them are positive at a prevalence of 0.5 %."""
+"""Number of items whose predictions are compared. At a prevalence of 0.5 %, about 100 are positive."""
 
 
 def held_out_scores(
@@ -35,16 +36,15 @@ def held_out_scores(
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Return the cross-validated score wᵀx + b of every label, of shape (n_labels,).
+    """Return the cross-validated score wᵀx + b of every labeled item, of shape (n_labels,).
 
-    Each label is scored by a classifier trained without this label. Labels are assigned to stratified folds
-    at random, and each fold is scored by an SVM trained on the other folds. The function therefore trains
-    `folds` SVMs. The order of the labels has no effect.
+    Items are assigned to stratified folds at random, and each fold is scored by an SVM trained on the other
+    folds. The function therefore trains `folds` SVMs. The order of the labels has no effect.
 
     Parameters
     ----------
     labels : Labels
-        Positives and negatives, which may include the examples of a concept.
+        Labeled items, which may include the examples of a concept.
     folds : int
         Number of folds, at least 2.
     C, class_weight
@@ -55,7 +55,7 @@ def held_out_scores(
     Returns
     -------
     array of shape (n_labels,), float64
-        NaN where the other folds lack positives or negatives.
+        Scores. The scores of a fold are NaN if the other folds have no positives or no negatives.
 
     Raises
     ------
@@ -83,15 +83,15 @@ def cross_validated_accuracy(
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
 ) -> float | None:
-    """Return the share of labels that cross-validated classifiers predict correctly; see `held_out_scores`.
+    """Return the cross-validated accuracy on the labeled items; see `held_out_scores`.
 
-    This is the accuracy on the labels. If the labeled items were chosen near the hyperplane, the accuracy on
-    the labels is far below the accuracy on the pool. It rises as the annotator runs out of hard items.
+    If the labeled items were selected near the hyperplane, this accuracy is far below the accuracy on the
+    pool. It rises when no more hard items are left to label.
 
     Returns
     -------
     float or None
-        From 0 to 1, or None if no label could be predicted.
+        Accuracy from 0 to 1, or None if no labeled item could be scored.
     """
     scores = held_out_scores(labels, folds=folds, C=C, class_weight=class_weight, seed=seed)
     known = np.isfinite(scores)
@@ -99,7 +99,11 @@ def cross_validated_accuracy(
 
 
 def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
-    """Assign the labels to folds in turn, positives before negatives, in an order hashed from the ids."""
+    """Return the fold of each label, of shape (n_labels,).
+
+    Labels are assigned to the folds in turn: first the positives, then the negatives, each in an order hashed
+    from the item ids.
+    """
     fold = np.empty(len(labels), dtype=np.int64)
     order = np.argsort(hashed(seed_for("folds", seed), labels.ids, 1)[:, 0], kind="stable")
     yes, no = order[labels.y[order]], order[~labels.y[order]]
@@ -110,9 +114,9 @@ def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
 def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> int:
     """Return the number of items inside the margin, |wᵀx + b| < 1.
 
-    A label inside the margin would move the hyperplane. A label outside the margin that confirms the
-    prediction does not change an SVM. Once no item is left inside the margin, more labels gain little (Schohn
-    and Cohn, ICML 2000).
+    Labeling an item inside the margin would move the hyperplane. Labeling an item outside the margin does not
+    change an SVM if the label confirms the prediction. When no item is left inside the margin, more labels
+    gain little (Schohn and Cohn, ICML 2000).
 
     Parameters
     ----------
@@ -121,7 +125,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
     hyperplane : Hyperplane
         The current classifier.
     exclude : iterable of int
-        Ids that are not counted, such as those of answered items.
+        Ids of items that are not counted, such as answered items.
     """
     rows = rows_among(pool, np.unique(np.fromiter(exclude, dtype=np.int64)))
     within = 0
@@ -134,24 +138,25 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
 
 
 def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
-    """Return the features of a stop set: up to n items drawn at random; see `core.evaluation.stopping`.
+    """Return the features of up to n random items, of shape (min(n, len(pool)), n_features).
 
-    The result has the shape (min(n, len(pool)), n_features) and may contain answered items.
+    On these items, the predictions of successive classifiers are compared (`core.evaluation.stopping`). Some
+    of them may be answered.
     """
     n = min(n, len(pool))
     return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))
 
 
 def agreement(before: ArrayLike, now: ArrayLike) -> float:
-    """Compute Cohen's κ between the predictions of two classifiers: 1 if equal, 0 for chance agreement.
+    """Compute Cohen's κ between the predictions of two classifiers.
 
-    For a rare class, 99 % of the predictions of any two classifiers may agree. κ measures the agreement
-    beyond chance.
+    κ is 1 for equal predictions and 0 for chance agreement. For a rare class, 99 % of the predictions of any
+    two classifiers may agree by chance.
 
     Parameters
     ----------
     before, now : array of shape (n,), bool
-        Which items each classifier predicts to be positive.
+        Predictions of each classifier, True for positive.
 
     Returns
     -------

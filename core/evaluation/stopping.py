@@ -1,24 +1,24 @@
-"""When to stop labeling: a recommendation and its reason.
+"""Recommendation when to stop labeling, with a reason.
 
-Bloodgood and Vijay-Shanker [1]_ stop when predictions have stabilized. They compare the predictions on a
-fixed random set of items, the stop set, between successive checkpoints by Cohen's κ. When the mean of the
-last three agreements is high enough, further labels change little. This needs neither extra answers nor
-ground truth.
+Bloodgood and Vijay-Shanker [1]_ stop when predictions have stabilized. At checkpoints during labeling, the
+current classifier predicts a fixed random set of items, the stop set. Cohen's κ measures the agreement of the
+predictions at successive checkpoints. When the mean of the last three agreements is high enough, further
+labels change little. This takes neither extra answers nor ground truth.
 
-This module differs from the paper in two ways. First, the checkpoints in the paper follow batches of constant
-size. After each batch, predictions change less than after the batch before, even if there is more to learn.
-Here, the number of labels grows by a quarter between checkpoints (`is_checkpoint`). Second, the paper
-compares which items are predicted to be positive. For a rare class, an SVM may predict no positives, or only
-a dozen that are mostly training items, and such predictions agree from the beginning. Here, the tenth of the
-stop set with the highest scores is compared. This tenth keeps changing as long as the classifier finds new
-kinds of positives.
+This module differs from the paper in two ways. First, the paper has a checkpoint after every batch of labels,
+and all batches have the same size. Predictions then change less and less from batch to batch, even if there
+is more to learn. Here, the number of labels grows by a quarter between checkpoints (`is_checkpoint`). Second,
+the paper compares which items are predicted to be positive. For a rare class, an SVM may predict no
+positives, or only a dozen that are mostly training items. Such predictions agree from the beginning. Here,
+the tenth of the stop set with the highest scores is compared. This tenth keeps changing as long as the
+classifier finds new kinds of positives.
 
 `ENOUGH` was chosen so that stopping costs less than one percentage point of AUROC. The command
 ``closecall bench stopping`` measures the loss of AUROC and the number of labels saved.
 
 The recommendation does not depend on how good the classifier is. It only says that more labels of the same
-kind will not change the classifier much. The audit (`core.audit`) measures quality, so show its figures
-beside the recommendation.
+kind will not change the classifier much. The audit (`core.audit`) measures the quality of the classifier, so
+show its figures beside the recommendation.
 
 References
 ----------
@@ -45,33 +45,38 @@ LEAST_GROWTH = 20
 """Minimum number of labels between two checkpoints."""
 
 FIRST = 0.1
-"""Share of the stop set that is compared: the items with the highest scores."""
+"""Fraction of the stop set that is compared: the items with the highest scores."""
 
 ENOUGH = 0.92
-"""Minimum mean agreement for predictions to count as stable."""
+"""Minimum mean agreement (Cohen's κ) for predictions to count as stable."""
 
 WINDOW = 3
-"""Number of latest agreements to average."""
+"""Number of most recent agreements to average."""
 
 LEAST_OF_EACH = 10
 """Minimum number of positives, and of negatives, for a recommendation to stop."""
 
 
 def is_checkpoint(n_labels_then: int, n_labels_now: int) -> bool:
-    """Return whether enough labels were added since the last checkpoint for a new one."""
+    """Return whether enough labels were added since the last checkpoint for a new checkpoint.
+
+    `n_labels_then` is the number of labels at the last checkpoint.
+    """
     return n_labels_now >= max(GROWTH * n_labels_then, n_labels_then + LEAST_GROWTH)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Top-scored items of the stop set under one classifier; made by `Checkpoint.of`.
+    """The items of the stop set that one classifier scores highest; made by `Checkpoint.of`.
+
+    The stop set is a fixed random set of items (see the module).
 
     Parameters
     ----------
     n_yes, n_no : int
         Numbers of positive and negative labels that the classifier was trained on.
     first : array of shape (n_stop_set,), bool
-        True for the share `FIRST` of the items with the highest scores; the earlier item wins a tie.
+        True for the tenth (`FIRST`) of the items with the highest scores; the earlier item wins a tie.
     """
 
     n_yes: int
@@ -109,10 +114,11 @@ class Advice:
     Parameters
     ----------
     stop : bool
+        Whether to stop labeling.
     reason : str
-        One sentence for the annotator.
+        Reason in one sentence, for the annotator.
     agreements : tuple of float
-        Cohen's κ between successive checkpoints, the latest last.
+        Cohen's κ between successive checkpoints, in the order of the checkpoints.
     """
 
     stop: bool
