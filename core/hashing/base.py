@@ -62,7 +62,7 @@ class Codes:
 
     @classmethod
     def from_bits(cls, bits: NDArray[np.bool_], per_function: int = 1) -> Codes:
-        """Pack an array of bits of shape (n, n_functions * per_function)."""
+        """Pack an array of bits, `per_function` bits for each function, with one row per item."""
         n_functions = bits.shape[1] // per_function
         packed = np.zeros((len(bits), bytes_a_row(n_functions, per_function)), dtype=np.uint8)
         filled = np.packbits(bits, axis=1, bitorder="little")
@@ -107,9 +107,9 @@ class QueryCode:
         As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
         Weight of each bit of a point. The estimate is offset + Σ weights · (2 bit − 1), a sum over the bits
-        of the point. If the query is a hyperplane, it estimates the score wᵀx + b of the point x, or the
-        square of the score, up to a positive factor. If the query is a point, it estimates the dissimilarity
-        of the two points.
+        of the point. If the query is a hyperplane, this sum estimates the score wᵀx + b of the point x, or
+        the square of the score, up to a positive factor. If the query is a point, the sum estimates the
+        dissimilarity of the two points.
     offset : float
         Constant of the estimate.
     signed : bool
@@ -137,7 +137,7 @@ class QueryCode:
 
 
 class Hasher(Protocol):
-    """Interface of a fitted family, for hyperplanes or for similarity, as needed to hash a pool."""
+    """Interface of a fitted hash family, with the methods that are needed to hash a pool."""
 
     @property
     def n_functions(self) -> int:
@@ -152,12 +152,12 @@ class Hasher(Protocol):
 
 
 def named(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of one part of an index, with the prefix `part` and a hyphen added to their names."""
+    """Return the arrays with the prefix `part` and a hyphen added to their names."""
     return {f"{part}-{name}": array for name, array in arrays.items()}
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays whose names have the prefix that `named` adds for `part`, without this prefix."""
+    """Return the arrays whose names have the prefix that `named` adds for `part`, and remove the prefix."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

@@ -1,4 +1,4 @@
-"""Boosted parameter-sensitive hashing: features and thresholds that separate neighbours from other rows.
+"""Boosted parameter-sensitive hashing, which selects features and thresholds by boosting.
 
 A bit compares feature e of a row x with a threshold T: h(x) = [x_e ≥ T]. Boosting selects e and T (section
 3.3.1 of the survey [1]_, after [2]_). It learns from N pairs of rows. A pair has the label z = 1 if its rows
@@ -146,7 +146,10 @@ class BoostedPSH(ByNeighbours):
 
 
 class Stump(NamedTuple):
-    """A regression stump f = α·[h(x) = h(y)] + β with h(x) = [x_feature ≥ threshold]."""
+    """A regression stump, a weak learner for pairs of rows.
+
+    Its output is α + β if both rows are on the same side of the threshold, and β otherwise.
+    """
 
     feature: int
     threshold: float

@@ -33,7 +33,7 @@ class ByKernel(SimilarityHasher):
         return np.asarray(self._kernel.values(self._rows(Q), self._rows(X)), dtype=np.float64)
 
     def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; a `Kernel` is replaced by its word, such as "chi2"."""
+        """See `SimilarityHasher.params`. A `Kernel` is replaced by its name, such as "chi2"."""
         word = self.kernel.word if isinstance(self.kernel, Kernel) else self.kernel
         return {**super().params(), "kernel": word}
 

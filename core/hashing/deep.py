@@ -80,7 +80,7 @@ class DeepCodes(ByNeighbours):
         Number of units in each layer below the top; may be empty.
     neighbours : "distance" or "class"
         With "distance", the neighbours of a row are its `n_near` nearest rows in a mini-batch. With "class",
-        they are all other rows of the same class in the mini-batch, and `fit` needs the classes.
+        the neighbours are all other rows of the same class in the mini-batch, and `fit` needs the classes.
     n_near : int
         Number of nearest rows that count as neighbours, capped at half of the other rows in a mini-batch.
     n_steps : int
@@ -163,7 +163,7 @@ class DeepCodes(ByNeighbours):
         taught : array of shape (n_taught,), int64
             Indices of the rows to fine-tune with.
         near : callable
-            Function that finds neighbours in a mini-batch of these rows.
+            Function that finds neighbours in a mini-batch of the rows in `taught`.
         rng : Generator
             Draws initial weights, batches and samples.
 

@@ -2,8 +2,8 @@
 
 Centred rows X − 1μᵀ, where 1 is a vector of ones, have no zeros. But their product with a vector v can be
 computed from the sparse X as Xv − 1(μᵀv). Lanczos' method (ARPACK) finds the first singular vectors from such
-products alone. If there are few rows, the singular vectors are computed from the n × n Gram matrix of the
-centred rows.
+products alone. If there are few rows, the singular vectors are computed from the Gram matrix of the centred
+rows.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Form:
 
 
 def _kernelized(published: str) -> Mapping[str, Form]:
-    """Return the forms of a kernelized family; `published` names the form that was published."""
+    """Return the forms of a family of kernelized LSH. The published form has the name `published`."""
     origin = {"centred": False}
     return {
         "from the mean": Form(),

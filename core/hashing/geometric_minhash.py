@@ -56,12 +56,12 @@ class GeometricMinHash:
     Parameters
     ----------
     radius : float
-        Radius of a neighbourhood in units of the central feature's scale.
+        Radius of a neighbourhood in units of the scale of the central feature.
     n_secondary : int
-        t, the number of secondary features. A larger t makes collisions rarer, most of all between unrelated
-        images.
+        Number of secondary features. With more secondary features, fewer hash values agree, above all between
+        unrelated images.
     bits : 1, 2, 4, 8 or 16
-        b, the number of bits per function, as in `MinHash`.
+        Number b of bits per function, as in `MinHash`.
     n_functions : int
         Number of functions in a code, which has n_functions · b bits.
     random_state : int
@@ -108,7 +108,7 @@ class GeometricMinHash:
         self.keys_ = rng.integers(0, 2**64, (1 + n_secondary, n_functions), dtype=np.uint64)
 
     def hash_sets(self, sets: Sequence[LocalFeatures]) -> Codes:
-        """Return one code per set, which does not depend on other sets or on the order of the features."""
+        """Return one code per set. A code depends neither on other sets nor on the order of the features."""
         numbers = np.empty((len(sets), self.n_functions), dtype=np.uint64)
         for row, own in zip(numbers, sets, strict=True):
             row[:] = self._numbers(own)
@@ -131,7 +131,7 @@ class GeometricMinHash:
         return agreement(values, self.bits)
 
     def _numbers(self, own: LocalFeatures) -> Hashes:
-        """Return the random number of each function's hash value, of shape (n_functions,)."""
+        """Return the random number of a set's hash value under each function, of shape (n_functions,)."""
         words, around = self._candidates(own)
         central = minima(words, self.keys_[0])
         chosen = central.argmin(axis=0), np.arange(self.n_functions)

@@ -211,7 +211,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
-        """Return the bits of a hyperplane, of shape (n_functions * bits,), from its projections."""
+        """Return the bits of a hyperplane, given its `_projections`, of shape (n_functions * bits,)."""
 
     @abstractmethod
     def _n_embedded(self) -> int:

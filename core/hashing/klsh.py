@@ -1,8 +1,8 @@
 """Random hyperplanes in the feature space of a kernel: kernelized LSH and its variants.
 
-The feature space of a kernel κ may have infinitely many dimensions, but m landmarks span at most m. The
-landmarks x̂₁, …, x̂_m are a random sample of the rows, and K is the kernel matrix of the landmarks. The
-centred matrix is K̄ = HKH with H = I − 11ᵀ/m. It has the eigendecomposition K̄ = UDUᵀ with descending
+The feature space of a kernel κ may have infinitely many dimensions. Points are therefore projected on a
+subspace spanned by m landmarks x̂₁, …, x̂_m, a random sample of the rows. K is the kernel matrix of the
+landmarks. The centred matrix K̄ = HKH with H = I − 11ᵀ/m has the eigendecomposition K̄ = UDUᵀ with descending
 eigenvalues. The kernel values of a point x are k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on
 the first r principal components by
 
@@ -97,7 +97,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
-    """Return the positive eigenvalues of the centred matrix K, or of K itself, and the eigenvectors.
+    """Return the positive eigenvalues and the eigenvectors of K, which is centred first if `centred` is true.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class KernelHasher(ByKernel):
         return spectrum(K, what, centred=self.landmarks_centred)
 
     def _draw(self, rng: np.random.Generator, U: Floats64) -> Floats64:
-        """Return the vectors v, of shape (rank, n_functions)."""
+        """Return the random vectors v as columns, of shape (rank, n_functions)."""
         return rng.standard_normal((U.shape[1], self.n_functions))
 
     def _settle(self) -> None:
@@ -257,9 +257,10 @@ class KernelHasher(ByKernel):
         return self._of_kernel(self._kernel.values(X, self.landmarks_))
 
     def _of_kernel(self, K: Floats32) -> Floats32:
-        """Return the values of points, given the points' kernel values with the landmarks as the rows of K.
+        """Return the numbers whose signs are the bits of points, of shape (n_samples, n_functions).
 
-        The mean is subtracted before the product, because float32 keeps more digits of small numbers.
+        The rows of K contain the kernel values of the points and the landmarks. The mean is subtracted before
+        the product, because float32 keeps more digits of small numbers.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 

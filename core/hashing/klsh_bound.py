@@ -23,12 +23,13 @@ e < 1 therefore takes at least 730 landmarks. The bound is positive only for e <
 46,656 landmarks. The bound explains the effects of k, m and the eigenvalues. In practice, m is too small for
 useful figures.
 
-**The condition N(x) > 1 − e.** Lemma 2 of [1]_ says that any x satisfies it with probability at least
-1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and varies little, N(x) is
-small for all x. The condition is also too weak for eq. 16, because it admits points at distances up to
-√(2e − e²) from the subspace of the k components. Eq. 16 does hold if κ(q, y*) ≥ e² and the points q, y* and ŷ
-are all within the distance e of the subspace. A point x is within this distance if N(x) ≥ √(1 − e²)
-(`RetrievalBound.sufficient_norm`). The proof of the theorem is in a supplement that was not available.
+**Points that are left out.** Lemma 2 of [1]_ says that the condition N(x) > 1 − e holds for any x with
+probability at least 1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and
+varies little, N(x) is small for all x. The condition is also too weak for eq. 16, because it admits points at
+distances up to √(2e − e²) from the subspace of the k components. Eq. 16 does hold if κ(q, y*) ≥ e² and the
+points q, y* and ŷ are all within the distance e of the subspace. A point x is within this distance if
+N(x) ≥ √(1 − e²) (`RetrievalBound.sufficient_norm`). The proof of the theorem is in a supplement that was not
+available.
 
 References
 ----------
@@ -134,15 +135,13 @@ class RetrievalBound:
         return sqrt(1 - self.error**2) if self.applies else 1.0
 
     def kept(self, norms: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each point, whether the theorem considers it, given the `projected_norms` of points."""
+        """Return whether the theorem considers each point, given the norms that `projected_norms` returns."""
         return np.asarray(norms, dtype=np.float64) > self.least_norm
 
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
         """Return the lower bound on the similarity of the query and the item found (eq. 16).
 
-        The result has the shape of `nearest`.
-
-        A bound below the minimum of the kernel gives no information.
+        The result has the shape of `nearest`. A bound below the minimum of the kernel gives no information.
 
         Parameters
         ----------

@@ -16,8 +16,8 @@ codes is r − 2 · Hamming distance, so A should minimise
 Bits are learned one by one. Let R = rS − Σ bbᵀ be the residue after the bits learned so far, where each b is
 a column of B. The next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
 
-**Spectral start.** Without the sign function, the best a maximises aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l. It is
-the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
+**Spectral start.** Without the sign function, the best a maximises aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l. This
+vector is the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
 **Smoothing.** From this start, Nesterov's accelerated gradient method minimises
 
@@ -115,7 +115,7 @@ class SupervisedKernelHash(ByKernel):
     points_ : array of shape (n_points, n_features), float32
         The anchors, as prepared by the kernel.
     means_ : array of shape (n_points,), float32
-        Means of the kernel values with the points over all rows.
+        Mean of the kernel values of each point and all rows.
     weights_ : array of shape (n_points, n_functions), float32
         The vectors a as columns.
     left_ : array of shape (n_functions + 1,), float64

@@ -1,11 +1,11 @@
-"""Supervised hashing with a kernel learned from the same classes.
+"""Supervised hashing with a kernel that is learned from the same labels.
 
 Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs of c labeled rows. A pair
 is similar if its rows have the same class and dissimilar otherwise. κ is the kernel closest to a given kernel
 κ₀ that moves similar pairs together and dissimilar pairs apart (`core.metric.kernel_learning`, algorithm 1 of
 [1]_, corrected). For any two points x and y,
 
-    κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                                (30 and 36),
+    κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                    (eqs. 30 and 36 of [1]_),
 
 where k_c(x) contains the values of κ₀ for x and the c rows, and M is a learned c × c matrix. Let k₀(x)
 contain the values of κ₀ for x and the m anchors, followed by k_c(x). The values of κ for x and the anchors
@@ -52,7 +52,7 @@ class LearnedKernelHash(SupervisedKernelHash):
     gamma : float
         Cost γ > 0 of slack in learning the kernel; see `core.metric.KernelLearning`.
     n_constrained : int
-        Maximum number c of labeled rows from which pairs are formed. They are drawn from the labeled rows
+        Maximum number c of rows from which pairs are formed. These are drawn at random from the labeled rows
         that the bits are learned from. Each pass over the pairs takes about c² operations per pair, and
         hashing a point takes c more values of the kernel.
     n_pairs : int

@@ -99,7 +99,7 @@ class LBHHash(BHHash):
 
 
 def wanted_agreement(X: Floats32) -> Floats32:
-    """Return the desired agreement S of each pair of unit rows in X, of shape (len(X), len(X))."""
+    """Return the desired agreement, from −1 to 1, of the codes of each pair of unit rows in X."""
     cosines = np.abs(X @ X.T)
     ordered = np.sort(cosines, axis=None)
     tail = max(1, int(_TAIL * len(ordered)))

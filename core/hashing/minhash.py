@@ -15,8 +15,8 @@ empty row is treated as the set of one feature that only empty rows have. Its ov
 **Weights.** The words of a text are not equally important, so their weights in a row are tf·idf. For rows x
 and y with weights ≥ 0, the overlap is Σ min(x_f, y_f) / Σ max(x_f, y_f) over all features f. With consistent
 weighted sampling, values are equal with exactly this probability [2]_. Each function assigns to every feature
-two numbers r and c from Gamma(2, 1) and a number β uniform in (0, 1). With x the weight of a feature in the
-row, the value is the feature with the smallest a, together with its integer t:
+two numbers r and c from Gamma(2, 1) and a number β uniform in (0, 1). Let x be the weight of a feature in the
+row. The hash value is the feature with the smallest a, together with its integer t:
 
     t = ⌊ln x / r + β⌋,   ln a = ln c − r (t − β + 1)
 
@@ -218,7 +218,7 @@ def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
     """Return the overlap of each row of Q and each row of X, of shape (n_queries, n_points).
 
     The overlap of sparse rows is |A ∩ B| / |A ∪ B| for the sets A and B of their non-zero features. If
-    weighted, it is Σ min / Σ max of their features. The overlap of two empty rows is 1.
+    weighted, it is Σ min / Σ max of the values of their features. The overlap of two empty rows is 1.
     """
     out = np.empty((Q.shape[0], X.shape[0]))
     _overlaps(*parts(Q), *parts(X), weighted, np.zeros(X.shape[1]), out)
@@ -245,7 +245,8 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
     """Return the row number of each non-zero entry, and initialise `out`.
 
-    Empty rows get the numbers of the feature `nothing`, and other rows get the largest 64-bit number.
+    In `out`, empty rows get the numbers of the feature `nothing`, and other rows get the largest 64-bit
+    number.
     """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)

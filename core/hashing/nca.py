@@ -60,7 +60,7 @@ _LEAST = 1e-8
 
 
 def activations(X: Floats, layers: Sequence[Layer]) -> list[Floats]:
-    """Return a list of X and the output of each layer of sigmoid units for X, the top layer last."""
+    """Return X and the outputs of all layers of sigmoid units for the rows of X, from bottom to top."""
     found = [X]
     for weights, offsets in layers:
         found.append(np.asarray(expit(found[-1] @ weights + offsets)))
@@ -96,7 +96,7 @@ def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
 def slopes_of(X: Floats, layers: Sequence[Layer], near: NDArray[np.bool_]) -> tuple[float, list[Layer]]:
     """Return the `objective` for the rows of X, and its gradient with respect to each layer.
 
-    X has shape (n, n_features). A gradient consists of those of the weights and of the offsets.
+    X has shape (n, n_features). The gradient with respect to a layer has the form of a `Layer`.
     """
     found = activations(X, layers)
     value, back = objective(found[-1], near)

@@ -21,7 +21,7 @@ Vectors = NDArray[np.float32] | NDArray[np.int8]
 F = TypeVar("F", np.float32, np.float64)
 
 UNIT = 1 / 32
-"""Unit of vectors drawn as bytes."""
+"""Unit of the numbers that `drawn` rounds to bytes."""
 
 _MOST = 127
 _DRAWN_AT_ONCE = 1 << 22

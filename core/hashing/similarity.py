@@ -68,7 +68,7 @@ class SimilarityHasher(ABC):
     estimates: ClassVar[Estimate]
     needs_labels: ClassVar[bool] = False
     by_angle: ClassVar[bool] = False
-    """Whether unit rows have the same order by the estimated quantity as by their angles."""
+    """Whether the order of unit rows by the estimated quantity is the order by angle."""
     radius_of: ClassVar[Literal["angle", "overlap"] | None] = None
     """Quantity in which the radius of `agreement_within` is given; None if no agreement is guaranteed."""
     takes: ClassVar[Literal["all", "dense", "sparse"]] = "all"

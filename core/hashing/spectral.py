@@ -76,9 +76,9 @@ Ints64 = NDArray[np.int64]
 class SpectralHash(SimilarityHasher):
     """Hash family with the bits sign(cos(kπ (uᵀx − a)/(b − a))).
 
-    u is a principal direction, k is a mode 1, 2, …, and the projections of the rows on u extend from a to b,
-    called an edge. For sparse rows, only the `n_functions` directions with the largest variance are
-    considered. For dense rows, all principal directions are considered.
+    u is a principal direction of the rows, and k = 1, 2, … is the mode. The interval from a to b is called an
+    edge and contains the projections of the rows on u. For sparse rows, only the `n_functions` directions
+    with the largest variance are considered. For dense rows, all principal directions are considered.
 
     Parameters
     ----------
