@@ -156,7 +156,8 @@ def estimate(
     y : array of shape (n,), bool
         Answer for each audited item, True for yes.
     inclusion : array of shape (n,)
-        Probability with which each item was drawn (`core.audit.inclusion`). A common factor has no effect.
+        Probability with which each item was drawn (`core.audit.inclusion`). Multiplying all probabilities by
+        the same number has no effect.
     asked : array of shape (n_asked,), int
         Rows of the items that the strategy selected: the items that the classifier was trained on, and
         audited items that were passed over. Must not overlap with `audited`.

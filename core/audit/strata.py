@@ -59,7 +59,7 @@ _STRATUM_BITS = np.uint64(8)
 def bands(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the scores that separate the bands of a pool, ascending. One of them is 0, the hyperplane.
 
-    The result is called ``cuts``. Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so
+    Let ``cuts`` be the result. Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so
     ``np.searchsorted(cuts, scores)`` returns the band of each score.
 
     Parameters
@@ -225,7 +225,7 @@ class Frame:
         self._shares = shares(cuts, sizes)
 
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
-        """Draw one item: choose a stratum at random, then take its first item that is not excluded.
+        """Draw one item: choose a stratum at random, then take a random item of the stratum.
 
         The probabilities of the strata are those of `shares`. If a stratum is exhausted, its probability is
         divided among the other strata in proportion to their probabilities. `Selection.probability` is the

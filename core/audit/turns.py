@@ -11,7 +11,7 @@ from closecall.core.numerics.randomness import seed_for, uniform
 
 
 def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
-    """Return whether this round draws an item for the audit instead of selecting one to train on.
+    """Return whether this round draws an item for the audit instead of selecting an item to train on.
 
     Rounds are independent of each other and of the answers, so an annotator cannot recognize an audited item
     by its position. The same arguments always give the same result.

@@ -19,7 +19,7 @@ depend on the unit of the bytes.
 **Updates.** If the metric changes from G to G(I + vwᵀ), rᵀG changes by (rᵀGv)wᵀ. The functions can therefore
 be updated without r (`core.metric.online`).
 
-**Centring** works as in `core.hashing.lsh`, because distances under A do not depend on the origin either.
+**Centring** works as in `core.hashing.lsh`, because distances under A do not depend on the origin.
 
 References
 ----------

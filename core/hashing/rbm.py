@@ -166,7 +166,10 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
 
 
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Yield endless batches of about `size` row numbers; each pass over 0 … n − 1 has a new random order."""
+    """Yield batches of about `size` row numbers without end.
+
+    Each pass over the n rows has a new random order.
+    """
     while True:
         yield from np.array_split(rng.permutation(n), n_batches(n, size))
 

@@ -135,7 +135,7 @@ class HammingBall(SearchStructure):
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the positions of the codes in the ball, and the number of codes compared.
 
-        A ball without a fixed radius has at least n codes, if there are so many.
+        A ball without a fixed radius has at least n codes, unless the structure has fewer.
         """
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]

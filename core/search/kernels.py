@@ -82,7 +82,7 @@ def _mixed(x: np.uint64) -> np.uint64:
 
 @kernel
 def _is_new(row: int, seen: NDArray[np.int64]) -> bool:
-    """Add `row` to the hash set `seen` unless it contains it; return whether it was added.
+    """Add `row` to the hash set `seen` unless the set contains it; return whether it was added.
 
     The size of `seen` is a power of two, and free slots are −1.
     """
@@ -129,9 +129,9 @@ def likeliest_buckets(
     """Return the starts and stops of the buckets with the smallest estimates, with `wanted` rows in total.
 
     The estimate of a bucket is offset + Σ weights · β, where β are the bits of the bucket's number as ±1,
-    beginning with the highest bit. If `signed`, the absolute value of the sum is used. Of equal estimates,
-    that of the lower bucket number comes first. To avoid sorting all buckets, estimates are quantised to
-    levels. Only the buckets of the highest level needed are sorted.
+    beginning with the highest bit. If `signed`, the absolute value of the sum is used. Of buckets with equal
+    estimates, those with lower numbers are chosen. To avoid sorting all buckets, estimates are quantised to
+    levels. All buckets below the last level needed are taken, and only the buckets of this level are sorted.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -183,9 +183,9 @@ def nearest_buckets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the starts and stops of the buckets that differ from `key` in the fewest functions.
 
-    The buckets have `wanted` rows in total, for which the last bucket may be cut. A bucket's number consists
-    of the values of `width` functions, of `bits` bits each. Of buckets with equally many differences, those
-    with lower numbers are chosen. The buckets are returned in ascending order of their numbers.
+    The buckets have `wanted` rows in total; the last bucket may be cut. The number of a bucket consists of
+    the values of `width` functions, of `bits` bits each. Of buckets with equally many differences, those with
+    lower numbers are chosen. The buckets are returned in ascending order of their numbers.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
@@ -430,7 +430,7 @@ def from_tables(
     wanted: int,
     most_probes: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of buckets.
+    """Return up to `wanted` distinct rows of the likeliest buckets, and the number of buckets that were read.
 
     The search first reads the bucket with the key of the query in each table. It then repeatedly reads the
     unread bucket with the lowest cost in any table, as in Lv et al. (2007). The cost of a bucket is the sum

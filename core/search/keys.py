@@ -64,7 +64,8 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
 def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
     """Estimate ρ = ln p₁ / ln p₂ for each function, of shape (n_functions,).
 
-    p₁ is the probability that the function agrees for near rows, and p₂ for any two rows.
+    p₁ is the probability that the function agrees for near rows. p₂ is the probability that it agrees for any
+    two rows.
     """
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]

@@ -122,15 +122,15 @@ class PermutedOrders(SearchStructure):
 
     @classmethod
     def of_orders(cls, codes: Codes, n_orders: int, seed: int) -> Self:
-        """Build `n_orders` orders over `codes`."""
+        """Build a structure over `codes` with `n_orders` orders."""
         functions = dealt(codes.n_functions, n_orders, PREFIX_BITS // codes.bits, seed)
         return cls(functions, sorted_orders(codes, functions), codes)
 
     @classmethod
     def published(cls, codes: Codes, epsilon: float, *, n_bytes: int, seed: int) -> Self:
-        """Build orders by Charikar's rule, or as many as fit into `n_bytes`.
+        """Build orders by Charikar's rule (`orders_for`), or as many as fit into `n_bytes`.
 
-        A query reads 2M entries, where M is the number of orders in the rule.
+        If the rule gives M orders, a query reads 2M entries.
 
         Raises
         ------

@@ -11,9 +11,9 @@ disagreements
     The number of functions whose values differ in at least one bit, as in the papers.
 difference
     For H-Hash: |A_u − A_v|, where A_u counts the functions whose first bits agree, and A_v those whose second
-    bits agree. The mean of A_u − A_v is k(1 − 2θ/π) at the angle θ. It changes with the angle to first order,
-    whereas the number of functions with two agreeing bits only changes to second order. `difference` is
-    therefore much more precise with the same bits.
+    bits agree. The mean of A_u − A_v is k(1 − 2θ/π) at the angle θ. Near the right angle, it changes in
+    proportion to the deviation of θ. The number of functions with two agreeing bits only changes with the
+    square of the deviation. `difference` is therefore much more precise with the same bits.
 weights
     The estimate of the score, or of the square of the score, by real weights of the bits
     (`core.hashing.reconstruction`). Each weight is rounded to ±1 or ±3 times a common step. Rounding keeps
@@ -92,7 +92,7 @@ class Comparison:
 
 
 def comparison(query: QueryCode, measure: Measure) -> Comparison:
-    """Return the comparison of codes with a query that a measure defines."""
+    """Return the comparison of codes with a query by a measure."""
     if measure == "weights":
         return _weighted(query)
     n_bits = query.n_functions * query.bits

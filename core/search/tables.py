@@ -7,9 +7,9 @@ at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r wi
 **The (r, ε) rule.** Let N be the number of rows. With k = ⌈ln N / ln(1/p₂)⌉ functions, the bucket of a query
 has at most about one row farther than (1 + ε)r. With l = ⌈p₁⁻ᵏ⌉ tables, a row within r is found with
 probability at least 1 − 1/e. l is at most about N^ρ / p₁, where ρ = ln p₁ / ln p₂. A key has at most 32 bits.
-If these hold only w < k functions, l = ⌈p₁⁻ʷ⌉. Near rows are then found as often, but more far rows are read.
-Memory limits the number of tables. Without r and ε, a key has ⌊log₂ N⌋ bits, which would give about one row
-per bucket if rows were spread evenly.
+If 32 bits are enough for only w < k functions, l = ⌈p₁⁻ʷ⌉. Near rows are then found with the same
+probability, but more far rows are read. Memory limits the number of tables. Without r and ε, a key has
+⌊log₂ N⌋ bits, which would give about one row per bucket if rows were spread evenly.
 
 **Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row is exact if no function is in
 two tables, which takes k·l functions. `Guarantee.fitting` returns the largest l for which functions, codes
@@ -19,14 +19,14 @@ often find the same rows. `BucketTables.guarantee` therefore only counts tables 
 
 **Multi-probe.** Most rows that more tables would find are in buckets whose keys differ from the key of the
 query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets whose
-keys differ in the least certain bits. A function compares a projection of a row with a threshold. For a near
-row, this projection is the projection v of the query, measured from the threshold, plus noise. A flipped bit
-therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all tables, until
-there are enough rows to compare. This compensates for tables that do not fit into memory. If a function has
-several bits, all its wrong values are equally likely. The search then reads all buckets whose keys differ in
-one function, then in two functions, and so on. With more than `MOST_BITS` bits per function, there would be
-too many such buckets. With a single function in the key, the other buckets would be no better than random
-ones. In both cases, the search only reads the query's own buckets.
+keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v be
+the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
+flipped bit therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all
+tables, until there are enough rows to compare. This compensates for tables that do not fit into memory. If a
+function has several bits, all its wrong values are equally likely. The search then reads all buckets whose
+keys differ in one function, then in two functions, and so on. With more than `MOST_BITS` bits per function,
+there would be too many such buckets. With a single function in the key, the other buckets would be no better
+than random buckets. In both cases, the search only reads the query's own buckets.
 
 **Cost.** A table takes 8 bytes per row for the key and the row number, and 2 to 4 bytes per row for
 addresses. Building a table sorts its entries. A query takes about 100 ns per bucket, and reads a cache line
@@ -90,8 +90,8 @@ class Guarantee:
     def by_rule(cls, n_rows: int, near: float, far: float) -> Guarantee:
         """Return the guarantee with k = ⌈ln N / ln(1/p₂)⌉ and l = ⌈p₁⁻ᵏ⌉, without regard to memory.
 
-        k is the number of functions in a key, l the number of tables, and N is `n_rows`. p₁ is `near`, the
-        probability that a function agrees for near rows, and p₂ is `far`, the same for far rows.
+        k is the number of functions in a key, l is the number of tables, and N is `n_rows`. p₁ (`near`) and
+        p₂ (`far`) are the probabilities that a function agrees for near rows and for far rows.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Guarantee:
         for tables without a common function.
         """
         together = np.asarray(agrees, dtype=np.float64) ** self.width
-        with np.errstate(divide="ignore"):  # a row that always agrees is always found
+        with np.errstate(divide="ignore"):  # log1p(−1) is −∞ for a row that always agrees
             return np.asarray(-np.expm1(self.n_tables * np.log1p(-together)))
 
     @property
