@@ -84,8 +84,8 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
     """Compute Fleiss' κ of several annotators, from the same number of answers to each item.
 
     κ = (p − q) / (1 − q), where p is the fraction of pairs of annotators that agree on an item, averaged over
-    items. q is the sum of the squared frequencies of the answers (Fleiss, "Measuring nominal scale agreement
-    among many raters", Psychological Bulletin 76, 1971).
+    items. q is the sum of the squared relative frequencies of the answers (Fleiss, "Measuring nominal scale
+    agreement among many raters", Psychological Bulletin 76, 1971).
 
     Parameters
     ----------

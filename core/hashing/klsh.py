@@ -72,7 +72,9 @@ from closecall.core.mercer.kernel import Kernel, kernel_from, require_positive
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
-"""Fraction of the largest eigenvalue. Smaller eigenvalues may be rounding errors, and count as zero."""
+"""Eigenvalues below this fraction of the largest eigenvalue, or of the largest kernel value κ(x, x), count as
+zero, because they may be rounding errors.
+"""
 
 
 class Spectrum(NamedTuple):
