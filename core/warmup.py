@@ -1,13 +1,13 @@
 """Compile all kernels in the order in which the application needs them: ``python -m closecall.core.warmup``.
 
-The warm-up builds very small pools of images and texts. It selects an item with every query strategy, also
-with indexes that were saved and loaded or extended. It finds similar items with every search structure. This
-compiles each kernel for the argument types that the application uses. Numba keeps the machine code on disk,
-so a second warm-up only takes a few seconds.
+The warm-up builds very small pools of images and texts. It selects items with every query strategy, and again
+after the index of the strategy has been saved, loaded or extended. It finds similar items with every search
+structure. Each kernel is thus compiled for the argument types that the application uses. Numba keeps the
+machine code on disk, so a second warm-up only takes a few seconds.
 
-``--report`` prints a line after each percent and each step. The line contains the share of kernels compiled,
-from 0 to 1, and the names of the completed steps (see `closecall.core.numerics.kernel_cache.Step`). The
-option also lowers the priority of the process.
+With the option ``--report``, a line is printed after each percent and each step. The line contains the share
+of kernels compiled, from 0 to 1, and the names of the completed steps (see
+`closecall.core.numerics.kernel_cache.Step`). The option also lowers the priority of the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FUNCTIONS = 16
 COMPILATIONS = 355
 """Number of functions that Numba compiles in a complete warm-up, including functions of Numba itself.
 
-The reported share is relative to this number.
+The share that ``--report`` prints is the share of this number.
 """
 
 NICE = 10
@@ -59,8 +59,8 @@ The process that builds a pool adds the same number.
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
     """Compile the kernels that are not on disk yet; call `complete` with the name of each completed step."""
     with TemporaryDirectory(prefix="closecall-") as folder:
-        # Random rows, because image features have kernels of their own. The process that builds a pool
-        # compiles those kernels at the same time.
+        # Train on random rows first. Features of images need other kernels, which the process that builds a
+        # pool compiles at the same time.
         rows = np.random.default_rng(0).normal(size=(ITEMS, 8)).astype(np.float32)
         learn(Labels(np.arange(ITEMS), rows, rows[:, 0] > 0))
         pool = build(source_from(f"digits:{ITEMS}"), Path(folder) / "pool")
@@ -86,7 +86,7 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
 def _of_texts(folder: Path) -> None:
     """Select texts and find similar ones, which compiles the kernels for sparse rows.
 
-    Hashing all features (`n_directions=None`) also has kernels of its own.
+    Texts are also hashed with all their features (`n_directions=None`), which uses further kernels.
     """
     words = np.random.default_rng(0).integers(0, 2 * ITEMS, (ITEMS, 20))
     for number, row in enumerate(words.tolist()):
@@ -194,7 +194,7 @@ class _Report(event.Listener):
         self._complete: list[Step] = []
 
     def on_start(self, event: Any) -> None:
-        """See `numba.core.event.Listener`."""
+        """Ignore the start of a compilation."""
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
         """Count a compilation, and print every whole percent."""

@@ -1,4 +1,4 @@
-"""Simulated audits: check whether the intervals contain the true value while the classifier still learns."""
+"""Simulated audits of a classifier that keeps learning: how often do intervals contain the true value?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEASURES = ("precision", "recall", "found", "prevalence")
 
 @dataclass(frozen=True)
 class AuditedSession:
-    """Estimates of one audit, and the true values.
+    """Estimates of one simulated audit, and the true values.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class AuditedSession:
     plain : Audited
         Estimates from a simple random sample of the same size.
     truth : dict of str to float
-        True value of each of `MEASURES`, computed from all items; NaN if its denominator is 0.
+        True value of each measure in `MEASURES`, computed from all items; NaN if the denominator is 0.
     frames : int
         Number of sampling frames (`core.audit.Frame`) that the audited items were drawn from.
     passed : int
@@ -45,7 +45,7 @@ class AuditedSession:
     passed: int
 
     def interval(self, measure: str, *, plain: bool = False) -> Interval:
-        """Return the interval of one of `MEASURES`."""
+        """Return the interval of a measure: from the simple random sample if `plain`, else from the audit."""
         interval: Interval = getattr(self.plain if plain else self.audited, measure)
         return interval
 
@@ -79,9 +79,9 @@ def audited_sessions(
     n_sessions : int
         Number of sessions.
     prevalence : float, 0 … 1
-        Share of positives among each session's items.
+        Share of positives among the items of each session.
     n_items, n_labels, n_audited : int
-        Items, training answers and audit answers of each session.
+        Numbers of items, training answers and audit answers in each session.
     level : float
         Nominal coverage of the intervals.
     seed : int

@@ -1,4 +1,4 @@
-"""A saved corpus of hyperplanes, so that strategies measured at different times answer the same queries."""
+"""A saved set of hyperplanes, so that strategies measured at different times get the same queries."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class Corpus:
     Parameters
     ----------
     planes : list of Plane
-        Single hyperplanes, ordered by setting, and then the hyperplanes of sessions, by session and round.
+        Single hyperplanes in the order of their settings, followed by the hyperplanes of simulated sessions
+        in the order of sessions and rounds.
     pool_digest : str
-        `Pool.digest` of the pool that they were trained on.
+        `Pool.digest` of the pool that the hyperplanes were trained on.
     """
 
     planes: list[Plane]
@@ -54,7 +55,7 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """Train `n_singles` single hyperplanes per setting, and the hyperplanes of simulated sessions.
+        """Train single hyperplanes, `n_singles` per setting, and the hyperplanes of simulated sessions.
 
         See `single_planes` and `sessions` for the parameters.
         """
@@ -83,7 +84,7 @@ class Corpus:
         return list(dict.fromkeys(plane.setting for plane in self.planes))
 
     def of(self, setting: str) -> list[Plane]:
-        """Return the planes of one setting, by session and round.
+        """Return the planes of one setting, ordered by session and round.
 
         Raises
         ------

@@ -1,17 +1,20 @@
 """Search by kernelized LSH (KLSH), compared with a scan by the kernel: figure 16 of the survey [1]_.
 
 For N rows, a search reads 2M entries in M = 2N^{1/(1+ε)} sorted orders of the codes, and ranks the distinct
-rows among them by the kernel itself (`core.search.orders.PermutedOrders.published`). It is compared with a
-scan, which ranks all rows by the kernel, in two ways:
+rows among these entries by the kernel itself (`core.search.orders.PermutedOrders.published`). A larger ε > 0
+makes the search faster and less accurate. The search is compared in two ways with a scan, which ranks all
+rows by the kernel:
 
-- **Coverage**, on the left of the figure: of the first k items of the search, the share that is among the
-  first n items of the scan. Both rank items by the kernel, so the coverage is at most min(n/k, 1), and at
-  n = k it is recall@k. If the search finds fewer than k items, the missing ones count as not covered.
-- **Accuracy**, on the right: the share of queries whose k nearest items vote for the right class, as a
-  function of ε (`core.experiment.neighbours.voted`).
+- **Coverage**, on the left of the figure, is the share of the first k items of the search that are among the
+  first n items of the scan. Search and scan rank items by the same kernel, so the coverage is at most
+  min(n/k, 1). For n = k, the coverage is recall@k. If the search finds fewer than k items, the missing items
+  count as not covered.
+- **Accuracy**, on the right, is the share of queries whose k nearest items vote for the right class
+  (`core.experiment.neighbours.voted`). The figure shows the accuracy as a function of ε.
 
-Both are measured for KLSH as published, with all components, and with the low rank and the transformed kernel
-that are best on separate validation queries (`core.experiment.kernelized`).
+Coverage and accuracy are measured for two forms of KLSH. The published form has all components of the kernel.
+The other form has the low rank and the transformed kernel that are best on separate validation queries
+(`core.experiment.kernelized`).
 
 References
 ----------
@@ -41,15 +44,15 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 Ids = NDArray[np.int64]
 
 FIRST = (10, 20, 30)
-"""Default values of k for the coverage, as published."""
+"""Default numbers k of first items of the search, as published; see `covered`."""
 
 WITHIN = (10, 20, 30, 50, 100, 200, 500, 1_000)
-"""Default values of n for the coverage."""
+"""Default numbers n of first items of the scan; see `covered`."""
 
 
 @dataclass(frozen=True)
 class CoverageSweep:
-    """Values of ε, k and n to measure.
+    """Values of ε, k and n to measure; the docstring of this module explains them.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ class CoverageSweep:
     first : sequence of int
         Values of k: numbers of first items of the search.
     within : sequence of int
-        Values of n: numbers of first items of the scan. A value larger than the pool counts as its size.
+        Values of n: numbers of first items of the scan. Values above the size of the pool are reduced to it.
 
     Raises
     ------
@@ -81,14 +84,14 @@ class CoverageSweep:
     def measured(
         self, pool: Pool, draw: Draw, queries: Items, *, k: int = 10, n_functions: int = 256
     ) -> Iterator[dict[str, Any]]:
-        """Measure the scan, and then each form for each ε in ascending order, in one draw.
+        """Measure the scan, and then each form of KLSH for each ε in ascending order, in one draw.
 
         Parameters
         ----------
         pool : Pool
             The rows to search.
         draw : Draw
-            Kernel, landmarks, sample, seed, and the validation queries that rank and scale are chosen on.
+            Kernel, landmarks, sample, seed, and validation queries for the choice of rank and scale.
         queries : Items
             Queries to measure with.
         k : int
@@ -155,7 +158,7 @@ class CoverageSweep:
 
 
 def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int]) -> NDArray[np.float64]:
-    """Return, for each k and n, the share of the first k found items that is among the first n of the scan.
+    """Return, for each k and n, the share of the first k found items that are among the first n of the scan.
 
     Parameters
     ----------
@@ -175,7 +178,7 @@ def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int
 
 
 def has_classes(pool: Pool) -> bool:
-    """Return whether the classes of some items and of some held-out items are known."""
+    """Return whether the class of at least one item, and of at least one held-out item, is known."""
     return bool((pool.truth(pool.ids) >= 0).any() and (pool.held_out.truth >= 0).any())
 
 

@@ -1,12 +1,16 @@
-"""How well an angle tells near-duplicates: frames of a turning object, and altered copies of photographs.
+"""Choice of the angle up to which two images count as near-duplicates, and its recall and precision.
 
-Frames are images of one object on a turntable. A pair of frames of the same kind and axis that are at most k
-apart is a near-duplicate. Every other pair is none, even of frames k + 1 apart. A copy of a photograph is a
-near-duplicate of its original, and of no other photograph.
+The angle is measured on two types of pairs:
+
+- Frames are images of an object on a turntable. Two frames are near-duplicates if they show the same kind of
+  object, turned around the same axis, and if the numbers of the frames differ by at most k. No other frames
+  are near-duplicates, even if their numbers differ by k + 1.
+- An altered copy of a photograph is a near-duplicate of its original, and of no other photograph.
 
 The angle is chosen on half of the kinds, and recall and precision are reported on the other half. The chosen
-angle is the smallest with a recall of `RECALL` at a precision of `PRECISION`. If there is none, it is the one
-with the largest recall at this precision, and without any such angle the one with the largest F1.
+angle is the smallest with a recall of at least `RECALL` and a precision of at least `PRECISION`. If no angle
+has both, the angle of this precision with the largest recall is chosen. If no angle has this precision, the
+angle with the largest F1 score is chosen.
 """
 
 from __future__ import annotations
@@ -31,43 +35,50 @@ Floats64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 PRECISION, RECALL = 0.99, 0.975
-"""Precision and recall of the angle to choose. A recall of 0.95 is the aim on other kinds."""
+"""Minimum precision and recall for the choice of the angle. The aim on other kinds is a recall of 0.95."""
 
 FRAME = r"(?P<kind>.*)/(?:(?P<axis>[^/_\d][^/_]*)_)?(?P<frame>\d+)[^/]*"
-"""Pattern of names as in Fruits-360: KIND/r2_FRAME_100.jpg, or KIND/FRAME_100.jpg for the first axis."""
+"""Regular expression for names of frames as in the data set Fruits-360.
+
+A name is KIND/r2_FRAME_100.jpg for the axis "r2", and KIND/FRAME_100.jpg for the first axis.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of items, each of two items of the same half of the kinds.
+    """Pairs of items: their angles, and whether they are near-duplicates.
 
     Parameters
     ----------
     angles : array of shape (n_pairs,), float64
-        Angle between both items, in radians.
+        Angle between the two items of each pair, in radians.
     near : array of shape (n_pairs,), bool
-        Whether they are near-duplicates.
+        Whether the two items are near-duplicates.
     """
 
     angles: Floats64
     near: Bools
 
     def joined(self, others: Pairs) -> Pairs:
-        """Return these pairs and others."""
+        """Return these pairs, followed by `others`."""
         return Pairs(np.concatenate([self.angles, others.angles]), np.concatenate([self.near, others.near]))
 
     def where(self, which: Bools) -> Pairs:
-        """Return some of the pairs."""
+        """Return the pairs for which `which` is true."""
         return Pairs(self.angles[which], self.near[which])
 
 
 class Rates(NamedTuple):
-    """Pairs within an angle, compared with the near-duplicates.
+    """Recall and precision of the rule that pairs within an angle are near-duplicates.
 
     Parameters
     ----------
-    n_near, n_found, n_right : int
-        Number of near-duplicates, of pairs within the angle, and of near-duplicates within it.
+    n_near : int
+        Number of near-duplicates.
+    n_found : int
+        Number of pairs within the angle.
+    n_right : int
+        Number of near-duplicates within the angle.
     """
 
     n_near: int
@@ -86,13 +97,13 @@ class Rates(NamedTuple):
 
 
 def rates(pairs: Pairs, angle: float) -> Rates:
-    """Return how the pairs within `angle`, in radians, compare with the near-duplicates."""
+    """Compute recall and precision of the rule that pairs within `angle` radians are near-duplicates."""
     found = pairs.angles <= angle
     return Rates(int(pairs.near.sum()), int(found.sum()), int((found & pairs.near).sum()))
 
 
 def choose_angle(pairs: Pairs) -> float:
-    """Return the angle, in radians, that the module's rule chooses.
+    """Choose the angle, in radians, by the rule in the docstring of this module.
 
     Raises
     ------
@@ -104,7 +115,7 @@ def choose_angle(pairs: Pairs) -> float:
         raise InputError("no pair is a near-duplicate: the angle can't be chosen")
     order = np.argsort(pairs.angles, kind="stable")
     angles, right = pairs.angles[order], np.cumsum(pairs.near[order])
-    whole = np.append(np.diff(angles) > 0, True)  # all pairs with the same angle, or none
+    whole = np.append(np.diff(angles) > 0, True)  # the last of all pairs with the same angle
     angles, right, found = angles[whole], right[whole], np.arange(1, len(order) + 1)[whole]
     precise = (right >= PRECISION * found) & (right > 0)
     enough = precise & (right >= RECALL * n_near)
@@ -116,12 +127,12 @@ def choose_angle(pairs: Pairs) -> float:
 
 
 class Frames(NamedTuple):
-    """Frames of turning objects.
+    """Frames: images of objects on a turntable.
 
     Parameters
     ----------
     kinds, axes, numbers : array of shape (n_frames,)
-        Kind, axis of the turntable, and number of each frame.
+        Kind of object, axis of the turntable, and number of each frame.
     """
 
     kinds: NDArray[np.str_]
@@ -130,12 +141,12 @@ class Frames(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[str], pattern: str = FRAME) -> Frames:
-        """Read kind, axis and number from names by a regular expression with these three groups.
+        """Read the frames from their names, by a regular expression with groups "kind", "axis" and "frame".
 
         Raises
         ------
         InputError
-            If the pattern is no regular expression or lacks a group, or a name does not match it.
+            If the pattern is not a regular expression or lacks a group, or if a name does not match it.
         """
         try:
             compiled = re.compile(pattern)
@@ -156,17 +167,19 @@ class Frames(NamedTuple):
 
     @property
     def turns(self) -> NDArray[np.int64]:
-        """Number of the kind and axis of each frame."""
+        """A number for each frame, which is equal for frames of the same kind and axis."""
         both = np.char.add(np.char.add(self.kinds, "\n"), self.axes)
         return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64)
 
     def take(self, places: NDArray[np.int64]) -> Frames:
-        """Return some of the frames."""
+        """Return the frames at the given positions."""
         return Frames(self.kinds[places], self.axes[places], self.numbers[places])
 
 
 def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of the items of every other kind, in order of their names, and of the other kinds.
+    """Split the items into two halves by kind, and return the positions of the items in each half.
+
+    In the order of their names, kinds alternate between the halves.
 
     Raises
     ------
@@ -191,7 +204,7 @@ class FramePairs(NamedTuple):
     same_turn : array of shape (n_pairs,), bool
         Whether both frames have the same kind and axis.
     following : array of shape (n_pairs,), bool
-        Whether they are at most k places apart in the order of the names in their folder.
+        Whether both frames are in the same folder, at most k places apart in the order of their names.
     """
 
     pairs: Pairs
@@ -200,12 +213,15 @@ class FramePairs(NamedTuple):
 
     @property
     def clear(self) -> Bools:
-        """Whether a pair is a near-duplicate or of two turns; others turn slowly from one to the other."""
+        """Whether the two frames of each pair are near-duplicates, or differ in kind or axis.
+
+        The remaining pairs are unclear: two frames of one object whose numbers differ by more than k.
+        """
         return self.pairs.near | ~self.same_turn
 
 
 def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k: int) -> FramePairs:
-    """Return all pairs of frames, of which those at most `k` apart are near-duplicates.
+    """Return all pairs of frames.
 
     Parameters
     ----------
@@ -216,7 +232,7 @@ def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k
     frames : Frames
         Kind, axis and number of each frame.
     k : int
-        Largest difference of the numbers of near-duplicates.
+        Frames of the same kind and axis are near-duplicates if their numbers differ by at most k.
     """
     upper = np.triu_indices(len(X), 1)
     same = same_pairs(frames.turns, upper)
@@ -231,12 +247,18 @@ def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k
 def same_pairs(
     values: NDArray[np.generic], upper: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.bool_]:
-    """Return whether both items of each pair have the same value, for the places `upper` of the pairs."""
+    """Return, for each pair, whether both items have the same value.
+
+    `upper` has the positions of the first items of all pairs, and the positions of the second items.
+    """
     return np.asarray((values[:, None] == values)[upper])
 
 
 def angles_between(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Floats64:
-    """Return the angle between each unit row of X and each of Y, in radians, of shape (len(X), len(Y))."""
+    """Return the angle between each row of X and each row of Y, in radians, of shape (len(X), len(Y)).
+
+    The rows have unit norm.
+    """
     squares = 2 - 2 * (X.astype(np.float64) @ Y.astype(np.float64).T)
     return np.asarray(2 * np.arcsin(np.sqrt(np.clip(squares, 0, 4)) / 2))
 
@@ -266,7 +288,7 @@ COPIES: dict[str, Callable[[Image.Image], bytes]] = {
     "resized": _halved,
     "cropped": _cropped,
 }
-"""How photographs are altered: JPEG of quality 40; half the size; 2.5 % cut off on each side."""
+"""Ways to alter a photograph: as JPEG of quality 40, at half its size, or with 2.5 % cut off on each side."""
 
 
 def copies(source: Source, items: NDArray[np.int64], way: str) -> NDArray[np.float32]:
@@ -275,16 +297,17 @@ def copies(source: Source, items: NDArray[np.int64], way: str) -> NDArray[np.flo
     Parameters
     ----------
     source : Source
-        Source of photographs that describes images.
+        Source of the photographs.
     items : array of shape (n_items,), int64
         Ids of the photographs.
     way : str
-        One of `COPIES`.
+        A key of `COPIES`.
 
     Raises
     ------
     InputError
-        If an item cannot be read, or the source doesn't describe images.
+        If an item cannot be read, or if the source cannot compute features from images that are not in the
+        source.
     """
     if not source.describes_images:
         raise InputError(f"{source.title} has features of its own: copies can't be described")
@@ -304,8 +327,8 @@ def _read(file: io.BytesIO, size: int) -> Image.Image:
 
 
 def copy_pairs(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Pairs:
-    """Return the pairs of each original, a row of X, and each copy, a row of Y.
+    """Return all pairs of an original, which is a row of X, and a copy, which is a row of Y.
 
-    Those of one photograph, in the same place, are near.
+    Row i of Y is a copy of row i of X. Only these two are near-duplicates.
     """
     return Pairs(angles_between(X, Y).ravel(), np.eye(len(X), dtype=np.bool_).ravel())

@@ -1,14 +1,15 @@
-"""Similarity families in comparisons: their forms, and the rows they are fitted to.
+"""Hash families for similarity, as experiments compare them: their forms, and the rows they are fitted to.
 
-Every family of `core.hashing.FAMILIES` is compared in each of its forms (`core.hashing.forms`), with the
-requested number of functions. The families in `_FORMS` need some preparation:
+A form is a named set of parameters. Every family of `core.hashing.FAMILIES` is compared in each of its forms
+(`core.hashing.forms`), with the requested number of functions. The families in `_FORMS` need some
+preparation:
 
 - Kernelized LSH is compared in the forms of `_KERNELIZED`. Rank and scale are chosen on separate validation
   queries (`core.experiment.kernelized`).
-- Metric LSH uses a metric learned from the classes. The slack γ is chosen by cross-validation over the
-  labeled rows.
-- Supervised hashing has at most as many anchors as kernelized LSH has landmarks. The slack γ of a learned
-  kernel is also chosen by cross-validation.
+- Metric LSH uses a metric learned from the classes. The slack parameter γ is chosen by cross-validation over
+  the labeled rows.
+- Supervised hashing has at most as many anchors as kernelized LSH has landmarks. The slack parameter γ of a
+  learned kernel is also chosen by cross-validation.
 - Min-Hash is compared only if rows are sets.
 """
 
@@ -52,29 +53,29 @@ FITTED_TO = 20_000
 """Maximum number of rows that families are fitted to, and that ranks and scales are chosen on."""
 
 MOST_PAIRS = 2_000
-"""Maximum number of pairs that a metric is learned from, however many classes there are."""
+"""Maximum number of pairs that a metric is learned from, for any number of classes."""
 
 MOST_LABELS = 400
-"""Maximum number n of sparse rows that form pairs: an implicit metric takes n² operations per pair."""
+"""Maximum number n of sparse rows to form pairs from. An implicit metric takes n² operations per pair."""
 
 N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
-"""Measures of similarity whose neighbours are the same for all families and draws."""
+"""Measures of similarity that do not depend on the hash family or the draw, so neither do true neighbours."""
 
 
 class Lesson(NamedTuple):
-    """Numbers of labels and pairs that a supervised family learns from, the same in all draws.
+    """Numbers of labels and pairs that a supervised family learns from. All draws have equal numbers.
 
     Parameters
     ----------
     labels : int
         Number of labels that the family is given.
     pairs : int or None
-        Maximum number of pairs that it forms from labels; None if it learns without pairs.
+        Maximum number of pairs that the family forms from labels; None if it learns without pairs.
     paired : int or None
-        Number of labels among which these pairs are drawn.
+        Number of labels from which these pairs are drawn.
     """
 
     labels: int
@@ -83,7 +84,7 @@ class Lesson(NamedTuple):
 
 
 class LearnedFromClasses(NamedTuple):
-    """A metric learned from classes, and the slack γ that cross-validation chose for it."""
+    """A metric learned from classes, and its slack parameter γ, which was chosen by cross-validation."""
 
     metric: Metric
     gamma: float
@@ -95,7 +96,7 @@ Make = Callable[[int], SimilarityHasher]
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Seed, sample and parameters of the families in one draw.
+    """Seed, sample and parameters for one repetition of a comparison of hash families.
 
     A comparison is repeated in several draws, each with its own random choices.
 
@@ -114,7 +115,7 @@ class Draw:
     n_landmarks : int
         Number of landmarks of kernelized families.
     share : float
-        R as a share of the rows. Ranks and scales are chosen by recall@R.
+        R divided by the number of rows. Ranks and scales are chosen by recall@R.
     """
 
     seed: int
@@ -149,8 +150,8 @@ class Draw:
         n_sample : int
             Number of rows to draw; all rows, if the pool has fewer.
         n_labels : int, optional
-            Number of rows of the sample that keep their class, drawn at random; by default, all rows of known
-            class.
+            Number of rows of known class in the sample. These rows are drawn at random; the class of all
+            other rows is set to unknown. By default, no class is removed.
 
         Raises
         ------
@@ -180,30 +181,30 @@ class Draw:
         )
 
     def taught(self, n_labels: int) -> Self:
-        """Return a copy of this draw that keeps the classes of at most `n_labels` rows, drawn at random."""
+        """Return a copy of this draw with at most `n_labels` rows of known class, drawn at random."""
         known = np.random.default_rng([self.seed, 6]).permutation(np.flatnonzero(self.truth >= 0))
         truth = self.truth.copy()
         truth[known[n_labels:]] = -1
         return replace(self, truth=truth)
 
     def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
-        """Make a family and fit it to the sample, with the classes of the sample if any are known."""
+        """Make a family and fit it to the sample, and to the classes of the sample if any are known."""
         labels = self.truth if (self.truth >= 0).any() else None
         return make(n_functions).fit(self.sample, labels)
 
     @cached_property
     def published(self) -> Choice:
-        """Forms of kernelized LSH with angles from the origin, as published."""
+        """Forms of kernelized LSH that measure angles from the origin, as published."""
         return self.chosen(centred=False)
 
     @cached_property
     def centred(self) -> Choice:
-        """Forms of kernelized LSH with angles from the mean."""
+        """Forms of kernelized LSH that measure angles from the mean of the landmarks."""
         return self.chosen(centred=True)
 
     @cached_property
     def learned(self) -> LearnedFromClasses:
-        """The metric learned from pairs of labeled rows of the sample, and its γ.
+        """The metric learned from pairs of labeled rows of the sample, and its slack parameter γ.
 
         Raises
         ------
@@ -228,7 +229,7 @@ class Draw:
 
     @cached_property
     def kernel_gamma(self) -> float:
-        """γ of a learned kernel, chosen by cross-validation over the known classes."""
+        """Slack parameter γ of a learned kernel, chosen by cross-validation over the rows of known class."""
         known = np.flatnonzero(self.truth >= 0)
         return validated_kernel(
             self.sample[known], self.truth[known], n_anchors=self.n_anchors, seed=self.seed
@@ -241,11 +242,11 @@ class Draw:
 
     @property
     def landmarks(self) -> dict[str, Any]:
-        """Parameters shared by all kernelized forms of this draw."""
+        """Parameters that all kernelized families share in this draw."""
         return {"n_landmarks": self.n_landmarks, "random_state": self.seed}
 
     def chosen(self, *, centred: bool, **params: Any) -> Choice:
-        """Choose the forms of kernelized LSH; `params` are its parameters other than `landmarks`."""
+        """Choose the forms of kernelized LSH; `params` are further parameters of the family."""
         return choose(
             self.kernel,
             self.sample,
@@ -259,17 +260,17 @@ class Draw:
         )
 
     def trials(self, **params: Any) -> Trials:
-        """Return trials of forms of kernelized LSH; `params` are its parameters other than `landmarks`."""
+        """Return trials of forms of kernelized LSH; `params` are further parameters of the family."""
         return Trials(self.kernel, self.sample, self.choosing, self.share, {**self.landmarks, **params})
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Check names of families and return each once; without names, return all families.
+    """Check names of families, and return them without repetitions; if there are none, return all names.
 
     Raises
     ------
     InputError
-        If there is no family of one of these names.
+        If a name is not the name of a family.
     """
     for name in names:
         if name not in FAMILIES:
@@ -278,7 +279,7 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms of a family that are compared, by name; a single form has the name "".
+    """Return the forms of a family that are compared, by name. If there is only one, its name is "".
 
     Raises
     ------
@@ -300,7 +301,7 @@ def metric_pairs(n_classes: int) -> int:
 
 
 def lesson_of(name: str, n_labels: int, n_classes: int, *, sparse: bool) -> Lesson | None:
-    """Return the numbers of labels and pairs that a family learns from; None if it learns from none.
+    """Return the numbers of labels and pairs that a family learns from; None if it uses no labels.
 
     Parameters
     ----------
@@ -322,7 +323,7 @@ def lesson_of(name: str, n_labels: int, n_classes: int, *, sparse: bool) -> Less
 
 
 def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Codes]:
-    """Hash all rows by fitted families of one form that differ in their number of functions."""
+    """Hash all rows of a pool by fitted families that differ only in the number of functions."""
     kernelized = [family for family in families if isinstance(family, KernelHasher)]
     if kernelized and len(kernelized) == len(families):
         return codes_of(kernelized, pool.blocks(), len(pool))
@@ -330,7 +331,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 
 def yardstick(family: SimilarityHasher) -> str:
-    """Return the name of the measure that a family's neighbours are ordered by."""
+    """Return the name of the measure of similarity that a family approximates."""
     if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     if isinstance(family, MinHash):
@@ -339,7 +340,7 @@ def yardstick(family: SimilarityHasher) -> str:
 
 
 def chosen_for(family: SimilarityHasher, draw: Draw) -> dict[str, float]:
-    """Return the parameters of a family that were chosen by the data: "rank", "scale" or "gamma"."""
+    """Return the parameters of a family that were chosen on data: "rank", "scale" or "gamma"."""
     rank, kernel = getattr(family, "rank", None), getattr(family, "kernel", None)
     chosen = {} if rank is None else {"rank": float(rank)}
     if isinstance(kernel, Transformed):
@@ -412,7 +413,7 @@ _KERNELIZED: dict[type[KernelHasher], tuple[str, ...]] = {
     KernelPCALSH: ("low rank",),
     NystromLSH: ("full rank", "low rank"),
 }
-"""The forms of kernelized LSH that are compared."""
+"""Names of the forms that are compared, for each family of kernelized LSH."""
 
 _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     MetricLSH.name: _learned,

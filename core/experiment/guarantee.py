@@ -1,10 +1,11 @@
 """Trials of bucket tables with the (r, ε) guarantee [1]_ on a pool.
 
-Tables are built by the rule of `core.search.tables.Guarantee` as far as memory permits: l tables, with k hash
-functions per table, none of which is used twice. The candidates for a query are the rows in its own bucket of
-each table. A trial succeeds if a candidate is within (1 + ε) r of the query. If a row is within r of the
-query, the tables guarantee success with a known probability. The nearest row is a candidate with probability
-1 − (1 − pᵏ)ˡ, where p is the probability that a function has the same value for this row and the query.
+The rule of `core.search.tables.Guarantee` determines the number l of tables and the number k of hash
+functions per table, as far as memory permits. No function is used twice. In each table, a query falls into
+one bucket; the rows in these buckets are the candidates for the query. A trial succeeds if a candidate is
+within (1 + ε) r of the query. If a row is within r of the query, the tables guarantee success with a known
+probability. The nearest row is a candidate with probability 1 − (1 − pᵏ)ˡ, where p is the probability that a
+function has the same value for this row and the query.
 
 For the families of `core.selection.hashed.papers`, queries are hyperplanes. The angle of a row is its angle
 from the hyperplane, after a constant is appended to the row (footnote 2 of [2]_). For random hyperplanes
@@ -42,7 +43,7 @@ from closecall.core.selection.reader import PoolRows
 LSH = RandomHyperplaneLSH.name
 
 HYPERPLANES: dict[str, dict[str, Any]] = {"h-hash": {}, "bh-hash": {}, "eh-hash": {"query_samples": None}}
-"""Families for hyperplanes with known collision probabilities, and their parameters."""
+"""Hash families for hyperplane queries whose collision probability is known, and parameters of each."""
 
 _ROWS_AT_ONCE = 8_192
 
@@ -51,12 +52,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """Tables with one draw of functions, and what each query found in its own buckets.
+    """Results of a trial: the tables built with one draw of functions, and the candidates of each query.
+
+    The docstring of this module defines candidates, r and ε.
 
     Parameters
     ----------
     needed : Guarantee
-        Guarantee of the tables that the rule requires if memory is not limited.
+        Guarantee of the tables that the rule requires without regard to memory.
     built : Guarantee
         Guarantee of the tables that were built.
     n_bytes : int
@@ -66,7 +69,7 @@ class Tried:
     expected : array of shape (n_queries,), float64
         Exact probability, over all draws of functions, that the nearest row is a candidate.
     success : array of shape (n_queries,), bool
-        Whether a row within (1 + ε) r was a candidate.
+        Whether a row within (1 + ε) r of the query was a candidate.
     found : array of shape (n_queries,), bool
         Whether the nearest row was a candidate.
     candidates : array of shape (n_queries,), int64
@@ -93,7 +96,7 @@ def try_hyperplanes(
     megabytes: int,
     seed: int,
 ) -> Tried:
-    """Try tables on hyperplanes, without the items that each hyperplane was trained on.
+    """Try tables with hyperplanes as queries. Items that a hyperplane was trained on do not count.
 
     Parameters
     ----------
@@ -106,7 +109,7 @@ def try_hyperplanes(
     radius, epsilon : float
         r, as an angle from the hyperplane in radians, and ε.
     megabytes : int
-        Memory for tables, codes and functions.
+        Maximum memory of tables, codes and functions.
     seed : int
         Seed of the functions.
 
@@ -138,12 +141,12 @@ def try_hyperplanes(
 def try_items(
     pool: PoolRows, queries: Rows, *, radius: float, epsilon: float, megabytes: int, seed: int
 ) -> Tried:
-    """Try tables of random hyperplanes on items that are not in the pool.
+    """Try tables of random-hyperplane LSH with items as queries that are not in the pool.
 
     Parameters
     ----------
     pool, radius, epsilon, megabytes, seed
-        See `try_hyperplanes`; r is the angle between two rows.
+        See `try_hyperplanes`; here, r is an angle between two rows.
     queries : array or csr_array of shape (n_queries, n_features)
         Features of the items.
 
@@ -171,9 +174,9 @@ def try_items(
 
 
 def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentation) -> Floats:
-    """Return the angle of each row from the hyperplane in radians, after the constant is appended.
+    """Return the angle of each row from the hyperplane, in radians, of shape (n_rows,).
 
-    The result has shape (n_rows,). The augmentation must not be centred.
+    Before, the constant of the augmentation is appended to each row. The augmentation must not be centred.
     """
     constant, bias = augmentation.constant, hyperplane.bias
     norm = np.sqrt((hyperplane.normal @ hyperplane.normal + (bias / constant) ** 2) * (1 + constant**2))

@@ -4,13 +4,14 @@ Recall@R is the share of queries whose nearest neighbour by the kernel is among 
 the smallest Hamming distance [1]_; `core.experiment.retrieval` explains how rows at equal distances count.
 
 **Choosing rank and scale.** Rank and scale are chosen by recall@R on validation queries, which are used for
-nothing else, and on a sample of the pool's rows. R is the same share of the sample as of the pool. The three
-steps choose
+nothing else, and on a sample of the rows of the pool. R is the same share of rows in the sample as in the
+pool. There are three steps:
 
-1. the rank with the best recall for the kernel κ itself: the low-rank form;
-2. at this rank, the scale s of exp(s(κ − 1)) with the best recall: low rank and transformation, as published;
-3. at this scale, the rank with the best recall. It may be greater than the rank of step 1, because the
-   eigenvalues of the transformed kernel decay more slowly.
+1. Choose the rank with the best recall for the kernel κ itself. The result is the low-rank form.
+2. Keep this rank. Choose the scale s with the best recall for the transformed kernel exp(s(κ − 1)). The
+   result is the transformed form, as published.
+3. Keep this scale. Choose the rank with the best recall again. It may be greater than the rank of step 1,
+   because the eigenvalues of the transformed kernel decay more slowly.
 
 References
 ----------
@@ -43,7 +44,7 @@ SCALES = (1.0, 3.0, 5.0, 7.0, 9.0)
 
 @dataclass(frozen=True)
 class Form:
-    """A form of kernelized LSH.
+    """A form of kernelized LSH: a kernel, a rank and other parameters.
 
     Parameters
     ----------
@@ -54,11 +55,12 @@ class Form:
     scale : float or None
         Scale s of the transformed kernel exp(s(κ − 1)); None for κ itself.
     centred : bool
-        Whether angles are from the mean in feature space, instead of the origin; see `core.hashing.klsh`.
+        Whether angles in feature space are measured from the mean instead of the origin; see
+        `core.hashing.klsh`.
     family : type
-        The hash family that draws the vectors.
+        The hash family.
     n_sampled : int or None
-        t of `KernelizedLSH`. None for the value given to `hasher`, or for the default if none is given.
+        Parameter of `KernelizedLSH`. If None, `hasher` may be given a value; otherwise, the default is used.
     """
 
     kernel: str | Kernel
@@ -69,7 +71,7 @@ class Form:
     n_sampled: int | None = None
 
     def hasher(self, **params: Any) -> KernelHasher:
-        """Return the unfitted family; `params` are its other parameters."""
+        """Return the unfitted hash family; `params` are further parameters of the family."""
         flat = kernel_from(self.kernel)
         kernel = flat if self.scale is None else Transformed(flat, self.scale)
         if self.n_sampled is not None:
@@ -79,12 +81,12 @@ class Form:
 
 @dataclass(frozen=True)
 class Choice:
-    """The forms that `choose` found.
+    """Result of `choose`: forms of kernelized LSH, and their recall.
 
     Parameters
     ----------
     plain, low_rank, transformed, both : Form
-        The original form, and the best form after each of the three steps (see the docstring of this module).
+        The original form, and the best form after each of the three steps in the docstring of this module.
     recalls : dict of Form to float
         Recall of all forms that were tried, on the validation queries.
     """
@@ -98,24 +100,24 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Forms of kernelized LSH that compete on a sample, with the same landmarks.
+    """Trials of several forms of kernelized LSH: the recall of each on one sample, with the same landmarks.
 
     Parameters
     ----------
     kernel : str or Kernel
-        κ, which orders the neighbours of all forms.
+        The kernel by which the true neighbours are found, for all forms.
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
         Validation queries, which are used for nothing else.
     share : float
-        R of recall@R, as a share of the rows.
+        R of recall@R, divided by the number of rows.
     params : dict
-        Other parameters of all forms.
+        Further parameters of the hash family, for all forms.
     recalls : dict of Form to float
-        Recall of the forms tried so far.
+        Recall of each form tried so far.
     fitted : dict of Form to KernelHasher
-        The families of these forms, fitted to the rows.
+        Hash family of each form tried so far, fitted to X.
 
     Raises
     ------
@@ -164,12 +166,12 @@ class Trials:
 def nearest(
     kernel: Kernel, blocks: Iterable[tuple[int, Rows]], Q: Rows
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the row with the greatest κ for each query, in one pass over the pool.
+    """Find the row with the greatest kernel value for each query, in one pass over the pool.
 
     Parameters
     ----------
     kernel : Kernel
-        κ.
+        The kernel.
     blocks : iterable of (first row, features of shape (m, n_features))
         See `Pool.blocks`.
     Q : array of shape (n_queries, n_features)
@@ -178,9 +180,9 @@ def nearest(
     Returns
     -------
     rows : array of shape (n_queries,), int64
-        The first of equally near rows.
+        Number of the row; if several rows have the greatest value, the first.
     values : array of shape (n_queries,), float32
-        κ of each query and its row.
+        Kernel value of each query and its row.
     """
     queries = kernel.prepared(Q)
     rows = np.full(len(queries), -1, dtype=np.int64)
@@ -220,7 +222,7 @@ def recall_of_nearest(codes: Codes, queries: Codes, neighbours: NDArray[np.int64
     neighbours : array of shape (n_queries,), int64
         The row that `nearest` returns for each query.
     R : float
-        Number of rows; it need not be whole.
+        Number of rows, not necessarily an integer.
     """
     return float(retrieve(codes, queries, neighbours[:, None]).nearest_found([R])[:, 0].mean())
 
@@ -233,8 +235,7 @@ def retrieve_together(
 ) -> list[Retrieval]:
     """Count rows by Hamming distance from each query, for several hashers with the same landmarks.
 
-    This takes one pass over the pool. Codes are dropped block by block, so memory does not grow with the
-    pool.
+    The pool is read once. Codes are dropped block by block, so memory does not grow with the pool.
 
     Parameters
     ----------
@@ -279,7 +280,7 @@ def choose(
     centred: bool = False,
     **params: Any,
 ) -> Choice:
-    """Choose rank and scale for a kernel in three steps, which the docstring of this module lists.
+    """Choose rank and scale for a kernel, in the three steps that the docstring of this module lists.
 
     Parameters
     ----------
@@ -290,19 +291,19 @@ def choose(
     Q : array of shape (n_queries, n_features)
         Validation queries, which are used for nothing else.
     share : float
-        R as a share of the rows.
+        R of recall@R, divided by the number of rows.
     ranks, scales : sequence
         Values to try.
     centred : bool
         See `Form`.
     **params
-        Other parameters of `KernelizedLSH`.
+        Further parameters of `KernelizedLSH`.
 
     Raises
     ------
     InputError
-        If the share is not between 0 and 1, if there is nothing to try, or if the family does not apply to
-        the rows.
+        If the share is not between 0 and 1, if there are no ranks, scales or queries, or if kernelized LSH
+        does not apply to the rows.
     """
     if not len(ranks) or not len(scales) or not Q.shape[0]:
         raise InputError("to choose rank and scale, some ranks, scales and queries are needed, got none")

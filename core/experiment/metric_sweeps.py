@@ -1,21 +1,23 @@
-"""Sweeps of k-nn accuracy by a learned metric: figures 1 and 2 of the paper [1]_.
+"""Sweeps of the accuracy of k-nn classification by a learned metric: figures 1 and 2 of the paper [1]_.
 
 A sweep varies one parameter and keeps the others fixed:
 
 ==========  ==============================================  ==========================
-figure      varied                                          kept
+figure      varied                                          fixed
 ==========  ==============================================  ==========================
-1           bits of a code                                  ε, labels
-2, left     labels, and so the constraints                  bits, ε
-2, middle   bits of a code                                  ε, labels
-2, right    ε                                               bits, labels
+1           bits per code                                   ε, number of labels
+2, left     number of labels, and with it of constraints    bits, ε
+2, middle   bits per code                                   ε, number of labels
+2, right    ε                                               bits, number of labels
 ==========  ==============================================  ==========================
 
-Each point is measured for the original and the learned metric, by a scan and by hashed search as in section
-3.3. Hashed search builds M = 2N^{1/(1+ε)} sorted orders of the codes of N rows, and a query reads 2M of their
-entries (`core.search.orders.PermutedOrders.published`). The distinct rows among these entries are ranked by
-the metric, and the nearest rows vote on the class (`core.experiment.neighbours`). γ and the number of pairs
-are chosen for each number of labels, on validation queries that are used for nothing else.
+Accuracy is measured for the original and the learned metric, by a scan and by hashed search as in section 3.3
+of the paper. Hashed search builds M = 2N^{1/(1+ε)} sorted orders of the codes of N rows, and a query reads 2M
+entries of these orders (`core.search.orders.PermutedOrders.published`). A larger ε > 0 makes the search
+faster and less accurate. The distinct rows among the entries are ranked by the metric, and the nearest rows
+vote on the class (`core.experiment.neighbours`). The slack parameter γ of the metric and the number of pairs
+that it is learned from are chosen for each number of labels, on validation queries that are used for nothing
+else.
 
 References
 ----------
@@ -45,10 +47,10 @@ from closecall.core.similar.nearness import nearness_of
 BITS = (16, 32, 64, 128, 256)
 LABELS = (2_000, 200, 500, 1_000, 5_000)
 EPSILONS = (1.5, 0.5, 0.75, 1.0, 2.0, 3.0)
-"""Default values of the parameters; the paper uses ε = 1.5."""
+"""Default numbers of bits, numbers of labels and values of ε; the paper uses ε = 1.5."""
 
 MEGABYTES = 400
-"""Memory that the orders of one structure may take in addition to the codes."""
+"""Maximum memory of the sorted orders, in addition to the codes, in megabytes."""
 
 
 def check_epsilons(epsilons: Sequence[float]) -> None:
@@ -60,16 +62,16 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class MetricSweeps:
-    """Values of each parameter, one of which is kept while another parameter varies.
+    """Values of each parameter. While one parameter varies, each other parameter has one fixed value.
 
     Parameters
     ----------
     bits : sequence of int
-        Numbers of bits per code; the largest is kept.
+        Numbers of bits per code. The fixed value is the largest number.
     labels : sequence of int
-        Numbers of items whose classes the metric is learned from; the first is kept.
+        Numbers of items whose classes the metric is learned from. The fixed value is the first number.
     epsilons : sequence of float
-        Values of ε; the first is kept.
+        Values of ε, which the docstring of this module defines. The fixed value is the first one.
 
     Raises
     ------
@@ -88,7 +90,7 @@ class MetricSweeps:
 
     @property
     def kept(self) -> tuple[int, int, float]:
-        """The number of bits, the number of labels and the ε that are kept while another parameter varies."""
+        """The fixed values of the number of bits, the number of labels, and ε."""
         return max(self.bits), self.labels[0], self.epsilons[0]
 
     def searches(self, n_labels: int) -> list[tuple[int, float]]:
@@ -110,7 +112,7 @@ class MetricSweeps:
         n_sample: int = 50_000,
         seed: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Measure all points for one draw of labels and vectors.
+        """Measure all sweeps for one draw of labels and hash functions.
 
         Parameters
         ----------
@@ -122,14 +124,14 @@ class MetricSweeps:
         dict
             For each metric, one dict for a scan and one for each pair of `searches`: ``metric`` ("original"
             or "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or "orders");
-            ``bits`` and ``epsilon`` (None for the scan); ``orders`` (number of orders built); ``accuracy``,
-            ``searched`` and ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``, ``upper`` and
-            ``accuracy_when_chosen`` (None for the original metric); ``seed``.
+            ``bits``, ``epsilon`` and ``orders`` (number of orders built), all None for the scan;
+            ``accuracy``, ``searched`` and ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``,
+            ``upper`` and ``accuracy_when_chosen`` (None for the original metric); ``seed``.
 
         Raises
         ------
         InputError
-            If k is less than 1, or for the same reasons as in `core.experiment.neighbours.choose`.
+            If k is less than 1; see also `core.experiment.neighbours.choose`.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
@@ -157,7 +159,7 @@ def _searched(
     searches: Sequence[tuple[int, float]],
     seed: int,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the scan by one metric, and the hashed searches."""
+    """Yield the results of a scan by one metric, and then the results of each hashed search."""
     families = {n: _family(metric, n, seed).fit(sample.X) for n, _ in searches}
     nearness = nearness_of(pool, next(iter(families.values())))
     nearest = ExactSearch(nearness).neighbours_of_many(queries.X, k)

@@ -1,20 +1,21 @@
-"""Accuracy of k-nn classification by a learned and the original metric, with a scan and with hashing [1]_.
+"""Accuracy of k-nn classification by the original and a learned metric, with a scan and with hashing [1]_.
 
 A held-out item is assigned the most frequent class among its k nearest pool items. In a tie, the class of the
-nearest item among the tied classes wins. The metric is learned from the classes of a few of the pool's items.
-Hashed search is compared with a scan of all rows by the same metric, in accuracy and in the share of the rows
-that are compared in full.
+nearest item among the tied classes wins. The metric is learned from the classes of a few items of the pool.
+Hashed search is compared with a scan of all rows by the same metric. The results are the accuracy and the
+share of the rows whose exact distance from the query is computed.
 
-**Choosing how to learn.** The slack γ and the number of constraints are chosen on validation queries, which
-are used for nothing else. (Davis et al. 2007 use 20 c² constraints for c classes.) Many constraints with
-little slack overfit the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1,
-59.6 % without learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. Texts have the opposite problem: nearly
-all pairs are nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric. For
-sparse rows, tighter bounds are therefore tried as well; they pull similar pairs close together.
+**Choosing how to learn.** The slack parameter γ and the number of constraints are chosen on validation
+queries, which are used for nothing else. Davis et al. 2007 use 20 c² constraints for c classes. A larger γ
+enforces the constraints more strictly, and many strict constraints overfit the few labels. On CIFAR-10 with
+5,000 labels, the accuracy is 59.6 % without learning, 54 to 56 % with γ = 1, and 60 to 60.5 % with γ = 0.01
+or γ = 0.1. Texts have the opposite problem. Nearly all pairs of texts are nearly orthogonal, so constraints
+at percentiles of their distances hardly change the metric. For sparse rows, smaller maximum distances of
+similar pairs are therefore tried as well.
 
 **Sets.** Sparse rows are also searched by Min-Hash, as sets and as weighted sets. Each search is compared
-with a scan by the same overlap. Min-Hash codes have as many bits as other codes but fewer functions, because
-each function has several bits.
+with a scan by the same measure of overlap. Min-Hash codes have as many bits as other codes but fewer
+functions, because each function has several bits.
 
 References
 ----------
@@ -45,10 +46,13 @@ Classes = NDArray[np.integer]
 
 GAMMAS = (0.001, 0.01, 0.1, 1.0)
 PAIRS = (2_000, 10_000)
-"""Values to try, in increasing order of their effect on the metric. In a tie, the first value wins."""
+"""Values of `Setting.gamma` and `Setting.n_pairs` to try, in increasing order of their effect on the metric.
+
+If several values are equally accurate, the first is chosen.
+"""
 
 UPPERS = (None, 1.0, 0.5)
-"""Values of `Setting.upper` for sparse rows; unit rows without a common feature have squared distance 2."""
+"""Values of `Setting.upper` for sparse rows. Unit rows without a common feature have squared distance 2."""
 
 _QUERIES_AT_ONCE = 500
 
@@ -58,7 +62,7 @@ _TIMED = 25
 
 @dataclass(frozen=True)
 class Setting:
-    """Parameters of learning a metric.
+    """Parameters for learning a metric.
 
     Parameters
     ----------
@@ -106,7 +110,7 @@ def voted(classes: Classes) -> int:
     Parameters
     ----------
     classes : array of shape (k,), integer
-        Classes of the neighbours, the nearest first; negative ones are unknown and don't vote.
+        Classes of the neighbours, the nearest first. Neighbours of unknown class (negative) don't vote.
     """
     votes = classes[classes >= 0]
     if not len(votes):
@@ -121,7 +125,10 @@ def accuracy(pool: Pool, found: Sequence[Neighbours], truth: Classes) -> float:
 
 
 def accuracy_among(metric: Metric | None, rows: Items, queries: Items, k: int) -> float:
-    """Return the accuracy of a scan of rows in memory, by Euclidean distance if there is no metric."""
+    """Return the accuracy of k-nn classification with a scan of `rows`.
+
+    Without a metric, the distance is Euclidean.
+    """
     if metric is None:
         metric = ExplicitMetric(np.eye(rows.X.shape[1]))
     squares, right = metric.squared_norms(rows.X), 0
@@ -138,7 +145,7 @@ def accuracy_among(metric: Metric | None, rows: Items, queries: Items, k: int) -
 def choose(
     examples: Items, rows: Items, queries: Items, k: int, settings: Sequence[Setting], *, seed: int = 0
 ) -> tuple[Setting, Metric, float]:
-    """Choose the setting whose metric is the most accurate; in a tie, the first.
+    """Choose the setting whose metric is the most accurate; in a tie, the first setting is chosen.
 
     Parameters
     ----------
@@ -164,7 +171,7 @@ def choose(
     Raises
     ------
     InputError
-        If there is no setting, or for the same reasons as in `core.metric.Constraints.from_labels`.
+        If there is no setting; see also `core.metric.Constraints.from_labels`.
     """
     if not settings:
         raise InputError("a metric is chosen from settings: at least one must be given, got none")
@@ -218,7 +225,7 @@ class Taught:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The parameters of the setting, and ``accuracy_when_chosen``."""
+        """The parameters of the setting, and the accuracy on the validation queries, by name."""
         return {**asdict(self.setting), "accuracy_when_chosen": self.when_chosen}
 
 
@@ -236,23 +243,23 @@ def compare_metrics(
     n_functions: int = 256,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Measure each metric by scan and by hashing, for one draw of labels and vectors.
+    """Measure k-nn accuracy by each metric, with a scan and with hashing, for one random draw of labels.
 
-    Hashed search ranks all candidates of a structure by the metric. Sparse rows have two more metrics, the
-    overlaps of sets and of weighted sets.
+    Hashed search finds candidates with a search structure and ranks all of them by the metric. For sparse
+    rows, two more measures are compared with the metrics: the overlaps of sets and of weighted sets.
 
     Parameters
     ----------
     pool : Pool
         The pool to search.
     queries, choosing : Items
-        Held-out items of known class: `queries` to measure with, and `choosing` to choose the setting on.
+        Held-out items of known class: `queries` to measure accuracy, and `choosing` to choose the setting.
     k : int
         Number of neighbours that vote.
     n_labels : int
         Items of the pool whose classes the metric is learned from.
     shares : sequence of float
-        Shares of the rows that hashing searches, 0 … 1, with at least ten candidates per neighbour.
+        Shares of the rows that hashed search ranks, 0 … 1. At least 10 k rows are ranked.
     settings : sequence of Setting, optional
         Settings to try on `choosing`; by default `SETTINGS`, or `SPARSE_SETTINGS` for sparse rows.
     structures : sequence of str
@@ -263,14 +270,14 @@ def compare_metrics(
     n_functions : int
         Bits per code.
     seed : int
-        Seed of labels, constraints, sample and vectors.
+        Seed of labels, constraints, sample and hash functions.
 
     Returns
     -------
     list of dict
         For each metric, one dict for the scan and one for each pair of structure and share: ``metric``;
         ``search`` ("scan", or the structure; "hamming" is the scan of codes); ``share`` (as requested);
-        ``searched`` (mean share of the rows that were compared in full); ``recall`` (share of the k exact
+        ``searched`` (mean share of the rows that were ranked by the metric); ``recall`` (share of the k exact
         neighbours by this metric that were found); ``accuracy``; ``seconds`` (median processor time of a
         query); ``bytes`` (per item, of the features or of codes and structure); ``gamma``, ``n_pairs``,
         ``upper`` and ``accuracy_when_chosen`` (None except for the learned metric); ``seed``.
@@ -278,7 +285,7 @@ def compare_metrics(
     Raises
     ------
     InputError
-        If a share is not above 0 and at most 1, if k is less than 1, or for the same reasons as in `choose`.
+        If a share is not above 0 and at most 1, or if k is less than 1; see also `choose`.
     """
     if k < 1 or not all(0 < share <= 1 for share in shares):
         raise InputError(
@@ -353,7 +360,7 @@ def _searched(
 
 
 def _bytes_a_row(pool: Pool) -> float:
-    """Return the mean memory of a row's features."""
+    """Return the mean memory of the features of a row, in bytes."""
     if not pool.is_sparse:
         return float(pool.n_features * np.dtype(pool.dtype).itemsize)
     total = sum(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes for _, X in pool.blocks())

@@ -16,7 +16,10 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass, least_of
 
 Progress = Callable[[int, int], None]
-"""Called from time to time with (hyperplanes done, hyperplanes in all); exceptions from it are propagated."""
+"""Callback for progress: takes the number of hyperplanes trained so far and the number of all hyperplanes.
+
+Exceptions of the callback are propagated.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,8 @@ class Plane:
     positive : int
         The positive class.
     setting : str
-        How the hyperplane was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
+        How the hyperplane was trained: for example, ``"C=1, balanced, 50 labels"`` for a single hyperplane
+        and ``"sessions: C=10, unweighted"`` for a hyperplane of a simulated session.
     session, round : int
         Number of the session, and number of answers in the session before this hyperplane; both −1 for a
         single hyperplane.
@@ -47,16 +51,16 @@ class Plane:
 
 @dataclass(frozen=True)
 class Setting:
-    """Training parameters of single hyperplanes.
+    """Training parameters of hyperplanes that do not belong to a simulated session.
 
     Parameters
     ----------
     C, class_weight
         See `core.linear.svm.train`.
     n_labels : int
-        Number of labels, drawn from all classes together (`ItemsByClass.at_random`) unless `per_class`.
+        Number of labels: of each class if `per_class` is true, otherwise of all classes together.
     per_class : bool
-        Draw `n_labels` labels of each class (`ItemsByClass.per_class`).
+        Whether to draw labels with `ItemsByClass.per_class` or with `ItemsByClass.at_random`.
     """
 
     C: float
@@ -70,7 +74,7 @@ class Setting:
 
 
 PAPER = Setting(C=1, class_weight=None, n_labels=5, per_class=True)
-"""Initial setting of the experiments of Jain et al. (NIPS 2010, section 4)."""
+"""Setting for the initial hyperplane in the experiments of Jain et al. (NIPS 2010, section 4)."""
 
 SINGLE_SETTINGS = (
     PAPER,
@@ -91,14 +95,14 @@ def svm_in_words(C: float, class_weight: ClassWeight) -> str:
 def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | None = None) -> list[Plane]:
     """Train `n` hyperplanes for each of `SINGLE_SETTINGS`, each on its own labels.
 
-    Positive classes come in random order. All are used equally often, up to a difference of one, so if most
-    classes are rare, most positive classes are rare, too.
+    Positive classes come in random order. All classes are used equally often, up to a difference of one. If
+    most classes are rare, most positive classes are therefore rare, too.
 
     Parameters
     ----------
     pool : Pool
-        The pool to draw labels from. A setting skips classes that have fewer items than it needs of the
-        positive class.
+        The pool to draw labels from. Classes with fewer items than a setting needs of its positive class are
+        skipped.
     n : int
         Number of hyperplanes per setting.
     seed : int

@@ -18,7 +18,10 @@ from closecall.core.simulation.drawing import ItemsByClass
 from closecall.core.simulation.oracle import Oracle
 
 Progress = Callable[[int, int], None]
-"""Called from time to time with (searches ended, searches in all); exceptions from it are propagated."""
+"""Callback for progress: takes the number of searches that have ended and the number of all searches.
+
+Exceptions of the callback are propagated.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +33,8 @@ class Search:
     positive : int
         The class that was searched for.
     found_at : array of shape (n_found,), int64, ascending
-        Entry i is the number of answers until positive i + 1 was found. Answers to a batch of items count one
-        by one, in their order.
+        Entry i is the number of answers until positive i + 1 was found. The answers for a batch of items are
+        counted one by one, in the order of the items.
     n_answers : int
         Number of answers.
     n_items, n_positive : int
@@ -47,8 +50,8 @@ class Search:
     def labels_needed(self, wanted: int) -> float:
         """Return the number of answers it takes to find `wanted` positives.
 
-        If the search ended earlier, the annotator is assumed to continue with random items. With k positives
-        among the n remaining items, each positive then takes (n + 1) / (k + 1) answers on average.
+        If the search ended with fewer positives, the annotator is assumed to continue with random items. If k
+        of the n remaining items are positive, each positive takes (n + 1) / (k + 1) answers on average.
         """
         missing = wanted - len(self.found_at)
         if missing <= 0:
@@ -75,7 +78,7 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
     n : int
         Number of classes to draw.
     wanted : int
-        Minimum number of positives in a class, in addition to those that a search begins with.
+        Minimum number of positives in a class, in addition to the one that a search begins with.
     most_share : float, 0 … 1
         Maximum share of the pool that a class may have.
     seed : int
@@ -106,7 +109,7 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """State of a search when its next items are chosen.
+    """State of a search at the time when its next items are chosen.
 
     Parameters
     ----------
@@ -130,14 +133,17 @@ class Turn:
 
 
 class Way(ABC):
-    """A way to choose the items of searches, round by round."""
+    """A method to choose the items that the annotator answers in a search, round by round."""
 
     learns: bool
     """Whether the choice depends on the answers."""
 
     @abstractmethod
     def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
-        """Return the next items of each search in the order of answering; none if all have been answered."""
+        """Return the ids of the next items of each search, in the order in which they will be answered.
+
+        If all items of the pool have been answered, no ids are returned.
+        """
 
 
 class ByStrategy(Way):
@@ -183,10 +189,10 @@ def search_positives(
 ) -> list[Search]:
     """Search for the positives of several classes, all searches side by side.
 
-    A search begins with one item of the class and five others, drawn at random, which do not count as
-    answers. In each round, items are chosen based on all answers so far, and the annotator answers them
-    correctly. A search ends when `wanted` positives are found, or after `most` answers. If the `way` does not
-    learn, the limit of answers does not apply.
+    A search begins with the labels of one item of the class and of five other items, drawn at random. These
+    labels do not count as answers. In each round, items are chosen based on all answers so far, and the
+    annotator answers them correctly. A search ends when `wanted` positives are found, or after `most`
+    answers. If `way` does not learn, the number of answers is not limited.
 
     Parameters
     ----------
@@ -195,9 +201,9 @@ def search_positives(
     way : Way
         How items are chosen: `ByStrategy`, or `core.experiment.similar.FindSimilar`.
     positives : sequence of int
-        A class for each search; see `classes_to_search`.
+        The positive class of each search; see `classes_to_search`.
     wanted, most : int
-        Numbers of positives and of answers that end a search.
+        Number of positives, and number of answers, after which a search ends.
     seed : int
         Seed of the initial items, which are the same for every way; not negative.
     progress : callable or None

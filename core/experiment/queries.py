@@ -39,14 +39,14 @@ def held_out_queries(
 ) -> tuple[Items, Items]:
     """Draw held-out items: queries to measure with, and other queries to choose parameters on.
 
-    None of them is a row of the pool.
+    Held-out items are not among the rows of the pool.
 
     Parameters
     ----------
     pool : Pool
         The pool whose held-out items are drawn.
     n_queries, n_choosing : int
-        Number of queries to measure with, and number of queries to choose on.
+        Number of queries to measure with, and number of queries to choose parameters on.
     known : bool
         Draw only items whose class is known.
     seed : int
@@ -81,10 +81,10 @@ def held_out_queries(
 def queries_of_draws(
     pool: Pool, n_queries: int, n_choosing: int, n_draws: int, *, known: bool = False
 ) -> tuple[list[Items], Items]:
-    """Draw held-out queries that differ between draws, and other queries to choose parameters on.
+    """Divide held-out items into queries for each of several draws, and queries to choose parameters on.
 
-    No two draws share a query, so they are independent, and an interval over the draws also accounts for the
-    choice of queries.
+    No two draws share a query. A confidence interval over the draws therefore accounts for the random choice
+    of queries, too.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def queries_of_draws(
     Returns
     -------
     (list of Items, Items)
-        The queries of each draw, and the queries to choose on.
+        The queries of each draw, and the queries to choose parameters on.
 
     Raises
     ------

@@ -1,29 +1,30 @@
 """Codes of points distributed uniformly in a rectangle or box: figures 12 to 14 of the survey [1]_.
 
-The true neighbours of a query are its k nearest points. Two measures say how well Hamming distances follow
-true distances:
+The true neighbours of a query are the k points nearest to it. Two measures say how well Hamming distances
+follow true distances:
 
 - precision within a Hamming distance below 2, as in figure 13: the share of true neighbours among the points
-  whose codes differ from the query's in at most one bit, counted over all queries;
-- the share of a query's k true neighbours among its first k points, where points at equal distance are in
-  random order (`core.experiment.retrieval`).
+  whose codes differ from the code of the query in at most one bit, counted over all queries;
+- the share of the k true neighbours of a query that are among the k points of smallest Hamming distance,
+  with ties in random order (`core.experiment.retrieval`).
 
-**LSH.** Hyperplanes through the mean cannot separate points that lie in the same direction from the mean,
-which loses most of the information in two dimensions. The survey uses Euclidean LSH, whose lines need not
-pass through the mean. Here, points get one more coordinate instead: the root mean square of their distances
-from the mean. Hyperplanes through the origin of the larger space can cut the box anywhere. In one draw with
-32 bits in a rectangle of 2:1, the first 50 of 5,000 points included 36 % of the 50 true neighbours; without
-the additional coordinate, 17 %.
+**LSH.** Hyperplanes through the mean cannot separate points that lie in the same direction from the mean. In
+two dimensions, most of the information is lost. The survey uses Euclidean LSH, whose lines need not pass
+through the mean. Here, all points get one more coordinate instead: a constant, the root mean square of the
+distances from the mean. Hyperplanes through the origin of the larger space can cut the box anywhere. In one
+draw with 32 bits in a rectangle of 2:1, the first 50 of 5,000 points included 36 % of the 50 true neighbours.
+Without the additional coordinate, they included 17 %.
 
-**RBM.** In the same setting, a network with one layer of 256 units below the code finds 45 % of the true
-neighbours, and one with two layers of 64 units finds 20 %.
+**RBM.** In the same draw, a network with one layer of 256 units below the code finds 45 % of the true
+neighbours, and a network with two layers of 64 units finds 20 %.
 
 **On spectral bits.** Boosting and RBMs can also hash the bits of spectral hashing, as ±1, instead of the
-points. There are as many spectral bits as bits in the final code. The true neighbours are still those of the
-points.
+coordinates of the points. There are as many spectral bits as bits in the final code. True neighbours are
+still found by the coordinates.
 
-**Eigenfunctions** of a rectangle with edges a and b are cos(kπx/a)·cos(mπy/b), with eigenvalues that increase
-with ω² = (kπ/a)² + (mπ/b)². Spectral hashing uses only eigenfunctions with k = 0 or m = 0.
+**Eigenfunctions** of a rectangle with edges a and b are cos(kπx/a)·cos(mπy/b) for integers k, m ≥ 0. Their
+eigenvalues increase with ω² = (kπ/a)² + (mπ/b)². Spectral hashing uses only eigenfunctions with k = 0 or
+m = 0.
 
 References
 ----------
@@ -60,14 +61,16 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 Coder = Callable[[Floats32], Codes]
-"""A fitted method: takes points of shape (n, n_dimensions), and returns their codes."""
+"""A fitted method to compute codes: takes points of shape (n, n_dimensions), and returns their codes."""
 
 Learn = Callable[[Floats32, int, int, int], Coder]
-"""A method: takes points, the number of bits, k and the seed, and returns the method fitted to the points."""
+"""A method to compute codes: takes points, the number of bits, the number k of true neighbours and the seed,
+and returns the method fitted to the points.
+"""
 
 
 class Method(NamedTuple):
-    """Name of a method.
+    """Name of a method to compute codes.
 
     Parameters
     ----------
@@ -82,13 +85,13 @@ class Method(NamedTuple):
 
 
 N_POINTS = 5_000
-"""Number of points in a box."""
+"""Number of points drawn in a box."""
 
 WITHIN = 1
 """Hamming distance within which precision is measured."""
 
 UNITS = 256
-"""Number of units in the layer below the code of RBMs."""
+"""Number of units in the layer below the code, in networks of RBMs."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class Box:
 
     @classmethod
     def of_aspect(cls, aspect: float) -> Self:
-        """Return the rectangle of area 1 whose edges have this ratio.
+        """Return the rectangle of area 1 whose edges have the ratio `aspect`.
 
         Raises
         ------
@@ -140,14 +143,14 @@ TEN_DIMENSIONS = Box("box of ten dimensions", tuple((10 - i) / 10 for i in range
 
 
 class Eigenfunction(NamedTuple):
-    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle with a corner at the origin.
+    """An eigenfunction cos(kπx/a)·cos(mπy/b) of a rectangle with edges a and b and a corner at the origin.
 
     Parameters
     ----------
     modes : tuple of int
         k and m.
     squared : float
-        ω².
+        (kπ/a)² + (mπ/b)².
     """
 
     modes: tuple[int, int]
@@ -159,7 +162,7 @@ class Eigenfunction(NamedTuple):
         return min(self.modes) > 0
 
     def values(self, points: Floats32, box: Box) -> Floats64:
-        """Return the values at points of shape (…, 2), from −1 to 1."""
+        """Return the values of the function, from −1 to 1, at points of shape (…, 2)."""
         turns = np.pi * np.array(self.modes) * points.astype(np.float64) / np.array(box.lengths)
         return np.asarray(np.cos(turns).prod(axis=-1))
 
@@ -172,7 +175,7 @@ class Score(NamedTuple):
     within : float or None
         Precision within the Hamming distance `WITHIN`; None if no point is that near.
     first : float
-        Mean share of the k true neighbours among the first k points.
+        Mean share of the k true neighbours that are among the k points of smallest Hamming distance.
     retrieved : float
         Mean number of points within the Hamming distance `WITHIN`.
     """
@@ -183,7 +186,7 @@ class Score(NamedTuple):
 
 
 def eigenfunctions(box: Box, n: int) -> list[Eigenfunction]:
-    """Return the n eigenfunctions of a rectangle with the smallest eigenvalues, without the constant one."""
+    """Return the n eigenfunctions of a rectangle with smallest eigenvalues, except the constant function."""
     a, b = box.lengths
     every = [
         Eigenfunction((k, m), (k * np.pi / a) ** 2 + (m * np.pi / b) ** 2)
@@ -194,7 +197,7 @@ def eigenfunctions(box: Box, n: int) -> list[Eigenfunction]:
 
 
 def score(coder: Coder, points: Floats32, queries: Floats32, neighbours: NDArray[np.int64]) -> Score:
-    """Measure codes of points.
+    """Measure how well a method finds the true neighbours of queries.
 
     Parameters
     ----------
@@ -286,4 +289,4 @@ METHODS: Mapping[Method, Learn] = {
     Method(BoostedPSH.name, ON_SPECTRAL): _boosting_on_spectral,
     Method(DeepCodes.name, ON_SPECTRAL): _rbm_on_spectral,
 }
-"""All methods. Those without a form are the methods of figure 14, in its order."""
+"""All methods. The methods without a form are those of figure 14, in the order of the figure."""

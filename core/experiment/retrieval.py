@@ -1,10 +1,10 @@
 """Recall and precision by Hamming distance alone: the curves in papers on binary codes.
 
-Codes do not order the rows at equal distance from a query. Every number here is therefore the mean over all
-orders of such rows, and does not depend on the order of rows in the pool. The first k rows include all rows
-below some distance, and each row at this distance with equal probability. Wanted rows are true neighbours, or
-rows of the query's class. The expected number of wanted rows among the first k is a piecewise linear function
-of k, with a node at each distance.
+Codes do not order the rows at equal distance from a query. Every number computed here is therefore the mean
+over all orders of such rows, and does not depend on the order of rows in the pool. The first k rows include
+all rows nearer than some distance, and a random subset of the rows at this distance. Wanted rows are true
+neighbours, or rows of the class of the query. The expected number of wanted rows among the first k rows is a
+piecewise linear function of k, with a node at each distance.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """Counts of rows, and of wanted rows, at each Hamming distance from each query.
+    """Counts of rows at each Hamming distance from each query, and distances of true neighbours.
 
     Parameters
     ----------
     rows : array of shape (n_queries, n_functions + 1), int64
-        Number of rows that differ in 0, 1, … functions.
-    alike : array of the same shape, int64
-        Number of these rows that have the query's class; all zero if the class is unknown.
+        Number of rows whose codes differ from the code of the query in 0, 1, … hash functions.
+    alike : array of shape (n_queries, n_functions + 1), int64
+        Number of these rows that have the class of the query; all zero if this class is unknown.
     neighbours : array of shape (n_queries, n_neighbours), int64
-        Distance of each true neighbour of the query, the nearest neighbour first.
+        Hamming distance of each true neighbour of the query, the nearest neighbour first.
     """
 
     rows: Counts
@@ -49,7 +49,7 @@ class Retrieval:
         Parameters
         ----------
         retrieved : array of shape (n_retrieved,)
-            Values of R, which need not be whole.
+            Values of R, not necessarily integers.
 
         Returns
         -------
@@ -61,7 +61,7 @@ class Retrieval:
         return np.asarray(np.clip((np.asarray(retrieved, np.float64) - nearer) / equal, 0, 1))
 
     def neighbours_found(self, retrieved: ArrayLike) -> Floats64:
-        """Return the share of each query's true neighbours that is among its first R rows.
+        """Return, for each query, the share of its true neighbours that are among the first R rows.
 
         See `nearest_found` for the parameters and the shape of the result.
         """
@@ -70,17 +70,21 @@ class Retrieval:
         return np.asarray(among_first(self.rows, wanted, retrieved) / self.neighbours.shape[1])
 
     def precision(self, retrieved: ArrayLike) -> Floats64:
-        """Return the share of each query's first R rows that have its class; see `neighbours_found`."""
+        """Return, for each query, the share of its first R rows that have the class of the query.
+
+        See `nearest_found` for the parameters and the shape of the result.
+        """
         return among_first(self.rows, self.alike, retrieved) / np.asarray(retrieved, np.float64)
 
     def average_precision(self) -> Floats64:
         """Return the average precision of each query, of shape (n_queries,).
 
-        This is the mean of the precisions at the ranks of the rows of the query's class; it is zero if there
-        are no such rows. Call these rows alike. Suppose that r of the n rows at one distance are alike, that
-        N rows are nearer, and that R of the nearer rows are alike. The i-th of the n rows is alike with
-        probability r/n. If so, (i − 1)(r − 1)/(n − 1) of the i − 1 rows before it are alike on average
-        (McSherry and Najork 2008). The expected precisions at this distance then add up to
+        Rows are called alike if they have the class of the query. The average precision is the mean of the
+        precisions at the ranks of these rows. If no row is alike, it is zero. Suppose that r of the n rows at
+        one distance are alike, that N rows are nearer, and that R of the nearer rows are alike. The i-th of
+        the n rows is alike with probability r/n. In this case, (i − 1)(r − 1)/(n − 1) of the first i − 1 rows
+        at this distance are alike on average (McSherry and Najork 2008). The expected precisions at this
+        distance therefore add up to
 
             r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)),
 
@@ -108,7 +112,7 @@ def retrieve(
     codes, queries : Codes
         Codes of the rows and of the queries, by the same hash functions.
     neighbours : array of shape (n_queries, n_neighbours), int64, optional
-        Row numbers of each query's true neighbours, the nearest first.
+        Row numbers of the true neighbours of each query, the nearest first.
     classes : array of shape (n_rows,), int16, optional
         Classes of the rows, −1 where unknown. Used only together with `own`.
     own : array of shape (n_queries,), int, optional
@@ -135,14 +139,14 @@ def retrieve(
 
 
 def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
-    """Return the expected number of wanted rows among the first k, for each query and each k.
+    """Return the expected number of wanted rows among the first k rows, for each query and each k.
 
     Rows at equal distance are in random order.
 
     Parameters
     ----------
     rows, wanted : array of shape (n_queries, n_distances), int64
-        Counts of rows at each distance, and of wanted rows among them.
+        Number of rows, and number of wanted rows, at each distance.
     retrieved : array of shape (n_retrieved,)
         Values of k.
 
@@ -162,9 +166,9 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 
 @kernel
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
-    """Count the functions in which two codes differ.
+    """Count the hash functions in which two codes differ.
 
-    The differing bits of a function are combined into its first bit.
+    If any bit of a function differs, the first bit of the function is set, and these bits are counted.
     """
     total = np.uint64(0)
     for i in range(a.shape[0]):

@@ -1,4 +1,4 @@
-"""A sample of a pool as a concept with known answers, and a simulated annotator who labels it."""
+"""A random sample of a pool whose correct answers are known, and a simulated annotator who labels it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SampledConcept:
-    """Items in memory, and the correct answer for each.
+    """Items in memory, and the correct answer for each item.
 
     Parameters
     ----------
     pool : ArrayPool
-        N items; their ids are their rows.
+        N items; the id of an item is the number of its row.
     y : array of shape (N,), bool
         Whether each item is positive.
     items : array of shape (N,), int64
-        Ids of the items in the pool they were drawn from.
+        Ids that the items have in the pool from which they were drawn.
     """
 
     pool: ArrayPool
@@ -59,11 +59,11 @@ class SampledConcept:
         positive : int
             The positive class.
         n_items : int
-            Number of items to draw; at most as many as there are.
+            Number of items to draw; at most the number of items of known class.
         rng : numpy Generator
             Random generator for the draw.
         prevalence : float or None
-            Share of positives; None for the pool's share.
+            Share of positives among the drawn items; by default, items are drawn regardless of class.
         """
         if prevalence is None:
             ids = np.sort(items.any(rng, n_items))
@@ -77,7 +77,7 @@ class SampledConcept:
 class Annotator:
     """A simulated annotator who repeatedly answers the items nearest to the hyperplane, without errors.
 
-    Like every simulated session, it begins with one positive and five negative items drawn at random.
+    The initial labels are those of one positive and five negative items, drawn at random.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class Annotator:
     Attributes
     ----------
     rows : array of shape (n_labels,), int64
-        Rows of the labeled items, in order.
+        Rows of the labeled items, in the order of labeling.
     passed : array of int64, ascending
-        Audited items that the strategy selected.
+        Audited items that the strategy selected. They are skipped, and not labeled.
     hyperplane : Hyperplane
         Trained on all answers so far.
     """
@@ -115,7 +115,7 @@ class Annotator:
         return int(np.count_nonzero(self._concept.y[self.rows]))
 
     def go_on(self, n: int = 1, *, audited: Rows | None = None) -> None:
-        """Answer the next n items, passing over `audited` items, and then learn from all answers."""
+        """Answer the next n items that are not in `audited`, and then train on all answers."""
         waiting = np.empty(0, dtype=np.int64) if audited is None else np.setdiff1d(audited, self.passed)
         selection, passed = pass_over(lambda reached: self._select(n, reached), waiting)
         self.passed = np.union1d(self.passed, passed)

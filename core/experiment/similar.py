@@ -1,4 +1,4 @@
-"""A simulated annotator on the page Find similar, who answers the items most similar to the positives."""
+"""Simulated annotator on the page Find similar, who answers the items most similar to the positives."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ Metric = Literal["original", "learned"]
 class FindSimilar(Way):
     """Choice of the items nearest to the positives, one page at a time; the annotator answers the whole page.
 
-    The distance of an item is its distance from the nearest positive (`core.similar.nearness`), among at most
-    100 positives (`core.similar.queries`). If `metric` is "learned", a metric is trained after each page on
-    all answers so far (`core.similar.answers`). Until there are `LEAST` answers of each kind, and always if
-    `metric` is "original", angles between the original features are used. If the answers contradict each
-    other (items with the same features are positive and negative), the previous metric is kept. The real page
-    differs in two ways. Answered items keep their places, so a page brings fewer new items. A metric that is
-    not ready in time applies from the next page on.
+    The distance of an item is its distance from the nearest positive (`core.similar.nearness`). At most 100
+    positives are used (`core.similar.queries`). If `metric` is "original", the distance is the angle between
+    the original features. If `metric` is "learned", a metric is trained after each page on all answers so far
+    (`core.similar.answers`); until there are `LEAST` positives and `LEAST` negatives, the angle is used. If
+    items with the same features are positive and negative, no metric can be trained, and the previous metric
+    is kept.
+
+    The real page differs from this simulation in two ways. Answered items stay on the page, so fewer new
+    items are shown. A metric that is not ready in time is used from the next page on.
 
     Parameters
     ----------
@@ -40,8 +42,8 @@ class FindSimilar(Way):
     page : int
         Number of items answered before the next search.
     gamma : float or None
-        Slack of the learned metric (see `core.metric.ITML`). None chooses it by cross-validation, as the page
-        does.
+        Slack parameter of the learned metric (see `core.metric.ITML`). If None, it is chosen by
+        cross-validation, as on the real page.
 
     Raises
     ------

@@ -2,14 +2,15 @@
 
 **Yardsticks.** A yardstick is the measure by which the true neighbours of a query are found. Each family has
 two: the measure that the family is made for (`core.similar.nearness`), and the angle between the rows, which
-is the same for all families. Precision does not depend on true neighbours, only on the query's class.
+is the same for all families. Precision is the share of retrieved rows that have the class of the query, so it
+needs no yardstick.
 
 **Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
 **Structures.** A query is answered as on the page Find similar: a structure proposes candidates, which are
-then ranked exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours among the ten
-results. The share searched is the share of rows whose features were read. Times are those of whole queries,
-and they are also given relative to an exact scan by the family's own measure.
+then ranked exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours that are among
+the ten results. The share searched is the share of rows whose features were read. The time of a whole query
+is given in seconds, and as a ratio to the time of an exact scan by the measure that the family is made for.
 
 **Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
 Fitting is timed once for each code length. Hashing is timed on at most the first `TIMED_ROWS` rows. The time
@@ -54,21 +55,22 @@ from closecall.core.similar import (
 STRUCTURES = ("scan", "table", "tables", "orders")
 
 SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of the pool that a structure may rank exactly; each is measured."""
+"""Shares of the pool that a structure may rank exactly. Every share is measured."""
 
 USUALLY_COMPARED = 5
-"""Number of codes compared for each row that is ranked exactly, if the structure lets it be chosen."""
+"""Number of codes to compare for each row that is ranked exactly; some structures ignore this number."""
 
 COMPARED = {"table": 40}
-"""Exceptions to `USUALLY_COMPARED`. A table stores codes in the order of its buckets, which makes comparisons
-cheaper.
+"""Structures for which `USUALLY_COMPARED` is replaced by another number.
+
+A table stores codes in the order of its buckets, so comparisons are cheaper.
 """
 
 BYTES_A_ROW = 256
 """Memory of tables and permuted orders in addition to the codes, in bytes per row."""
 
 WANTED = 10
-"""k of the structures' recall@k."""
+"""k of recall@k, by which search structures are measured."""
 
 TIMED_ROWS = 8_192
 
@@ -93,11 +95,11 @@ class Value(NamedTuple):
         Number of first rows by Hamming distance, or number of rows that the structure ranks exactly. None if
         the measure depends on neither.
     measure : str
-        Codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
-        "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
-        query), "scan ratio" (to the exact scan's time), "bytes" (per item), "build seconds". Cost: "fit
-        seconds", "hash seconds" (per item), "query seconds", "bytes" (per code). Chosen parameters: "rank",
-        "scale", and "gamma" of a learned metric or kernel.
+        Codes: "nearest" (recall@R), "neighbours" (share of the true neighbours that are retrieved),
+        "neighbours by angle", "precision". Structures: "recall", "searched" and "compared" (shares of the
+        pool), "seconds" (per query), "scan ratio" (seconds per query divided by those of an exact scan),
+        "bytes" (per item), "build seconds". Cost: "fit seconds", "hash seconds" (per item), "query seconds",
+        "bytes" (per code). Chosen parameters: "rank", "scale", and "gamma" of a learned metric or kernel.
     value : float
     """
 
@@ -111,7 +113,9 @@ class Value(NamedTuple):
 
 @dataclass(eq=False)
 class Truths:
-    """Exact neighbours of the queries by each yardstick, found in one pass over the pool and cached.
+    """Exact neighbours of queries by several measures of similarity.
+
+    The neighbours by one measure are found in one pass over the pool, and cached.
 
     Parameters
     ----------
@@ -164,12 +168,13 @@ class Measured:
     Parameters
     ----------
     values : list of Value
-        In the order of forms, bits, structures.
+        Measured numbers of each form: first those of the codes, by number of bits, then those of the
+        structures.
     yardsticks : dict
-        Name of the measure that orders the neighbours, for the name of each form.
+        For the name of each form, the name of the measure by which true neighbours are found.
     refused : dict
-        Why a form does not apply with a number of bits. Keys are "form, n bits", or "n bits" for a form
-        without a name. The key "" means that the whole family does not apply.
+        Reasons why a form could not be fitted with some number of bits. Keys are "form, n bits", or "n bits"
+        for a form without a name. The key "" means that the whole family does not apply.
     """
 
     values: list[Value]
@@ -194,7 +199,7 @@ def measure_family(
     Parameters
     ----------
     name : str
-        One of `core.hashing.FAMILIES`.
+        Name of a family in `core.hashing.FAMILIES`.
     pool : Pool
         The pool to search.
     draw : Draw
@@ -204,13 +209,14 @@ def measure_family(
     bits : sequence of int, ascending
         Functions per code; structures are measured with the longest codes.
     retrieved : sequence of int, ascending
-        Numbers of first rows in which neighbours are counted; the smallest is R of recall@R.
+        Numbers R of first rows by Hamming distance, among which neighbours are counted.
     n_searched : int
         Number of queries that structures answer.
     structures : sequence of str
         Names of `core.search.SIMILARITY_STRUCTURES`.
     told : callable
-        Called with the name of each form before it is measured; exceptions from it are propagated.
+        Callback that is called with the name of each form before the form is measured. Exceptions of the
+        callback are propagated.
     """
     values: list[Value] = []
     yardsticks: dict[str, str] = {}
@@ -301,9 +307,9 @@ def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[
     Parameters
     ----------
     family : SimilarityHasher
-        Fitted.
+        A fitted family.
     codes : Codes
-        Its codes of the pool's rows.
+        Codes of the rows of the pool, by this family.
     truths : Truths
         The queries, and the number of queries to time.
 
@@ -339,7 +345,7 @@ def _structure(
     n_searched: int,
     seed: int,
 ) -> Iterator[_Number]:
-    """Yield recall@10, shares of the pool and times, for each share that may be ranked exactly."""
+    """Yield recall@10, shares of the pool and times of a search structure, for each share in `SEARCHED`."""
     pool = truths.pool
     start = thread_time()
     a_candidate = COMPARED.get(name, USUALLY_COMPARED)
@@ -371,7 +377,7 @@ def _structure(
 
 
 class Searched(NamedTuple):
-    """Results of a search for several queries, one by one.
+    """Results of a search that answers several queries, one by one.
 
     Parameters
     ----------
@@ -393,14 +399,14 @@ class Searched(NamedTuple):
 def search_each(
     search: HashedSimilarity, queries: Sequence[Rows], exact: Sequence[Ids] | NDArray[np.int64]
 ) -> Searched:
-    """Search for each query, and compare the results with its exact neighbours.
+    """Search for each query, and compare the results with the exact neighbours of the query.
 
     Parameters
     ----------
     search : HashedSimilarity
         The search to measure.
     queries : sequence of arrays of shape (1, n_features)
-        At least one.
+        The features of at least one query.
     exact : sequence of arrays of shape (k,), int64
         Ids of the k exact neighbours of each query.
     """

@@ -34,17 +34,19 @@ def sessions(
 ) -> list[Plane]:
     """Simulate sessions and return their hyperplanes, `n_rounds` per session, ordered by session and round.
 
-    A session has one positive class (see `single_planes`) and begins with correct labels: one item of the
-    class and five others, drawn at random, or the result of `labels_before`. Each round trains the SVM on all
-    labels so far and records its hyperplane. The strategy selects one item for this hyperplane, and the
-    annotator's answer is the next label. An item that a strategy misses stays in the pool, near the next
-    hyperplane. A strategy is therefore best measured in sessions in which it made the selections.
+    A session has one positive class (see `single_planes`). It begins with correct labels: either one item of
+    the class and five other items, drawn at random, or the result of `labels_before`. In each round, the SVM
+    is trained on all labels so far, and its hyperplane is recorded. The strategy selects one item for this
+    hyperplane, and the answer of the annotator is the next label. An item that a strategy misses stays in the
+    pool, near the next hyperplane. A strategy is therefore best measured in sessions in which the strategy
+    itself selected the items.
 
-    Sessions take turns with four SVMs: C = 1 and C = 10, each unweighted and balanced. With noise, every
-    third group of four sessions has noisy answers, and the settings of its planes say so. The smallest
-    balanced mixture is therefore 12 sessions. The annotator of session s is ``Oracle(pool.truth, positive,
-    noise=noise, seed=seed + s)``. All sessions run side by side, because one pass over the pool can select an
-    item for each of them. A session does not depend on the number of other sessions.
+    Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
+    positive, every third group of four sessions has noisy answers, which `Plane.setting` mentions. In every
+    12 sessions, all four SVMs are therefore equally frequent, with and without noise. The annotator of a
+    noisy session s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by
+    side, because one pass over the pool can select an item for each session. A session does not depend on the
+    number of other sessions.
 
     Parameters
     ----------
@@ -66,8 +68,8 @@ def sessions(
     Raises
     ------
     InputError
-        If noise is not a probability, if there is one label to begin with, if an item's class is unknown, or
-        if there are fewer than two classes or too few items.
+        If noise is not a probability, if `n_before` is neither 0 nor at least 2, if the class of an item is
+        unknown, or if there are fewer than two classes or too few items.
     """
     if not 0 <= noise <= 1:
         raise InputError(f"noise must be a probability from 0 to 1, got {noise}")
@@ -101,14 +103,15 @@ def sessions(
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
     """Return n correct labels, as if from a long session.
 
-    One fifth of the items are random. The others are the items nearest to the hyperplane that is trained on
-    this fifth. If the fifth has only yes or only no, all n items are random. If these also have only one kind
-    of answer and n is at least 2, a random item of the other kind replaces one of them.
+    One fifth of the items are random. The other items are those nearest to the hyperplane that is trained on
+    this fifth. If the fifth lacks positives or negatives, all n items are random. If all n random items are
+    positive, or all are negative, and n is at least 2, one of them is replaced by a random item of the other
+    kind.
 
     Raises
     ------
     InputError
-        If n is at least 2 and the pool has only yes or only no.
+        If n is at least 2 and the pool lacks positives or negatives.
     """
 
     def known(ids: NDArray[np.int64]) -> Labels:
@@ -128,7 +131,7 @@ def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -
 def _of_both_kinds(
     pool: Pool, positive: int, ids: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return the items, one of them replaced if all are yes or all are no."""
+    """Return the items; if all are positive or all are negative, replace one by an item of the other kind."""
     is_yes = is_positive(pool.truth(ids), positive)
     if len(ids) < 2 or (is_yes.any() and not is_yes.all()):
         return ids

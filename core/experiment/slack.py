@@ -1,8 +1,8 @@
-"""Choice of the slack γ of a learned metric or kernel, by cross-validation over the labels alone.
+"""Choice of the slack parameter γ of a learned metric or kernel, by cross-validation over the labeled rows.
 
-A metric or kernel is judged by its nearest-neighbour accuracy on at most `JUDGED` rows of the fold left out.
-This is the share of these rows whose class is the most frequent one among the `VOTERS` nearest training rows
-(`core.metric.validation`).
+A metric or kernel is judged by its k-nn accuracy on at most `JUDGED` rows of the fold left out. The accuracy
+is the share of these rows whose class is the most frequent one among their `VOTERS` nearest training rows.
+`core.metric.validation` does the cross-validation.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_PASSES = 200
 
 JUDGED = 500
 VOTERS = 10
-"""Number of rows that are judged, and of neighbours that vote for a class."""
+"""Maximum number of rows to measure accuracy on, and number of neighbours that vote on the class of a row."""
 
 
 def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
-    """Choose γ of a metric.
+    """Choose the slack parameter γ of a metric by cross-validation.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed:
     truth : array of shape (n_rows,), int
         Classes of the rows.
     n_pairs : int
-        Number of pairs that each fold learns from.
+        Number of pairs that a metric is learned from in each fold.
     seed : int
         Seed of folds and pairs.
     """
@@ -50,17 +50,18 @@ def validated_metric(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed:
 
 
 def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, seed: int) -> Validated:
-    """Choose γ of a learned kernel.
+    """Choose the slack parameter γ of a learned kernel by cross-validation.
 
-    Nearest neighbours have the largest cosine in the kernel's feature space. Each fold learns from half the
-    default number of pairs of `LearnedKernelHash`, and from at most its default number of rows.
+    The nearest neighbours of a row are the rows with the largest cosine in the feature space of the kernel.
+    In each fold, the kernel is learned from half the default number of pairs of `LearnedKernelHash`, and from
+    at most the default number of rows.
 
     Parameters
     ----------
     X, truth, seed
         See `validated_metric`.
     n_anchors : int
-        See `LearnedKernelHash`; at most the number of rows in a fold is used.
+        See `LearnedKernelHash`. The number is limited to the number of training rows.
     """
 
     def learn(train: Places, gamma: float) -> LearnedKernelHash:
@@ -68,7 +69,7 @@ def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, see
             gamma=gamma,
             n_anchors=min(n_anchors, len(train)),
             n_pairs=LearnedKernelHash().n_pairs // 2,
-            n_steps=0,  # the kernel is judged, not the bits
+            n_steps=0,  # only the kernel is needed here, no bits
             n_functions=1,
             random_state=seed,
         )
@@ -82,7 +83,7 @@ def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, see
 
 
 def judged_of(test: Places) -> Places:
-    """Return at most `JUDGED` of the rows left out, evenly spaced."""
+    """Return at most `JUDGED` rows of the fold left out, evenly spaced."""
     return test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
 
 
@@ -94,9 +95,12 @@ def share_of_right_votes(
     Parameters
     ----------
     far : array of shape (n_judged, n_rows)
-        Distance of each row, or another value that is smaller for nearer rows.
-    classes, own : array of shape (n_rows,) and (n_judged,), int
-        Classes of the rows that vote, and of the rows that are judged.
+        Distance between each judged row and each row that votes, or another value that is smaller for nearer
+        rows.
+    classes : array of shape (n_rows,), int
+        Classes of the rows that vote.
+    own : array of shape (n_judged,), int
+        Classes of the judged rows.
     """
     votes = classes[np.argsort(far, axis=1, kind="stable")[:, :VOTERS]]
     voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]

@@ -1,4 +1,4 @@
-"""Simulated sessions that measure the cost of following the advice to stop, and the labels it saves."""
+"""Simulated sessions that measure how much AUROC the advice to stop costs, and how many labels it saves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEST_ITEMS = 10_000
 
 @dataclass(frozen=True)
 class AdvisedSession:
-    """A simulated session that continued to the end, even after the advice to stop.
+    """A simulated session that ignores the advice to stop and continues to the end.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class AdvisedSession:
     stop : int or None
         Index in `n_labels` of the first checkpoint with the advice to stop; None if there was none.
     reason : str
-        Reason for the advice to stop, or for the last advice if there was none to stop.
+        Reason for the advice to stop; if there was none, reason for the last advice to continue.
     """
 
     positive: int
@@ -67,10 +67,10 @@ def advised_sessions(
     enough: float = ENOUGH,
     seed: int = 0,
 ) -> Iterator[AdvisedSession]:
-    """Simulate sessions, each with its own items and one positive class; classes take turns.
+    """Simulate sessions, each with one positive class and its own random items; classes take turns.
 
-    AUROC is measured on the held-out items, or on other items of the pool if the held-out items do not
-    include both classes.
+    AUROC is measured on the held-out items. If these lack positives or negatives, it is measured on items of
+    the pool that are not in the session.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ def advised_sessions(
     n_items : int
         Number of items per session.
     n_labels : int
-        Answers after which a session ends.
+        Number of answers after which a session ends.
     batch : int
-        Answers between two trainings.
+        Number of answers between two trainings.
     least : float
-        Minimum share of the pool that a class must have to be used.
+        Minimum share of the pool for a class to be used as the positive class.
     enough : float
         See `core.evaluation.stopping.advise`.
     seed : int

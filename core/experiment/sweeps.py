@@ -1,14 +1,15 @@
-"""Sweeps over the parameters of kernelized LSH: figures 1 to 3 of the paper [1]_, and one over t.
+"""Sweeps over the parameters of kernelized LSH: figures 1 to 3 of the paper [1]_, and one more sweep.
 
-A sweep varies one parameter. If the rank is fixed, it is the best rank on validation queries, which are used
-for nothing else (`core.experiment.kernelized.Trials`):
+A sweep varies one parameter. κ is the kernel. In the additional sweep, t is the number of sampled landmarks.
+If the rank is fixed, it is the rank with the best recall on validation queries, which are used for nothing
+else (`core.experiment.kernelized.Trials`):
 
 ======  ==========================================  ======================================
 figure  varied                                      compared with
 ======  ==========================================  ======================================
 1       rank r of KLSH                              all components
 2a      rank r of Nyström                           all components
-2b      the forms themselves                        nothing
+2b      form: original, low rank, transformed, …    nothing
 2c      eigenvalues of the kernel for each scale s  nothing
 3       scale s of exp(s(κ − 1)), at the best rank  κ itself at this rank
 t       number t of landmarks, at the best rank     Gaussian vectors: the limit of large t
@@ -29,7 +30,7 @@ from closecall.core.experiment.kernelized import Form, Trials
 from closecall.core.hashing.klsh import KernelPCALSH, NystromLSH
 
 SAMPLED = (1, 3, 10, 30, 50, 100, 300)
-"""Default numbers t of sampled landmarks; the paper uses 50."""
+"""Default numbers of sampled landmarks; the paper uses 50."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Sweep:
     Parameters
     ----------
     figure : str
-        Number of the figure in the paper; "t" for the sweep over t.
+        Number of the figure in the paper; "t" for the sweep over the number of sampled landmarks.
     forms : tuple of Form
-        In the order of the parameter.
+        The forms, in the order of the parameter that varies.
     base : Form or None
-        The form that the others are compared with.
+        The form that all others are compared with.
     chosen : Form or None
         The form that is best on the validation queries.
     """
@@ -67,14 +68,14 @@ def sweeps(
     sampled: Sequence[int],
     centred: bool,
 ) -> list[Sweep]:
-    """Return the sweeps of figures 1, 2a, 2b, 3 and t, after choosing each parameter.
+    """Choose the fixed parameters, and return the sweeps of figures 1, 2a, 2b and 3 and of the figure "t".
 
     Parameters
     ----------
     trials : Trials
-        Trials that choose each parameter. Afterwards, `trials.fitted` has the fitted family of each form.
+        Trials by which parameters are chosen. Afterwards, `trials.fitted` has the fitted family of each form.
     ranks, scales, sampled : sequence
-        Values of r, s and t, at least one of each.
+        Ranks, scales and numbers of sampled landmarks, at least one of each.
     centred : bool
         See `core.experiment.kernelized.Form`.
 

@@ -25,13 +25,13 @@ from closecall.core.selection.examples import most_similar
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Training labels: the answers yes and no, in any order.
+    """Training labels: items, each with the answer yes or no, in any order.
 
     Parameters
     ----------
     ids : array of shape (n,), int64
-        Distinct ids. Items of the pool have their item ids; examples, which are not in the pool, have
-        negative ids.
+        Distinct ids: for an item of the pool, its item id; for an example that is not in the pool, a negative
+        number.
     X : array of shape (n, n_features), float32, or csr_array
         Features of the labeled items and examples.
     y : array of shape (n,), bool
@@ -44,7 +44,7 @@ class Labels:
 
     @classmethod
     def of(cls, pool: Pool, ids: ArrayLike, y: ArrayLike) -> Labels:
-        """Make labels from answers to items of the pool; errors are those of `Pool.row_of`."""
+        """Make labels from answers about items of the pool; unknown ids raise the error of `Pool.row_of`."""
         ids = np.asarray(ids, dtype=np.int64)
         return cls(ids, pool.rows_of(ids), np.asarray(y, dtype=np.bool_))
 
@@ -90,7 +90,7 @@ def learn_rows(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Trained:
-    """Train the SVM if both answers occur; see `core.linear.svm.train` for parameters and errors."""
+    """Train the SVM if there are positives and negatives; see `core.linear.svm.train` for the parameters."""
     if y.all() or not y.any():
         return Trained(None, None)
     start = perf_counter()
@@ -112,8 +112,8 @@ def select_next(
 ) -> Selection:
     """Select the next items to label.
 
-    The strategy selects if there is a hyperplane or the strategy needs none. Otherwise, the items most
-    similar to the examples are selected, or random items if there are no examples.
+    If there is a hyperplane, or the strategy does not need one, the strategy selects the items. Otherwise,
+    the items most similar to the examples are selected, or random items if there are no examples.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def select_next(
     exclude : iterable of int
         Ids that must not be selected.
     seed : int
-        Seed of any randomness in this selection.
+        Seed of random choices in this selection.
     memory : object
         State that the strategy keeps from an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 to 1
@@ -142,7 +142,7 @@ def select_next(
     PoolExhausted
         If every item is excluded.
     InputError
-        For the same reasons as in `core.selection.QueryStrategy.select`.
+        See `core.selection.QueryStrategy.select`.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)

@@ -1,6 +1,6 @@
 """Inner loops of the support vector machine, compiled by Numba: the three steps of `core.linear.svm`.
 
-They run on one thread with the GIL released.
+The loops run on one thread with the GIL released.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Float32s = NDArray[np.float32]
 Float64s = NDArray[np.float64]
 Index = int | np.intp
 
-# Relative ridge on the diagonal of the Gram matrix of a face (see `pivots`). With it, linearly dependent
-# labels push each other to a bound.
+# Relative increase of the diagonal of the Gram matrix of a face (see `pivots`), so that the matrix has a
+# Cholesky factor even if the rows of the labels are linearly dependent.
 _RIDGE = 1e-10
 _ENTERING = 8
 _AHEAD = 2  # number of rows by which prefetching is ahead of reading
@@ -192,7 +192,7 @@ def _append(
 def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
     """Remove the k-th of f labels from the face.
 
-    Its row is deleted, and Givens rotations make L triangular again.
+    The label's row of L is deleted, and Givens rotations make L triangular again.
     """
     for r in range(k, f - 1):
         face[r] = face[r + 1]
@@ -234,7 +234,7 @@ def pivots(
     Returns
     -------
     bool
-        Whether `most` steps were enough.
+        Whether all labels meet their optimality conditions after at most `most` steps.
     """
     n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * free_at_most(d) + _ENTERING)

@@ -1,16 +1,19 @@
 """Leave-one-out scores of all labels, from a single training.
 
 A label affects the score of its own item: the SVM adapts to the label, so a wrong label looks right. A score
-from an SVM that is trained only on the other labels does not have this flaw. But for n labels, training n
-SVMs would be too slow. There is a closed form if each of the other αⱼ stays where it is: at 0, at its upper
-bound Cⱼ, or free in between. Let aᵢ = yᵢ[xᵢ, 1]. If label i is removed,
+from an SVM that is trained only on the other labels does not have this flaw. But training one SVM per label
+would be too slow.
+
+There is a closed form for the SVM of `core.linear.svm`. Its dual variables are αᵢ, with 0 ≤ αᵢ ≤ Cᵢ. A label
+is free if its αᵢ lies strictly between the two bounds. Let aᵢ = yᵢ[xᵢ, 1]. If label i is removed, and each
+other αⱼ stays at its bound or stays free, then
 
     yᵢ(wᵀxᵢ + b) decreases by αᵢSᵢ²,
 
-where Sᵢ is the distance of aᵢ from the span of the aⱼ of all free labels j ≠ i (Chapelle & Vapnik, "Model
-selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean field
-and leave-one-out", 2000). This is the linear span, because `core.linear.svm` regularizes the bias like the
-weights. Labels with αᵢ = 0 do not affect the hyperplane, and their scores do not change.
+where Sᵢ is the distance of aᵢ from the linear span of the aⱼ of all free labels j ≠ i (Chapelle & Vapnik,
+"Model selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean
+field and leave-one-out", 2000). The span is linear because `core.linear.svm` regularizes the bias like the
+weights. If αᵢ = 0, label i does not affect the hyperplane, so the score of its item does not change.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from closecall.core.numerics.gram_rotation import rotated
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _RIDGE = 1e-10
-"""Relative ridge on the diagonal of the free labels' Gram matrix, as in `core.linear.kernels`."""
+"""Relative increase of the diagonal of the Gram matrix of the free labels, as in `core.linear.kernels`."""
 
 _ROWS = 4096
 """Number of labels whose distance from the span is computed at a time."""
@@ -41,9 +44,9 @@ class LeaveOneOut:
     hyperplane : Hyperplane
         Trained on all labels.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each labeled item, in the order of the labels, estimated for the hyperplane trained on the
-        other labels. If a class has only one label, no hyperplane can be trained without it. The score of its
-        item then comes from the hyperplane trained on all labels.
+        Estimate of wᵀx + b for each labeled item, under a hyperplane trained on the other labels, in the
+        order of the labels. If a class has only one label, no hyperplane can be trained without that label,
+        so the score of the item comes from the hyperplane trained on all labels.
     """
 
     hyperplane: Hyperplane
@@ -66,12 +69,12 @@ def leave_one_out(
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
-        As in `core.linear.svm.train`. Class weights are those of all labels, including the one left out.
+        See `core.linear.svm.train`. Class weights are computed from all labels, including the one left out.
 
     Raises
     ------
     InputError
-        For the same reasons as in `core.linear.svm.train`.
+        See `core.linear.svm.train`.
     """
     solution = solve(X, y, C=C, class_weight=class_weight)
     hyperplane = Hyperplane(solution.weights[:-1], float(solution.weights[-1]))
@@ -86,7 +89,7 @@ def leave_one_out(
 def _spans(
     X: NDArray[np.floating], sign: NDArray[np.float64], solution: Solution, upper: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return Sᵢ² for every label with αᵢ > 0, and 0 for the others."""
+    """Return Sᵢ², defined at the top of this module, for every label with αᵢ > 0; 0 for other labels."""
     spans = np.zeros(len(X))
     free = np.flatnonzero((solution.alpha > 0) & (solution.alpha < upper))
     face = _extended(X[free], sign[free])

@@ -1,9 +1,9 @@
 """Scores wᵀx + b of many rows in float32, for one hyperplane or for several in one pass over the rows.
 
-For one hyperplane this is a matrix–vector product, which takes as long as reading the rows. For several
-hyperplanes, it is a matrix product of a few rows at a time. These rows are read from memory once and stay in
-the cache for all hyperplanes. With 384 features, 4 hyperplanes take about as long as 1.3 scans, and 20 as
-long as 3.
+The scores for one hyperplane are a matrix–vector product, which takes as long as reading the rows. The scores
+for several hyperplanes are a matrix product, computed for a few rows at a time. The rows are read from memory
+once and stay in the cache until all their scores are computed. With 384 features, 4 hyperplanes take about
+1.3 times as long as one, and 20 hyperplanes 3 times as long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _SCORES = 1 << 20
 """Number of scores to yield at a time: 4 MB."""
 
 _SMALL_PRODUCT = 10**6
-"""Number of multiplications up to which OpenBLAS uses a kernel for small products, which is twice as fast."""
+"""Maximum number of multiplications in a matrix product for which OpenBLAS uses its kernel for small
+products, which is twice as fast.
+"""
 
 _CACHED_ROWS = 512
 """Number of rows that are converted, or multiplied by many hyperplanes, at a time; they fit into the cache
@@ -36,7 +38,7 @@ of one core.
 def score_blocks(
     segments: Iterable[tuple[int, NDArray[Any] | csr_array]], hyperplanes: Sequence[Hyperplane]
 ) -> Iterator[tuple[int, Floats32]]:
-    """Yield the scores of all rows under each of k hyperplanes, block by block, for any number of rows.
+    """Yield the scores of all rows under each of k hyperplanes, block by block.
 
     Parameters
     ----------
@@ -48,8 +50,8 @@ def score_blocks(
     Returns
     -------
     iterator of (int, array of shape (k, m), float32)
-        The number of a block's first row, and wᵀx + b of its m rows. The last bits may depend on k and on the
-        number of threads. The caller may keep or overwrite the array.
+        The number of the first row of a block, and wᵀx + b of the m rows of the block. The last bits may
+        depend on k and on the number of threads. The caller may keep or overwrite the array.
     """
     if not hyperplanes:
         return
@@ -65,14 +67,14 @@ def score_blocks(
 
 
 def _sparse_products(X: csr_array, normals: Floats32) -> Floats32:
-    """Return wᵀx for each of the k normals, of shape (k, n), for sparse rows."""
+    """Return wᵀx for each of k normals w and each of n sparse rows x, of shape (k, n)."""
     if len(normals) == 1:
         return product(X, normals[0])[None]
     return np.ascontiguousarray(products(X, np.ascontiguousarray(normals.T)).T)
 
 
 def _products(X: NDArray[Any], normals: Floats32) -> Floats32:
-    """Return wᵀx for each of the k normals, of shape (k, len(X))."""
+    """Return wᵀx for each of k normals w and each of n dense rows x, of shape (k, n)."""
     k, d = normals.shape
     out = np.empty((k, len(X)), dtype=np.float32)
     if k == 1 and X.dtype == np.float32:

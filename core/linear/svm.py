@@ -18,16 +18,16 @@ three steps:
    terminates.
 3. *Numbers.* The free αᵢ are solved for again, from the sides alone, in the order of the ids and in plain
    IEEE arithmetic, without reassociation, fused operations or BLAS. The weights are therefore the same to the
-   last bit for any order of the labels, any number of threads and every machine, however steps 1 and 2 found
-   the sides. There is one exception: if the optimal sides are not unique, for example because one image is
-   labeled under two ids, the last bits may depend on the kind of machine.
+   last bit for any order of the labels, any number of threads and every machine. There is one exception: if
+   the optimal sides are not unique, for example because one image is labeled under two ids, the last bits may
+   depend on the kind of machine.
 
 Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual depends only on inner products, so the
 n sparse rows can be replaced by n dense rows of n features with the same α. In the original features,
-w = Σαᵢyᵢxᵢ. The rotation is computed in float64, so that the labels meet their conditions within the same
-tolerance.
+w = Σαᵢyᵢxᵢ. The rotation is computed in float64, so that the labels meet their optimality conditions within
+`TOLERANCE` here too.
 
-The inner loops are in `core.linear.kernels`; they run on one thread with the GIL released.
+The inner loops are in `core.linear.kernels`. They run on one thread with the GIL released.
 """
 
 from __future__ import annotations
@@ -57,21 +57,24 @@ ClassWeight = Literal["balanced"] | None
 TOLERANCE = 1e-9
 """Tolerance of the optimality conditions.
 
-If αᵢ is 0 or Cᵢ, it limits how far the margin yᵢ(wᵀxᵢ + b) may be on the wrong side of 1. If αᵢ is free, it
-limits the distance of the margin from 1. If ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, if ΣCᵢ exceeds 10⁵), the
-tolerance is 5·10⁻¹⁵ΣCᵢ‖aᵢ‖² instead, because the margins are rounded.
+If the dual variable αᵢ of a label is 0 or Cᵢ, the tolerance limits how far the margin yᵢ(wᵀxᵢ + b) may be on
+the wrong side of 1. If αᵢ lies in between, the tolerance limits the distance of the margin from 1. If
+ΣCᵢ‖aᵢ‖² exceeds 2·10⁵, where aᵢ = yᵢ[xᵢ, 1], the tolerance is 5·10⁻¹⁵ΣCᵢ‖aᵢ‖² instead, because the margins
+are rounded. For rows xᵢ of unit norm, this is the case if ΣCᵢ exceeds 10⁵.
 """
 
 DEFAULT_C = 10.0
-"""Default C. After 50 to 500 labels selected at the margin, its held-out accuracy is at most 0.1 percentage
-points below that of the best C.
+"""Default C. After 50 to 500 labels selected at the margin, the accuracy on held-out items is at most 0.1
+percentage points below the accuracy with the best C.
 
-GIST rows of unit norm all point in about the same direction: C ≤ 1 underfits on few labels, and C ≥ 30 gains
-nothing.
+GIST rows of unit norm all point in about the same direction. C ≤ 1 therefore underfits if there are few
+labels. C ≥ 30 gains nothing.
 """
 
 DEFAULT_CLASS_WEIGHT: ClassWeight = None
-"""Labels selected at the margin are balanced already; "balanced" gained nothing at any C."""
+"""Default class weights: none. Labels selected at the margin are nearly balanced already, and "balanced"
+gained nothing at any C.
+"""
 
 _PASSES = 500
 _PASS_TOLERANCE = 1e-4
@@ -190,8 +193,9 @@ def _optimum(
 ) -> tuple[Float64s, Float64s, Float64s]:
     """Return the weights and two versions of α.
 
-    The first version has the exact sides. The second has the exact numbers, which rounding may have moved out
-    of the box. `rough` has the rows of `X` in float32.
+    In the first version, each αᵢ is exactly on its side: 0, Cᵢ or strictly in between. In the second, the
+    values in between are computed accurately, and rounding may have moved some of them slightly beyond 0 or
+    Cᵢ. `rough` has the rows of `X` in float32.
     """
     n, d = X.shape
     signs = np.where(y, 1.0, -1.0)
@@ -217,7 +221,7 @@ def _typed(X: PlacedRows) -> Float32s | Float64s:
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
     """Move free αᵢ to their nearer bound, except the `most` that are farthest from their bounds.
 
-    There is an optimum without more free αᵢ than that.
+    Some optimum has at most `most` free αᵢ.
     """
     inside = np.minimum(alpha, upper - alpha) / upper
     others = np.argsort(-inside, kind="stable")[most:]

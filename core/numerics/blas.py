@@ -1,10 +1,12 @@
 """Limit BLAS to one thread where the number of threads would affect the last bits or the timing.
 
-The limit applies to the whole process. If two overlapping threads each saved, limited and restored the number
-of threads, the second would save the limit of the first, and restore it permanently. This module therefore
-counts the threads inside `one_thread`, and the last one to leave restores the original number. (Newer
-versions of threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all others. `_set`
-clears that restriction.)
+The limit applies to the whole process. Suppose that each caller saved the number of BLAS threads on entry and
+restored it on exit. A caller that enters while another one is inside would then save a limited number, and
+restore the limit for good. This module therefore counts the callers inside `one_thread`, and the last one to
+leave restores the original number.
+
+Newer versions of threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all other
+threads. `_set` lifts this restriction.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Rotation of n sparse rows into n dimensions, which keeps their inner products.
 
-n rows span at most n dimensions, whatever the number of features. Let G = XXᵀ be their Gram matrix and G =
-ZZᵀ its Cholesky factorization. The rows of Z have the same inner products as those of X, so a rotation maps
-one to the other. Anything that only depends on inner products, such as a support vector machine or the angles
-between rows, can be computed from the n × n numbers of Z, so the rows of X are never made dense.
+The n rows of a matrix X span at most n dimensions, whatever the number of features. Let G = XXᵀ be their Gram
+matrix and G = ZZᵀ its Cholesky factorization. The rows of Z have the same inner products as the rows of X, so
+a rotation maps the rows of X to the rows of Z. Anything that only depends on inner products, such as a
+support vector machine or the angles between rows, can be computed from the n × n matrix Z. The rows of X need
+not be made dense.
 
-Everything is summed in float64, in the order of the rows and of their columns, in plain IEEE arithmetic: the
-same rows give the same bits on every machine.
+All sums are computed in float64, in the order of the rows and of their columns, in plain IEEE arithmetic. The
+same rows therefore give the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from closecall.core.numerics.jit import strict_kernel
 from closecall.core.numerics.rows import parts
 
 RIDGE = 1e-12
-"""Relative increase of the diagonal of G, so that linearly dependent rows cause no zero pivot."""
+"""Relative increase of the diagonal of G, which keeps pivots positive if rows are linearly dependent."""
 
 _COLUMNS = 32
 """Number of columns factored at a time; a multiple of four."""
@@ -28,8 +29,8 @@ _COLUMNS = 32
 def rotated(X: csr_array) -> NDArray[np.float64]:
     """Return the lower triangular Z, of shape (n, n), whose rows have the inner products of the rows of X.
 
-    X has n non-zero rows. The factorization takes n³/6 multiplications, and the inner products one for each
-    word that two rows share. For 400 documents, this takes 10 ms.
+    X has n non-zero rows. The factorization takes n³/6 multiplications. The inner product of two rows takes
+    one multiplication for each feature that is non-zero in both. The rotation of 400 documents takes 10 ms.
     """
     n = X.shape[0]
     Z = np.zeros((n, n))
@@ -62,8 +63,8 @@ def _gram(
 def _factor(G: NDArray[np.float64]) -> None:
     """Replace the lower triangle of G by its Cholesky factor, several columns at a time.
 
-    The contribution of these columns to later ones is subtracted four columns at a time, so that G passes
-    through the cache less often.
+    The contribution of these columns to later columns is subtracted four columns at a time, so that G is read
+    into the cache less often.
     """
     n = G.shape[0]
     panel = np.empty((_COLUMNS, n))

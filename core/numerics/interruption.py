@@ -1,7 +1,7 @@
-"""End a long computation from outside: its loops call `go_on`, which may raise.
+"""A way to end a long computation early: its loops call `go_on`, which may raise an exception.
 
-A caller that may stop needing a result runs the computation inside `interruptible(check)`, where `check`
-raises an exception to end it. Loops that run in other threads do not call `check`, so they are not
+A caller that may stop needing a result runs the computation inside `interruptible(check)`. To end the
+computation, `check` raises an exception. Loops that run in other threads do not call `check`, so they are not
 interrupted.
 """
 
@@ -25,7 +25,7 @@ def interruptible(check: Callable[[], None]) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Call the `check` of the innermost `interruptible`, if there is one; its exceptions are passed on."""
+    """Call the `check` of the innermost `interruptible`, if any; exceptions of `check` are not caught."""
     check = _check.get()
     if check is not None:
         check()

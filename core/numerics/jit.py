@@ -1,7 +1,7 @@
-"""Numba as used in this project: without the GIL, with cached code, and without its own threads.
+"""Decorators that compile functions with Numba: without the GIL, with cached code, on the calling thread.
 
 For parallel work, the caller starts threads that each call a kernel. Numba's own threads are not used,
-because their work queue terminates the process on concurrent calls.
+because Numba terminates the process if two threads start parallel work at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `kernel`, and allow sums to be reassociated: the last bits depend on the machine."""
+    """Compile like `kernel`, but let sums be reassociated, so that the last bits depend on the machine."""
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath=True)(function))
 
 
@@ -51,10 +51,10 @@ def _as_pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
-    """Return an address, an integer, as a pointer to float32, for ``carray(float32_at(address), shape)``.
+    """Return an integer address as a pointer to float32. Kernels call ``carray(float32_at(address), shape)``.
 
     With an array of addresses, a kernel can take a variable number of arrays, such as the segments of a pool.
-    The caller must keep these arrays alive.
+    The caller of the kernel must keep these arrays alive.
     """
     return cast(Any, types).CPointer(types.float32)(address), _as_pointer
 
@@ -67,11 +67,11 @@ def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # 
 
 @cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
-    """Request the cache line of X[i, j] in advance: ``prefetch(X, i, j)`` in a kernel.
+    """Request the cache line of X[i, j] in advance. Kernels call ``prefetch(X, i, j)``.
 
-    The kernel does not wait for the line, and positions beyond the end are harmless. If a kernel does little
-    with each line of a large array, the processor's own prefetching stops at every page. Requesting lines
-    some rows ahead makes the kernel three times as fast.
+    The kernel does not wait for the line, and positions beyond the end of the array are harmless. The
+    processor prefetches lines by itself, but stops at the end of each memory page. A kernel that does little
+    work with each line of a large array is three times as fast if it requests lines some rows in advance.
     """
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:

@@ -43,7 +43,7 @@ def use_writable_folder() -> None:
 def marker() -> Path:
     """Return the path of a file that exists once all kernels are compiled.
 
-    The name depends on the sources and the processor.
+    The name of the file depends on the version of Numba, the source code and the processor.
     """
     digest = hashlib.sha256()
     for part in (

@@ -1,7 +1,7 @@
 """Counter-based random numbers: the draws for item i depend only on the seed and on i.
 
-Item number one million costs as much as item 0, in any order and on any number of threads, because draws have
-no state: (seed, item, draw) is hashed by the finalizer of SplitMix64 [1]_.
+A draw has no state: it is a hash of (seed, item, number of the draw), computed by the finalizer of SplitMix64
+[1]_. Draws can therefore be computed in any order and on any number of threads.
 
 References
 ----------
@@ -30,8 +30,9 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def seed_for(purpose: str, seed: int) -> int:
     """Return a separate seed for each purpose, from 0 to 2⁶⁴ − 1.
 
-    Two uses of the same seed for the same items get the same numbers. For example, a random sample of digits
-    would depend on the numbers that deform the digits. Seeds for different purposes are unrelated.
+    If two purposes shared a seed, they would get the same random numbers for the same items. For example, the
+    digits in a random sample would all be deformed in similar ways. The seeds for different purposes are
+    unrelated.
     """
     digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")

@@ -3,10 +3,10 @@
 Images usually have dense rows: NumPy arrays of float32. Texts have sparse rows, because a document contains
 about a hundred words of a vocabulary of a hundred thousand. Images described by sets of local features have
 sparse rows, too. Sparse rows are `scipy.sparse.csr_array` of float32, with the columns of each row ascending
-and distinct, and nothing here makes them dense.
+and distinct. No function of this module makes sparse rows dense.
 
-The order of summation over a row only depends on the row itself, so equal rows have equal sums, wherever they
-are stored.
+The order of summation over a row only depends on the row itself, so equal rows have equal sums, wherever the
+rows are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from closecall.core.numerics.jit import fast_kernel, kernel
 
 Rows: TypeAlias = Any
-"""An array of shape (n, n_features), float32, or a `csr_array`, which type checkers do not know."""
+"""An array of shape (n, n_features), float32, or a `csr_array`. Type checkers do not know `csr_array`."""
 
 F = TypeVar("F", np.float32, np.float64)
 
@@ -45,9 +45,9 @@ def as_sparse(X: Any) -> csr_array:
 def sparse_rows(
     values: NDArray[np.float32], columns: NDArray[Any], starts: NDArray[Any], n_features: int
 ) -> csr_array:
-    """Return rows with these arrays, without a copy of the values.
+    """Make a `csr_array` from the arrays that it consists of, without a copy of the values.
 
-    Indices are int32 if they fit, as scikit-learn requires.
+    The columns and starts become int32 if they fit, as scikit-learn requires.
     """
     if starts[-1] <= np.iinfo(np.int32).max:
         columns, starts = columns.astype(np.int32, copy=False), starts.astype(np.int32, copy=False)
@@ -71,7 +71,7 @@ def cut(X: Rows, first: int, end: int) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class PlacedRows:
-    """Dense rows of one type, given by their addresses, so that memory-mapped rows need no copy.
+    """Dense rows of one dtype, given by their memory addresses, so that memory-mapped rows need no copy.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class PlacedRows:
         return PlacedRows(places, self.n_features, self.owners + other.owners)
 
     def in_order(self, order: NDArray[np.intp]) -> PlacedRows:
-        """Return the rows at these positions, in their order."""
+        """Return the rows at the positions in `order`, in the order of these positions."""
         return PlacedRows(self.places[order], self.n_features, self.owners)
 
 
@@ -119,9 +119,9 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
-    """Return rows collected from several places, float32.
+    """Return rows collected from several places in one array, float32.
 
-    Each entry of `found` has the positions of its rows in the result, and the rows.
+    Each entry of `found` is a pair: the positions of its rows in the result, and the rows themselves.
     """
     if is_sparse(found[0][1]):
         order = np.argsort(np.concatenate([there for there, _ in found]))
@@ -134,7 +134,7 @@ def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
 
 
 def as_bytes(X: Rows) -> bytes:
-    """Return bytes that are equal only for equal rows, among rows with equally many features."""
+    """Return the rows as bytes. Different rows have different bytes if the number of features is the same."""
     if not is_sparse(X):
         return bytes(X.astype("<f4").tobytes())
     columns = (X.indptr.astype("<i8"), X.indices.astype("<i4"), X.data.astype("<f4"))
@@ -157,7 +157,10 @@ def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = 
 
 
 def products(X: csr_array, matrix: NDArray[Any]) -> NDArray[np.float32]:
-    """Return X times a dense matrix of shape (n_features, k) and any dtype, of shape (n, k), in float32."""
+    """Return the product of X and a dense matrix of any dtype, as float32.
+
+    The matrix has the shape (n_features, k), and the product the shape (n, k).
+    """
     out = np.zeros((X.shape[0], matrix.shape[1]), dtype=np.float32)
     _products(*parts(X), _seen(matrix), out)
     return out

@@ -1,4 +1,4 @@
-"""Query strategies: which items to label next."""
+"""Query strategies, which select the items to label next."""
 
 from closecall.core.selection.arrays import ArrayPool
 from closecall.core.selection.base import (

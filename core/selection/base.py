@@ -27,7 +27,10 @@ from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
-"""Function called occasionally with (rows done, total rows). Raising an error in it stops the work."""
+"""Callback for progress: takes the number of rows done and the total number of rows.
+
+An exception that the callback raises stops the work.
+"""
 
 
 class PoolExhausted(InputError):  # noqa: N818 - the field's own words
@@ -36,7 +39,7 @@ class PoolExhausted(InputError):  # noqa: N818 - the field's own words
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Answer of a query strategy.
+    """Items selected by a query strategy.
 
     Parameters
     ----------
@@ -54,7 +57,8 @@ class Selection:
     probability : float or None
         Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
-        For a mixture, the part that selected each item; empty for other strategies.
+        For a mixture, the part that selected each item: a name in `core.selection.mixture.PARTS`. Empty for
+        other strategies.
     """
 
     ids: Ids
@@ -92,9 +96,9 @@ class Query:
     exclude : array of int64, ascending, without repeats
         Ids that must not be selected; ids that are not in the pool are ignored.
     seed : int
-        Seed of any randomness in this call.
+        Seed of random choices in this query.
     memory : object
-        Result of `QueryStrategy.remember` for an earlier hyperplane of the session, or None.
+        Result of `QueryStrategy.remember` for an earlier hyperplane, or None.
     """
 
     hyperplane: Hyperplane | None
@@ -173,11 +177,12 @@ class QueryStrategy(ABC):
     def choose(self, query: Query) -> Choice:
         """Choose the items for one query.
 
-        Return `query.n` items, or fewer if fewer are not excluded. Several threads may call this at once.
+        If fewer than `query.n` items are not excluded, all of these are chosen. Several threads may call this
+        method at once.
         """
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        """Return the result of `choose` for each query; override if answering many together is cheaper."""
+        """Return the result of `choose` for each query; override if answering queries together is cheaper."""
         return [self.choose(query) for query in queries]
 
     def check(self) -> None:  # noqa: B027
@@ -187,17 +192,17 @@ class QueryStrategy(ABC):
         """Raise an InputError if the strategy can't cover the pool; called before anything is built."""
 
     def cost(self, pool: PoolRows) -> Cost | None:  # noqa: ARG002
-        """Return the estimated cost of preparing, before anything is built; None if it takes only seconds.
+        """Return the estimated cost of `prepare`; None if it takes only seconds.
 
-        The pool must be one that the strategy can cover.
+        `check_pool` must have accepted the pool.
         """
         return None
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
-        """Build what queries need. `fit` calls it once, before the strategy is shared."""
+        """Build the index for queries, if there is one. `fit` calls this method once."""
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """Build the index of `prepare` by extending the index of `old`, over the first rows of `pool`."""
+        """Build the same index as `prepare`, but extend the index of `old` over the first rows of `pool`."""
         self.prepare(pool, progress)
 
     def arrays(self) -> Arrays:
@@ -205,7 +210,7 @@ class QueryStrategy(ABC):
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Restore the index from the result of the method `arrays`, instead of building it with `prepare`.
+        """Restore the index from the arrays that the method `arrays` returned.
 
         Arrays loaded from disk are memory-mapped, and their checksums have been verified.
         """
@@ -315,15 +320,15 @@ class QueryStrategy(ABC):
         exclude : int64 array or iterable of ids
             Items that must not be selected; an ascending array without repeats is not copied.
         seed : int
-            The same seed and arguments give the same answer.
+            Seed of random choices. The same seed and arguments give the same selection.
         memory : object
             Result of `remember` for an earlier hyperplane; ignored by strategies that have no use for it.
         diversity : float, 0 to 1
             Minimum angle between any two selected items, as a fraction of the median angle between two items
             of the pool; ignored if n is 1. 0 allows identical items; 0.7 excludes most variants of one
             photograph. The strategy chooses 10 n items, and n of these are selected, in the same order. If
-            too few of the 10 n items are far enough apart, the least similar of the others are added (see
-            `core.selection.diversity`).
+            too few of the 10 n items are far enough apart, the selection is filled up with items that are as
+            far apart as possible (see `core.selection.diversity`).
 
         Returns
         -------
@@ -343,7 +348,7 @@ class QueryStrategy(ABC):
         return selection
 
     def select_many(self, requests: Sequence[Request]) -> list[Selection | None]:
-        """Return the result of `select` for each request, or None if no item is left for it.
+        """Return the result of `select` for each request; None for a request that excludes all items.
 
         Some strategies answer all requests, such as those of several annotators, in one pass over the pool.
 
@@ -375,9 +380,9 @@ class QueryStrategy(ABC):
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """Return an object per hyperplane to pass as `memory` in later queries with similar hyperplanes.
 
-        The object makes such a query cheaper and does not change its guarantees. It is None if the strategy
-        has no use for it. Computing the objects of all hyperplanes may take as long as a full scan of the
-        pool, so call this in the background.
+        The object makes these queries cheaper and does not change their guarantees. It is None if the
+        strategy does not use `memory`. Computing the objects may take as long as a full scan of the pool, so
+        call this method in the background.
         """
         return [None for _ in hyperplanes]
 
@@ -394,8 +399,8 @@ class QueryStrategy(ABC):
     def load(cls, folder: Path | str, pool: PoolRows) -> Self:
         """Load the strategy saved in `folder`.
 
-        The loaded strategy covers as many rows as when it was saved, the first rows of `pool`. Its arrays are
-        memory-mapped.
+        The loaded strategy covers the same rows as the saved one. These are the first rows of `pool`. Arrays
+        are memory-mapped.
 
         Raises
         ------

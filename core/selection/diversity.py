@@ -1,16 +1,17 @@
 """Batches without near-duplicates: skip items that are too similar to one already chosen.
 
-A grid of the n items nearest to a hyperplane often shows the same photograph many times. Therefore, the
-strategy chooses more items than requested, and n of these are selected. The items are visited in the
-strategy's order, and an item is selected if its angle to every item selected so far is large enough. This is
-the greedy algorithm of [1]_, but with a minimum angle. [1]_ uses a weighted sum of |wᵀx + b| and the cosine,
-which have no common scale. If too few items are far enough apart, the item farthest from the selected ones is
-added until there are n, as in [2]_.
+A grid of the n items nearest to a hyperplane often shows the same photograph many times. To avoid this, the
+strategy chooses more items than requested, and n of these are selected. The items are visited in the order of
+the strategy, and an item is selected if its angle to every item selected so far is large enough. This is the
+greedy algorithm of [1]_ with one change. [1]_ minimizes a weighted sum of |wᵀx + b| and the cosine, which
+have no common scale. Here, there is a minimum angle instead. If too few items are far enough apart, the item
+farthest from the selected items is added repeatedly, until n items are selected, as in [2]_.
 
-The minimum is given as a fraction of the median angle between two items of the pool, estimated from 64 rows.
-A fixed angle would not suit every pool, because the usual angle between two rows depends on the features.
+The minimum angle is given as a fraction of the median angle between two items of the pool, estimated from 64
+rows. A fixed angle would not suit every pool, because the usual angle between two rows depends on the
+features.
 
-Cosines are summed by einsum, because it adds in the same order for any number of threads. BLAS does not.
+Cosines are summed by einsum, which adds in the same order for any number of threads. BLAS does not.
 
 References
 ----------
@@ -40,7 +41,7 @@ _IDENTICAL = 1e-3
 def typical_angle(pool: PoolRows) -> float:
     """Return the median angle between two items, in radians, estimated from at most 64 evenly spaced rows.
 
-    It is 0 if the pool has a single row.
+    If the pool has a single row, the result is 0.
     """
     X = _unit(pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64))))
     cosines = np.einsum("ij,kj->ik", X, X)[np.triu_indices(len(X), 1)]
@@ -57,8 +58,8 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
     n : int
         Number of items to choose.
     least_angle : float
-        Minimum angle between chosen items, in radians. If too few items are that far apart, the item farthest
-        from the chosen ones is added until there are `n`, as in Gonzalez (1985).
+        Minimum angle between chosen items, in radians. If too few items are this far apart, the item farthest
+        from the chosen items is added repeatedly, until `n` items are chosen, as in Gonzalez (1985).
 
     Returns
     -------

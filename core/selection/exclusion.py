@@ -1,4 +1,4 @@
-"""Excluded rows of a pool, and uniform draws from the others."""
+"""Excluded rows of a pool, and uniform draws from the rows that are not excluded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from closecall.core.selection.reader import Ids, PoolRows, Rows
 
 
 def excluded_rows(pool: PoolRows, query: Query) -> Rows:
-    """Return the rows of the excluded items, ascending; ids without a row in this pool are ignored."""
+    """Return the rows of the excluded items, ascending. Excluded ids that are not in the pool are ignored."""
     return rows_among(pool, query.exclude)
 
 
 def rows_among(pool: PoolRows, ids: Ids) -> Rows:
-    """Return the rows of the ids that are in this pool; `ids` and the rows are ascending."""
+    """Return the rows of those `ids` that are in the pool. `ids` must be ascending, and the rows are, too."""
     if not len(ids) or not len(pool):
         return np.empty(0, dtype=np.int64)
     rows = np.minimum(np.searchsorted(pool.ids, ids), len(pool) - 1)

@@ -1,7 +1,7 @@
-"""An index on disk: a folder with one .npy file per array, and index.json, which lists their checksums.
+"""An index on disk: a folder with one .npy file per array, and index.json with the checksums of these files.
 
-The folder is written next to its destination and then renamed, so an incomplete index never appears there.
-Reading verifies every byte, and maps the arrays into memory instead of copying them.
+The folder is written under a temporary name and then renamed, so an index is never incomplete. Reading
+verifies every byte, and maps the arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def header_of(pool: PoolRows) -> dict[str, Any]:
 
 
 def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:
-    """Return the first rows of `pool`, which the index with this header in `folder` covers.
+    """Return those first rows of `pool` that the index in `folder` covers, according to its header.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRo
 def remove_leftovers(folder: Path) -> None:
     """Remove the partial indexes that a killed process left in `folder`.
 
-    Only call this while no other process writes there.
+    Only call this function while no other process writes to the folder.
     """
     for left in folder.glob(f"*-*{TEMPORARY}"):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Indexes that were saved under the former name of their query strategy.
 
-The weighted forms of hyperplane hashing were once called "h-hash" and so on. They are now called
-"h-hash-weighted" and so on, and the former names mean the methods as published.
+The names in `RENAMED`, such as "h-hash", once meant the weighted forms of hyperplane hashing. The weighted
+forms are now called "h-hash-weighted" and so on, and the former names mean the methods as published.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def strategy_of(header: dict[str, Any]) -> str:
 def move_former_indexes(folder: Path) -> None:
     """Rename indexes in `folder` to the current names of their strategies.
 
-    Only call this while no other process writes there.
+    Only call this function while no other process writes to the folder.
     """
     for former in RENAMED:
         try:
             name = strategy_of(json.loads((folder / former / MANIFEST).read_bytes())["header"])
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # there is none, or loading it will say that it is damaged
+            continue  # there is no index, or loading the index will report the damage
         if not (folder / name).exists():
             (folder / former).rename(folder / name)

@@ -4,8 +4,8 @@ Selecting the largest wᵀx + b is the greedy "one-step" search for positives of
 selection of relevance feedback [2]_. If many items lie on the positive side, this selection finds positives
 that a search for the nearest items misses. It teaches less about the boundary, because the classifier is most
 certain of these items. If hardly any items lie on the positive side, the top items are also the nearest to
-the hyperplane, so both searches select the same items. `closecall bench positives` shows this for a class of
-0.5 % of the pool with few labels.
+the hyperplane, so both searches select the same items. `closecall bench positives` shows this for few labels
+and a class with 0.5 % of the items.
 
 References
 ----------
@@ -27,7 +27,7 @@ from closecall.core.selection.scan import scan
 class LikelyPositive(QueryStrategy):
     """Query strategy that finds the n items with the largest wᵀx + b exactly, by one scan of the pool.
 
-    The item with the largest wᵀx + b comes first. `Selection.margins` is |wᵀx + b|, as for any strategy.
+    The item with the largest wᵀx + b comes first. `Selection.margins` has |wᵀx + b|, as for every strategy.
     """
 
     name = "likely-positive"

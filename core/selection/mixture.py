@@ -1,4 +1,4 @@
-"""Mixture of three strategies: each item is selected by one of them, drawn with adjustable probabilities.
+"""Mixture of three strategies: for each item, the strategy that selects it is drawn at random.
 
 Items near the hyperplane teach most about its position. Likely positives are the items that users look for.
 Random items explore regions that the other two strategies never select from, at the cost of labeling them.
@@ -29,27 +29,27 @@ from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.reader import PoolRows, Rows
 
 PARTS = ("margin", "likely", "random")
-"""Names of the parts, the strategies that are mixed, in the order in which they select items.
+"""Names of the parts of the mixture, which are query strategies, in the order in which they select items.
 
 A part does not select an item that an earlier part has selected.
 """
 
 _DRAWING = 1
-"""Number in the seed for drawing the parts, so that random items are drawn independently of the parts."""
+"""Extra number in the seed for drawing the parts, so that the random items do not depend on this draw."""
 
 
 class Mixture(QueryStrategy):
     """Query strategy that mixes items near the hyperplane, likely positives and random items.
 
-    For each item, the query's seed decides which part selects it, and `Selection.parts` names this part. If
-    several items are requested, each part selects all of its items at once. The items are returned in the
-    order in which the parts were drawn.
+    The mixture has three parts: the strategies `margin-index`, `likely-positive` and `random`. For each item,
+    the part that selects it is drawn with the seed of the query; `Selection.parts` has its name. If several
+    items are requested, each part selects all of its items at once. The items are returned in the order in
+    which the parts were drawn.
 
     Parameters
     ----------
     margin, likely, random : float, 0 to 1
-        Shares of the parts: the probabilities of selecting an item by the margin index, by `likely-positive`
-        and by `random`. They must sum to 1.
+        Probability with which each part is drawn. The three probabilities must sum to 1.
     random_state : int
     """
 
@@ -149,7 +149,10 @@ class _Draft:
         return replace(self._query, n=int(np.count_nonzero(self.drawn == number)), exclude=exclude)
 
     def take(self, number: int, choice: Choice) -> None:
-        """Add a part's choice. It has fewer items than were drawn for the part only if no more are left."""
+        """Add the choice of one part.
+
+        The choice may have fewer items than were drawn for the part, but only if no more items are left.
+        """
         self._taken.append((np.flatnonzero(self.drawn == number)[: len(choice.ids)], choice))
 
     def choice(self, n_items: int) -> Choice:

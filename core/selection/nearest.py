@@ -1,12 +1,12 @@
 """The rows nearest to a hyperplane: float32 finds candidates, and float64 ranks them.
 
-**Why this equals brute force in float64.** Let u = 2⁻²⁴ and γ = (d + 3)u / (1 − (d + 3)u). Let w and b be
-rounded to float32, and let the d products be summed in float32 in any order. By the Cauchy–Schwarz
-inequality, the error of wᵀx + b is at most E = γ(‖x‖‖w‖ + |b|) (Higham, *Accuracy and Stability*, 3.1). Let a
-be the n-th smallest |wᵀx + b| in float32. Then the n-th smallest exact value is at most a + E, so each of the
-n nearest rows has a float32 value of at most a + 2E. All rows with a value of at most a + 2E are recomputed
-in float64 (`core.selection.reader`). The sequence of operations does not depend on where a row is stored, so
-equal rows get equal values. Ties go to the lower id.
+**Why this equals brute force in float64.** Let d be the number of features, u = 2⁻²⁴, and
+γ = (d + 3)u / (1 − (d + 3)u). Let w and b be rounded to float32, and let the d products be summed in float32
+in any order. By the Cauchy–Schwarz inequality, the error of wᵀx + b is at most E = γ(‖x‖‖w‖ + |b|) (Higham,
+*Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in float32. Then the n-th smallest exact
+value is at most a + E, so each of the n nearest rows has a float32 value of at most a + 2E. All rows with a
+float32 value of at most a + 2E are recomputed in float64 (`core.selection.reader`). The sequence of
+operations does not depend on where a row is stored, so equal rows get equal values. Ties go to the lower id.
 
 The bound holds if nothing overflows or underflows in float32, so hyperplanes are `balanced` first.
 """
@@ -23,15 +23,15 @@ Ids = NDArray[np.int64]
 
 _SMALL = 2.0**-20
 _ROW_NORM = 1 + 2.0**-10
-"""Upper bound on the norm of a pool's rows, which are unit rows that may have been rounded to float16."""
+"""Upper bound on the norm of the rows of a pool. These are unit rows that may be rounded to float16."""
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
     """Return the hyperplane divided by a power of two, and this divisor, so that float32 does not overflow.
 
-    The divisor is 1 if the largest coefficient is from 2⁻²⁰ to 2²⁰; otherwise the division brings this
-    coefficient to between 1 and 2. The hyperplane stays geometrically the same, and its margins keep their
-    significant digits.
+    The divisor is 1 if the largest coefficient is from 2⁻²⁰ to 2²⁰. Otherwise, the largest coefficient is
+    between 1 and 2 after the division. The set of points on the hyperplane does not change, and margins keep
+    their significant digits.
     """
     greatest = max(float(np.abs(hyperplane.normal).max()), abs(hyperplane.bias))
     if not greatest or _SMALL <= greatest <= 1 / _SMALL:
@@ -41,7 +41,7 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
-    """Return E of the module's docstring: a bound on the float32 error of wᵀx + b for any row of a pool."""
+    """Return the bound E of the docstring of this module, on the float32 error of wᵀx + b for any row."""
     units = (len(hyperplane.normal) + 3) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 
@@ -84,8 +84,8 @@ def at_most(margins: NDArray[np.floating], reach: float) -> NDArray[np.int64]:
 def _not_below_nth(margins: NDArray[np.floating], n: int) -> float:
     """Return an upper bound on the n-th smallest margin, possibly infinite.
 
-    The bound is the largest of the minima of n parts of the array. It takes less time than the n-th smallest
-    margin itself.
+    The bound is the largest of the minima of n parts of the array. Computing it takes less time than finding
+    the n-th smallest margin.
     """
     if n >= len(margins):
         return np.inf

@@ -1,4 +1,4 @@
-"""Pool interface of query strategies, and a reader that computes wᵀx + b of rows without copying them."""
+"""Pool interface for query strategies, and a reader that computes wᵀx + b of rows without copying them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PoolRows(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows; if it is float32, `blocks` yields them without copying."""
+        """Type of the stored rows. If it is float32, `blocks` yields the rows without copying them."""
 
     def __len__(self) -> int:
         """Return N, the number of rows."""
@@ -50,7 +50,10 @@ class PoolRows(Protocol):
         """Return wᵀx + b of every row, of shape (N,), computed in float32."""
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
-        """Yield wᵀx + b under each of k hyperplanes, as (first row, float32 of shape (k, m))."""
+        """Yield wᵀx + b of all rows under each of k hyperplanes, block by block.
+
+        A block of m rows gives a pair: the number of its first row, and an array of shape (k, m), float32.
+        """
 
     @property
     def is_sparse(self) -> bool:
@@ -60,7 +63,11 @@ class PoolRows(Protocol):
         """Return the features of these rows, of shape (len(rows), n_features)."""
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Features]]:
-        """Yield the rows from `start_row` on, as (first row, features of shape (m, n_features))."""
+        """Yield the rows from `start_row` on, block by block.
+
+        A block of m rows gives a pair: the number of its first row, and the features, of shape
+        (m, n_features).
+        """
 
     def prefix(self, n_rows: int) -> PoolRows:
         """Return the snapshot of the first `n_rows` rows."""
@@ -89,7 +96,7 @@ class RowReader:
             self._segments = kind.of(list(pool.blocks()))
 
     def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """Return wᵀx + b of these rows in float64; each value depends only on that row's features."""
+        """Return wᵀx + b of these rows in float64. Equal rows give equal values, wherever they are stored."""
         return self._products(rows, hyperplane.normal) + hyperplane.bias
 
     def margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
@@ -97,11 +104,11 @@ class RowReader:
         return np.abs(self.scores(rows, hyperplane))
 
     def rough_margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """Return `margins` summed in float32, with an error of at most `nearest.float32_error`."""
+        """Return |wᵀx + b| summed in float32, with an error of at most `nearest.float32_error`."""
         return np.abs(self.rough_scores(rows, hyperplane))
 
     def rough_scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """Return `scores` summed in float32, with an error of at most `nearest.float32_error`."""
+        """Return wᵀx + b summed in float32, with an error of at most `nearest.float32_error`."""
         return self._products(rows, hyperplane.normal.astype(np.float32)) + hyperplane.bias
 
     def _products(self, rows: Rows, normal: NDArray[np.floating]) -> Floats64:
@@ -135,12 +142,12 @@ class _Segments(NamedTuple):
         )
 
     def products(self, rows: Rows, normal: NDArray[np.floating], out: Floats64) -> None:
-        """Write wᵀx of x = row rows[i] to out[i], summed in the dtype of `normal`."""
+        """Write wᵀx of row rows[i] to out[i], summed in the dtype of the normal w."""
         _products(self.addresses, self.starts, rows, normal, out)
 
 
 class _SparseSegments(NamedTuple):
-    """Sparse counterpart of `_Segments`."""
+    """Sparse rows in memory: segment s, blocks[s], starts at row starts[s]."""
 
     starts: Ids
     blocks: list[csr_array]
@@ -159,7 +166,7 @@ class _SparseSegments(NamedTuple):
 
 
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Compile a function in which sums may be reordered, in the same way for all rows."""
+    """Compile a function in which sums may be reordered. The order is the same for all rows."""
     return cast(Callable[..., None], njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})(function))
 
 
@@ -167,7 +174,7 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
 def _products(
     addresses: NDArray[np.uintp], starts: Ids, rows: Rows, normal: NDArray[np.floating], out: Floats64
 ) -> None:
-    """Write wᵀx of x = row rows[i] to out[i], summed in the dtype of `normal`."""
+    """Write wᵀx of row rows[i] to out[i], summed in the dtype of the normal w."""
     n, d = rows.shape[0], normal.shape[0]
     zero = normal[0] - normal[0]
     places = np.empty(n, dtype=np.uintp)

@@ -55,7 +55,7 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all available strategies, this package's own first."""
+    """Return the names of all available strategies; the strategies of this package come first."""
     return [
         *STRATEGIES,
         *sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)} - set(STRATEGIES)),
@@ -103,14 +103,14 @@ def make_strategy(name: str, *, random_state: int = 0, **params: Any) -> QuerySt
     name : str
         One of `strategy_names`.
     random_state : int
-        Seed of any randomness in its index.
+        Seed of random choices when the strategy builds its index.
     **params
-        Further parameters of the strategy's class.
+        Further parameters of the class of the strategy.
 
     Raises
     ------
     InputError
-        If there is no such strategy, or it has no such parameter.
+        If there is no strategy of this name, or if it does not have one of the parameters.
     """
     cls = strategy_class(name)
     try:

@@ -1,9 +1,9 @@
 """Scan of the whole pool that keeps the n items with the smallest key, a function of wᵀx + b.
 
-The pool is scored in float32, block by block, for all queries at once. Right after a block is scored, its
-rows whose key may be among the n smallest so far are recomputed in float64 (see `core.selection.nearest`),
-because they are still in the processor's cache. A scan keeps only n rows per query, however large the pool
-is.
+The pool is scored in float32, block by block, for all queries at once. The rows of a block whose key may be
+among the n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right
+after the block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per
+query, however large the pool is.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Scan:
         self._keys = np.empty(0)
 
     def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
-        """Process a block of rows that starts at `first_row`; its float32 scores are overwritten."""
+        """Process the scores of a block of rows that starts at `first_row`; overwrite `scores`."""
         keys = self._key(scores, out=scores)
         start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
         keys[self._excluded[start:end] - first_row] = np.inf

@@ -1,4 +1,4 @@
-"""The nearest of a random subsample: simple, independent of any index, and hard to beat at equal time.
+"""Selection of the nearest rows in a random subsample: simple, without an index, and hard to beat in speed.
 
 Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
 consecutive rows at uniformly random positions. For any run length, every row is equally likely to be in the
@@ -25,8 +25,8 @@ class Subsample(QueryStrategy):
     n_scored : int
         Number of items to score. A query that requests more items scores as many as it requests.
     run_length : int
-        Number of consecutive rows per random draw. If the pool has too few rows for as many runs as are
-        needed, the sample is one run.
+        Number of consecutive rows per random draw. If the pool is too small for enough runs of this length,
+        the sample is a single run.
     random_state : int
     """
 
@@ -59,7 +59,7 @@ class Subsample(QueryStrategy):
     def _sample(self, query: Query, available: int) -> Rows:
         """Return the ranks of the sampled rows among the rows that are not excluded, ascending.
 
-        The sample consists of random runs on a ring, which is then rotated by a random offset.
+        The ranks form a ring. Runs are drawn from the ring, and then shifted along it by a random offset.
         """
         wanted = max(self.n_scored, query.n)
         if wanted >= available:

@@ -1,11 +1,11 @@
-"""Query strategies written as one word, as on the command line.
+"""Query strategies written as one word, as on the command line:
 
 exhaustive                              with default parameters
 subsample:n_scored=500                  with one parameter
 h-hash:structure=orders,megabytes=400   with several parameters
 
-A value is read as true, false, none, an integer, a float, or text: the first of these that the parameter
-allows.
+A value is read as the first of these types that the parameter allows: true, false, none, an integer, a float,
+or text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
     Parameters
     ----------
     word : str
-        Name and parameters, written as in the module's docstring.
+        Name and parameters, written as in the docstring of this module.
     random_state : int
         Value of the parameter `random_state` if the word does not give one.
 
@@ -46,7 +46,7 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
 
 
 def covering(words: Iterable[str], pool: PoolRows) -> list[str]:
-    """Return the words whose strategies can cover the pool, in their order."""
+    """Return the words whose strategies can cover the pool, in the given order."""
     return [word for word in words if _covers(strategy_from(word), pool)]
 
 

@@ -11,9 +11,9 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""Number of classes in the largest data set of Jain et al. (NIPS 2010), by classes.
+"""Largest number of classes in a data set of Jain et al. (NIPS 2010).
 
-From a pool with more classes, `SEEN_CLASSES` of them are drawn.
+If a pool has more classes, `ItemsByClass.per_class` only draws items of `SEEN_CLASSES` classes.
 """
 
 SEEN_CLASSES = 10
@@ -21,7 +21,7 @@ SEEN_CLASSES = 10
 
 
 class ItemsByClass:
-    """The items of a pool whose class is known, grouped by class to draw from.
+    """The items of a pool whose class is known, grouped by class for random draws.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class ItemsByClass:
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """Draw n items of each class, as Jain et al. do (NIPS 2010, section 4).
 
-        Their data sets have 10 and 20 classes. If the pool has more than `MOST_CLASSES` classes, draw n items
-        each of `positive` and of 9 other random classes, so that the ratio of positives to negatives stays
-        close to theirs.
+        The data sets of Jain et al. have 10 and 20 classes. If the pool has more than `MOST_CLASSES` classes,
+        draw n items each of `positive` and of 9 other random classes, so that the ratio of positives to
+        negatives stays close to the ratio in these data sets.
         """
         others = self.classes[self.classes != positive]
         if len(self.classes) > MOST_CLASSES:

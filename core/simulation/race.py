@@ -74,7 +74,7 @@ class Turn:
     round : int
         Number of the round, from 1.
     n_labels : int
-        Number of labels, including this round's.
+        Number of labels, including the label of this round.
     item : int
         Id of the selected item.
     answer : bool
@@ -145,7 +145,7 @@ class Race:
     course : Course
         Settings of the race.
     items : ItemsByClass or None
-        ``ItemsByClass(pool, course.n_first)``, if it exists already; otherwise it is made.
+        ``ItemsByClass(pool, course.n_first)``, so that several races can share one; None to make it here.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Race:
     first_hyperplane : Hyperplane
         Classifier trained on the initial labels: round 0 of every lane.
     first_auroc : float or None
-        AUROC of this classifier on the held-out items.
+        AUROC of `first_hyperplane` on the held-out items.
 
     Raises
     ------
@@ -214,8 +214,7 @@ class Race:
     def step(self) -> list[Turn]:
         """Run one round: one turn of each running lane, returned in the order of the lanes.
 
-        Takes about as long as the selections and trainings that it reports, with BLAS limited to one thread.
-        Errors in a lane are not raised but recorded in its `failure`.
+        BLAS is limited to one thread. An error in a lane is not raised, but recorded in `Lane.failure`.
         """
         self.round += 1
         seed = int(self._rng.integers(2**63))
@@ -228,7 +227,7 @@ class Race:
         return [replace(turn, auroc=value) for turn, value in zip(done, values, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
-        """Select, answer and train once; return None if the lane fails."""
+        """Select an item, answer and train once; return None if the lane fails."""
         try:
             cpu, start = process_time(), perf_counter()
             selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)

@@ -1,8 +1,8 @@
 """Base class of strategies that use hyperplane hashing: codes propose candidates, and only these are scored.
 
-A query follows Section 3.5 of Jain et al. (NIPS 2010), called "the paper" here. It looks up candidates in a
-search structure, computes wᵀx + b only for them, and returns the nearest. The paper's experiments use N^ρ =
-500 candidates (Section 4).
+A query follows Section 3.5 of Jain et al. (NIPS 2010). It looks up candidates in a search structure, computes
+wᵀx + b only for the candidates, and returns the nearest. The paper's experiments use N^ρ = 500 candidates
+(Section 4).
 
 A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
 old rows are kept and only new rows are hashed. The search structure is then rebuilt from all codes, which
@@ -35,10 +35,10 @@ class HashedSearch(QueryStrategy):
     structure : str
         Name of the search structure for candidates, one of `structures`.
     n_functions : int or None
-        Number of hash functions, k; 300 in the paper. Only `CodeSearch` allows None.
+        Number of hash functions, k; 300 in Jain et al. (NIPS 2010). Only `CodeSearch` allows None.
     n_candidates : int
-        Number of candidates that are scored, called N^ρ in the paper, which sets it to 500. At least ten
-        candidates are scored per requested item.
+        Number of candidates that are scored; N^ρ = 500 in Jain et al. (NIPS 2010). At least ten candidates
+        are scored per requested item.
     megabytes : int
         Memory limit in MB for the search structure, in addition to the codes.
     random_state : int
@@ -72,7 +72,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, without excluded rows. There are none only if all rows are excluded."""
+        """Return the rows to score, without excluded rows; no rows only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -1,21 +1,21 @@
 """Hyperplane hashing as published: hash the hyperplane, look up its code, and score the rows found.
 
-A hyperplane's code agrees most often with the codes of points near it (`core.hashing.hyperplane`). The
-candidates are the rows whose codes have the longest part in common with the hyperplane's code. The first
-n_candidates that the search structure finds are scored. `core.selection.hashed.weighted` has our form of
-these methods, which finds nearer rows.
+The nearer a point is to a hyperplane, the more functions give both the same bits on average
+(`core.hashing.hyperplane`). The candidates are the rows whose codes have the longest part in common with the
+code of the hyperplane. The first `n_candidates` rows that the search structure finds are scored.
+`core.selection.hashed.weighted` has our form of these methods, which finds nearer rows.
 
 **Settings of [1]_.** Points are not centred. A constant 1 is appended to each unit row, and the bias to the
-hyperplane's normal (footnote 2). There are k = 300 functions and N^ρ = 500 candidates (Section 4). EH-Hash
-samples 1/ε′² = 10,000 entries of its query, since ε′ = 0.01 (Section 4). [1]_ describes hash tables (Sections
-3.1 and 3.5), but does not say which structure and key length its experiments use. Related papers use permuted
-sorted orders. The parameter `structure` chooses between tables and orders.
+normal of the hyperplane (footnote 2). There are k = 300 functions and N^ρ = 500 candidates (Section 4).
+EH-Hash samples 1/ε′² = 10,000 entries of its query, since ε′ = 0.01 (Section 4). [1]_ describes hash tables
+(Sections 3.1 and 3.5), but does not say which structure and key length its experiments use. Related papers
+use permuted sorted orders. The parameter `structure` chooses between tables and orders.
 
 **Tables with a guarantee.** Given a radius r and an ε, the key length and the number of tables follow Theorem
 1 of Gionis et al. (1999), with the collision probabilities of points at the angles r and (1 + ε)r from the
-hyperplane. All rows in the hyperplane's buckets are scored, however many there are. The theorem's
-probability of success assumes independent tables, so no two tables share a function. `guarantee` returns this
-probability for the tables that fit into memory.
+hyperplane. All rows in the buckets of the hyperplane are scored, however many there are. The probability of
+success in the theorem assumes independent tables, so no two tables share a function. `CodeSearch.guarantee`
+returns this probability for the tables that fit into memory.
 
 References
 ----------
@@ -60,31 +60,31 @@ _SHARE_OF_SPEED = 0.85
 """Speed of hashing by dense matrices, relative to the speed of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
-"""1/ε′² for ε′ = 0.01, as in Section 4 of Jain et al. (2010)."""
+"""Number of query entries that EH-Hash samples: 1/ε′² for ε′ = 0.01, as in Jain et al. (2010), Section 4."""
 
 
 class CodeSearch(HashedSearch):
-    """Base class of strategies that look up the hyperplane's code.
+    """Base class of strategies that look up the code of the hyperplane.
 
     Parameters
     ----------
     structure : "orders" or "tables"
         "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
-        means bucket tables; see `core.search.tables`. A query of bucket tables reads the buckets of the
-        hyperplane's own code. It reads further buckets only if these have too few items that may be selected.
+        means bucket tables; see `core.search.tables`. A query reads the buckets that the code of the
+        hyperplane belongs to. If these buckets have too few items that may be selected, it reads more.
     radius, epsilon : float, optional
         r, an angle from the hyperplane in radians, and ε. If both are given, the tables are built so that the
-        papers' guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the hyperplane's
-        buckets are scored.
+        published guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the buckets of
+        the hyperplane are scored.
     n_functions : int or None
-        Number of hash functions, k. If it is None and no radius is given, there are `FUNCTIONS`. If it is
-        None and a radius is given, there are enough functions for tables that share none. With a radius and
-        fewer functions, some tables share functions; the guarantee then counts only as many tables as can
-        have functions of their own.
+        Number of hash functions, k. None means `FUNCTIONS` if no radius is given. With a radius, None means
+        as many functions as the tables need if no two tables share a function. If there are fewer functions
+        than that, some tables share functions. The guarantee then counts only as many tables as there can be
+        without shared functions.
     n_candidates : int
-        Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010), but at least ten per
-        requested item. A search of permuted orders is repeated with a larger number if fewer than half of the
-        rows found may be selected.
+        Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010). At least ten rows are
+        scored per requested item. A search of permuted orders is repeated with a larger number if too many of
+        the rows found are excluded, so that fewer than half of this number remain.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.
@@ -142,16 +142,18 @@ class CodeSearch(HashedSearch):
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """Return the probability that a function gives a hyperplane and a point the same bits.
 
-        The point is at the angle `theta` from the hyperplane's normal.
+        `theta` is the angle between the point and the normal of the hyperplane.
         """
 
     def rule(self, n_rows: int) -> Guarantee:
-        """Return the guarantee with the key width and number of tables of the theorem, however large.
+        """Return the guarantee with the key width and the number of tables of the published theorem.
+
+        The number of tables is not limited by memory.
 
         Raises
         ------
         InputError
-            Without a radius.
+            If no radius is given.
         """
         if self.radius is None or self.epsilon is None:
             raise InputError("a guarantee needs a radius and epsilon")
@@ -164,7 +166,7 @@ class CodeSearch(HashedSearch):
         Raises
         ------
         InputError
-            Without a radius.
+            If no radius is given.
         """
         rule, bits = self.rule(len(pool)), self.hasher_class.bits
         n_bytes, a_function = self.megabytes * 10**6, self.bytes_a_function(pool)
@@ -230,7 +232,7 @@ class CodeSearch(HashedSearch):
             asked *= 4
 
     def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
-        """Return rows from the hyperplane's buckets or, if too few of them may be selected, further rows."""
+        """Return rows from the buckets of the hyperplane; if too few of them are allowed, add other rows."""
         wanted = self._wanted(query)
         limit = wanted if self.radius is None else self.n_items
         own = self._allowed(tables.probed(code, self.n_items, most_probes=len(tables.functions_))[0], query)
@@ -246,9 +248,10 @@ class CodeSearch(HashedSearch):
 
 
 class HHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane's code by H-Hash, with two bits per function.
+    """Query strategy that looks up the code of the hyperplane by H-Hash, with two bits per function.
 
-    A function agrees if both of its bits do. See `core.hashing.HHash`, and `CodeSearch` for the parameters.
+    Two codes agree in a function if they agree in both bits. See `core.hashing.HHash`, and `CodeSearch` for
+    the parameters.
     """
 
     name = "h-hash"
@@ -264,18 +267,18 @@ class HHashSearch(CodeSearch):
 
 
 class EHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane's code by EH-Hash, with dense d × d matrices.
+    """Query strategy that looks up the code of the hyperplane by EH-Hash, with dense d × d matrices.
 
-    See `core.hashing.EHHash`. With d features, hashing takes d²/2 multiplications per function and item, done
-    as matrix products on all processors. With 384 features and 300 functions, one processor hashes an item in
-    about 0.6 ms and a million items in ten minutes. `cost` estimates the time for a pool. `eh-hash-weighted`
-    takes only seconds.
+    See `core.hashing.EHHash`. With d features, hashing takes d²/2 multiplications per function and item. All
+    processors share the work. With 384 features and 300 functions, one processor hashes an item in about
+    0.6 ms and a million items in ten minutes. `cost` estimates the time for a pool. The strategy
+    `eh-hash-weighted` takes only seconds.
 
     Parameters
     ----------
     query_samples : int or None
-        Number of entries of the query that are sampled, called t in Lemma 3.4 of Jain et al. (2010). None
-        takes all.
+        Number of entries of the query that are sampled, called t in Lemma 3.4 of Jain et al. (2010). With
+        None, all entries are used.
 
     See `CodeSearch` for the other parameters.
 
@@ -354,7 +357,7 @@ class EHHashSearch(CodeSearch):
 
 
 class BHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane's code by BH-Hash: signs of products of two projections.
+    """Query strategy that looks up the code of the hyperplane by BH-Hash: signs of products of projections.
 
     See `core.hashing.BHHash`, and `CodeSearch` for the parameters.
     """
@@ -372,7 +375,7 @@ class BHHashSearch(CodeSearch):
 
 
 class LBHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane's code by LBH-Hash: BH-Hash with learned functions.
+    """Query strategy that looks up the code of the hyperplane by LBH-Hash: BH-Hash with learned functions.
 
     See `core.hashing.LBHHash`. The collision probabilities of learned functions are unknown, so tables
     have no guarantee, and `radius` can't be given.

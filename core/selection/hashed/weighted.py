@@ -1,7 +1,7 @@
-"""Hyperplane hashing with weighted bits: our form of the papers' methods, which finds nearer rows.
+"""Hyperplane hashing with weighted bits: our form of the published methods, which finds nearer rows.
 
 With weights from least squares, the bits of a point estimate its score wᵀx + b, or the square of the score
-(`core.hashing.reconstruction`). Rows are compared by this estimate, so the hyperplane's own code is never
+(`core.hashing.reconstruction`). Rows are ranked by this estimate, and the code of the hyperplane is not
 looked up. `core.selection.hashed.papers` has the methods as they were published.
 """
 
@@ -32,12 +32,12 @@ class WeightedSearch(HashedSearch):
     n_functions : int
         Number of hash functions, k.
     n_compared : int
-        Number of rows whose full codes are compared with the hyperplane; never fewer than are scored. A scan
-        compares all rows.
+        Number of rows whose full codes are compared with the hyperplane; at least the number of rows that are
+        scored. A scan compares all rows.
     n_candidates : int
         Number of rows that are scored: the rows with the most similar codes. At least ten rows are scored per
-        requested item. If exclusions leave fewer than half of this number, the search is repeated with a
-        larger number.
+        requested item. If too many of these rows are excluded, so that fewer than half of them remain, the
+        search is repeated with a larger number.
     megabytes : int
         Memory limit in MB for permuted orders. It does not include the codes: with 300 functions, 80 bytes
         per row for H-Hash, and 40 for other families. A table takes 4 bytes per row, and a scan no memory.

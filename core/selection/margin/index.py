@@ -23,15 +23,15 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.subsample import Subsample
 
 LEAST_BUDGET = 8_000
-"""Smallest budget for which clusters are used.
+"""Smallest budget for which clusters are used. A smaller budget is spent on random rows.
 
-Finding the clusters to read takes as long as reading several thousand random rows. We compared two rows: the
-nearest that the clusters find within a budget, and the nearest of the random rows that can be read in the
-same time. The pools were a million enlarged photographs and two others. With a budget of 8,000 rows, neither
-method was clearly better in 1 of 57 settings at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`.
-With smaller budgets, neither was clearly better in some of the 19 settings of the photographs: 3 with 3,500
-rows, 1 with 5,000, and 1 or 2 with 7,000. In all these settings, a balanced SVM cut through the bulk of the
-data.
+Finding the clusters to read takes as long as reading several thousand random rows. To choose this number, we
+compared the nearest row that the clusters find within a budget with the nearest of the random rows that can
+be read in the same time. One of the three pools had a million enlarged photographs. With a budget of 8,000
+rows, the comparison was undecided in 1 of 57 settings at the confidence `NEAR_EXACT`, and in none at
+`WITH_BUDGET`. With smaller budgets, it was undecided in some of the 19 settings with photographs: in 3 with
+3,500 rows, in 1 with 5,000, and in 1 or 2 with 7,000. In all undecided settings, a balanced SVM cut through
+the bulk of the data.
 """
 
 NEAR_EXACT = 0.9999
@@ -40,12 +40,12 @@ NEAR_EXACT = 0.9999
 WITH_BUDGET = 0.9
 """Default confidence with a budget, when nearer rows may remain unread anyway.
 
-Compared with `NEAR_EXACT`, it saves up to a quarter of the time. It changed no median rank in 15 settings on
-CIFAR-10.
+A query takes up to a quarter less time than at the confidence `NEAR_EXACT`. In 15 settings on CIFAR-10, the
+median rank of the row found was the same.
 """
 
 PROMISING = 32
-"""Number of rows, in addition to the number requested, that are scored exactly before the others."""
+"""Number of rows, in addition to the number requested, that are scored exactly before all other rows."""
 
 MANY = 256
 """If more rows than this remain, they are scored in float32 before float64."""
@@ -53,12 +53,15 @@ MANY = 256
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Scores of all rows under one hyperplane, which make later queries cheaper (`MarginIndex.remember`).
+    """Scores of all rows under one hyperplane, which make later queries cheaper.
+
+    See `MarginIndex.remember`.
 
     Parameters
     ----------
     scores : array of shape (N,), float32
-        wᵀx + b of each row under the `balanced` hyperplane, in the order of `order`.
+        wᵀx + b of each row under the hyperplane, scaled by `core.selection.nearest.balanced`. The rows are in
+        the order of `order`.
     normal : array of shape (d,), float32
     at_centre : float
         The hyperplane, as returned by `core.selection.margin.kernels.turned`.
@@ -208,7 +211,7 @@ class MarginIndex(QueryStrategy):
     def _settled(self, found: Found, hyperplane: Hyperplane, n: int) -> tuple[Rows, NDArray[np.float64]]:
         """Return the n nearest of the rows found, and their exact margins; ties go to the lower row.
 
-        The most promising rows are scored first, because their margins rule out many of the others.
+        The most promising rows are scored first, because their margins rule out many of the other rows.
         """
         some = n + PROMISING
         if len(found.rows) <= some:

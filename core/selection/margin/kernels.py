@@ -1,30 +1,32 @@
 """Search for the rows nearest to a hyperplane: densest clusters first, with increasingly exact scores.
 
-**Order.** Within a cluster, wᵀx + b is assumed to be normally distributed, with the mean and variance of the
-cluster's rows. Clusters are read in descending order of the density at zero.
+**Order.** Within a cluster, wᵀx + b is assumed to be normally distributed, with the mean and variance over
+the rows of the cluster. Clusters are read in descending order of the density at zero.
 
 **Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
 is a quantile of the normal distribution.
 
-σ² is the variance of the unread part of the score. In principal coordinates, let w be the normal, p a row and
-Δ the steps of the quantizer (see `core.selection.margin.quantizer`). Then σ² is the sum of s² w_j² E[p_j²]
-over the unread coordinates j, where s is the row's own scale (see `core.selection.margin.moments`), plus the
-sum of w_j² Δ_j² / 12 over the coordinates read, for the rounding of their bytes.
+σ² is the variance of the unknown part of the score. In principal coordinates, let w be the normal, p a row
+and Δ the steps of the quantizer (see `core.selection.margin.quantizer`). σ² is the sum of two variances. The
+first, of the unread coordinates j, is Σ_j s² w_j² E[p_j²], where s is a scale of the row (see
+`core.selection.margin.moments`). The second, of the rounding errors of the coordinates j that have been read,
+is Σ_j w_j² Δ_j² / 12.
 
-κ is the slope of the logarithm of the density of scores. If a hyperplane passes far from the pool, rows
-become much more numerous with a little more distance. The nearest row is then probably one of the many with a
-larger partial score, whose unread part brings it closer to zero. Weighted by this density, a normally
-distributed unread part has a mean that is κσ² closer to zero. The float32 rounding error is added to the
-tolerance, because the scores of near-duplicates may differ by less than this error.
+κ is the slope of the logarithm of the density of scores at zero. If a hyperplane passes far from the pool,
+the density of rows increases steeply with the distance from the hyperplane. The nearest row is then probably
+one of the many rows with a large partial score, whose unread part moves the score towards zero. If the unread
+part is normally distributed, weighting it by the density moves its mean by κσ² towards zero. The float32
+rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates may differ by less
+than this error.
 
-**Memory.** Let s₀ be the scores of all rows under an earlier hyperplane with the normal w₀. Then wᵀx + b =
+**Memory.** Let s₀ be the score of a row x under an earlier hyperplane with the normal w₀. Then wᵀx + b =
 α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that minimizes the variance of δᵀx. A first test of
-each row uses only α s₀ and the mean of δᵀx + β over the row's cluster. The cascade sums δᵀx + β for the rows
-that pass.
+each row uses only α s₀ and the mean of δᵀx + β over the cluster of the row. For the rows that pass the test,
+the cascade sums δᵀx + β.
 
-Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled, because
-other work evicts the interpreter's code from the processor's caches between two queries.
+Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled: between two
+queries, other work evicts the code of the Python interpreter from the caches of the processor.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 FRONT = 32
-"""Number of clusters to order by density if all clusters are read. The others are read in any order."""
+"""Number of clusters to order by density if all clusters are read. The others follow in any order."""
 
 _BATCH = 1024
 _LONG_BATCH = 4096
 _AHEAD = 64
-_MANY = 6  # a batch is read whole while more than one row in six is left: short gaps save no page of memory
+_MANY = 6  # a batch is read whole while more than one row in six is left: short gaps skip no memory page
 _MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
@@ -81,9 +83,10 @@ class Tables(NamedTuple):
     codes : array of shape (n_blocks, N, BLOCK), int8
         Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        Scale, as a byte, of the rest of a row after a block, for each block and position.
+        For each block and position, a byte for the scale of those coordinates of the row that follow the
+        block.
     scales : array of shape (256,), float32
-        Values of the bytes in `tails`; see `core.selection.margin.moments`.
+        The scale that each byte in `tails` stands for; see `core.selection.margin.moments`.
     order : array of shape (N,), int32
         The row at each position.
     ids : array of shape (N,), int64
@@ -115,7 +118,7 @@ class Outlook(NamedTuple):
         A row in cluster c with bytes q has the score offsets[c] + Σ_i units[i] · (weights[i] · q[i]), summed
         over the blocks i.
     unread : array of shape (n_blocks,), float32
-        Variance of the unread part of an average row's score after each block.
+        Variance of the unread part of the score of an average row, after each block.
     rounded : array of shape (n_blocks,), float32
         Variance due to the rounding of the bytes read up to and including each block.
     offsets : array of shape (K,), float32
@@ -133,13 +136,13 @@ class Outlook(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Rows that may be the nearest.
+    """Rows that may be among the nearest to a hyperplane.
 
     Parameters
     ----------
     rows : array of shape (m,), int64
     distances : array of shape (m,), float32
-        Approximate |wᵀx + b|.
+        Approximate |wᵀx + b| of each row.
     error : float
         Approximate bound on the error of the distances.
     looked : int
@@ -160,7 +163,7 @@ def _prefetch_row(array: Floats32, row: int) -> None:
 
 @fast_kernel
 def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, float]:
-    """Return a hyperplane's normal in principal coordinates, in float32, and the score of `centre`."""
+    """Return the normal of a hyperplane in principal coordinates, in float32, and the score of `centre`."""
     d = normal.shape[0]
     along = np.zeros(d, dtype=np.float32)
     at_centre = bias
@@ -223,7 +226,7 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
 
 @fast_kernel
 def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
-    """Return κ = |mean| / variance, under the assumption that the scores of the pool are normal."""
+    """Return κ, the slope of the log density of scores at zero: |mean| / variance for normal scores."""
     n_rows = tables.order.shape[0]
     first = 0.0
     second = 0.0
@@ -237,7 +240,10 @@ def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
 
 @fast_kernel
 def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> float:
-    """Return α = w₀ᵀΣw / w₀ᵀΣw₀, where the diagonal Σ has the variances of the rows about their centroids."""
+    """Return α = w₀ᵀΣw / w₀ᵀΣw₀ for the normals w and w₀ = `before`.
+
+    The diagonal matrix Σ has the variances of the coordinates about the centroids of the clusters.
+    """
     across = 0.0
     along = 0.0
     for j in range(normal.shape[0]):
@@ -258,9 +264,9 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 
 @fast_kernel
 def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
-    """Return how far the rest of a row may move its score, for each block and byte of `tails`.
+    """Return bounds on the error of partial scores, of shape (n_blocks, 256).
 
-    The shape is (n_blocks, 256).
+    There is one bound for each block, read last, and each byte in `tails`.
     """
     found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):
@@ -315,9 +321,9 @@ def _read_all(
     tables: Tables, outlook: Outlook, tolerance: Floats32, block: int, reach: np.float32,
     begin: int, size: int, partial: Floats32, flags: Bytes, sums: Ints32,
 ) -> int:  # fmt: skip
-    """Add a block to the partial scores of all rows of a batch, and unflag rows that cannot be near.
+    """Add a block to the partial scores of all rows of a batch, and clear the flags of rows that are too far.
 
-    Returns the number of rows still flagged.
+    Returns the number of rows that are still flagged.
     """
     codes, tails = tables.codes[block][begin : begin + size], tables.tails[block][begin : begin + size]
     weights, unit = outlook.weights[block], outlook.units[block]
@@ -336,7 +342,10 @@ def _read_all(
 def _flagged(
     begin: int, size: int, partial: Floats32, flags: Bytes, end: int, places: Ints32, scores: Floats32
 ) -> int:
-    """Append the positions and scores of the flagged rows of a batch; return the new end."""
+    """Append the positions and scores of the flagged rows of a batch to `places` and `scores`.
+
+    Returns the new end of the two lists.
+    """
     words = flags.view(np.uint64)  # eight flags at once, often all zero
     for word in range((size + 7) // 8):
         if words[word] != 0:
@@ -352,9 +361,9 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of the rows at places[start:end], and drop rows that cannot be near.
+    """Add a block to the scores of the rows at places[start:end], and drop rows that are too far.
 
-    The rows that may be near are moved to the front of the range. Returns the end of these rows.
+    The remaining rows are moved to the front of the range. Returns the end of the remaining rows.
     """
     codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
@@ -374,7 +383,7 @@ def _read_some(
 
 @strict_kernel
 def _marks(excluded: Ints64) -> Flags:
-    """Return a filter by id modulo `_MARKS`, which makes most searches in `excluded` unnecessary."""
+    """Return a filter by id modulo `_MARKS`, which replaces most searches in `excluded` by a lookup."""
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:
         marks[excluded_id % _MARKS] = True
@@ -402,12 +411,13 @@ def _cascade(
     old: Floats32, slope: np.float32, reaches: Floats32,
     excluded: Ints64, marks: Flags, best: Floats32, places: Ints32, scores: Floats32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
+    """Read `limit` rows, cluster by cluster, and keep the rows that may be among the nearest.
 
-    `tolerances` bound the error of a partial score after each block. If there are `old` scores, a row's score
-    is slope · old plus the value of the outlook's function. Before any block is read, the function's mean
-    over the cluster replaces this value; `reaches` bound the error, per cluster. On return, `best` has the
-    smallest approximate distances from zero, and `places` and `scores` describe the rows kept.
+    `tolerances` has bounds on the error of a partial score after each block. If there are `old` scores, the
+    score of a row is slope · old plus the value of the affine function `outlook`. Before any block is read,
+    this value is approximated by the mean of the function over the cluster; `reaches` has a bound on the
+    error for each cluster. On return, `best` has the smallest approximate distances from zero, and `places`
+    and `scores` describe the rows kept.
 
     Returns the number of rows kept, and the number of rows whose bytes were read.
     """
@@ -424,7 +434,7 @@ def _cascade(
         limit -= last - tables.starts[c]
         begin = tables.starts[c]
         while begin < last:
-            # Old scores drop most rows, so a batch must be long to leave enough rows to prefetch.
+            # With old scores, most rows are dropped at once. Long batches leave enough rows to prefetch.
             size = min(_BATCH if old.shape[0] == 0 or not np.isfinite(reach) else _LONG_BATCH, last - begin)
             if old.shape[0] == 0:
                 partial[:size] = outlook.offsets[c]
@@ -484,7 +494,7 @@ def search(  # noqa: D417
     limit : int
         Number of rows to read.
     z : float
-        Quantile of the tolerance; see the module's docstring.
+        Quantile z of the tolerance, as in the docstring of this module.
     old : array of shape (N,), float32
         Scores under an earlier hyperplane, by position; an empty array if there is none.
     old_normal : array of shape (d,), float32

@@ -36,10 +36,10 @@ BLOCK_ROWS = 4096
 STRAYED = 0.001
 """Fraction of strayed rows above which the whole pool is clustered again.
 
-A row is called strayed if it is beyond the quantizer's limits. If there are fewer strayed rows, every query
-over all rows scores the strayed rows exactly, which costs little. The bytes of a strayed row do not describe
-it well enough. Strayed rows are the outermost rows of the pool, so one of them is often the nearest if a
-hyperplane passes outside the pool.
+A row has strayed if a coordinate is too large for its byte, so that the bytes do not describe the row well.
+Strayed rows are the outermost rows of the pool. If a hyperplane passes outside the pool, one of them is often
+the nearest. While there are few strayed rows, every query over all rows scores them exactly, which costs
+little.
 """
 
 _PLACES_AT_ONCE = 65_536
@@ -61,11 +61,12 @@ class Layout:
     tails : array of shape (n_blocks, N), uint8
         Scales of the row at each position; see `core.selection.margin.moments.tails`.
     sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
-        Sums of the bytes of each cluster, and of their squares. Integer sums do not depend on the order.
+        Sums of the bytes, and of the squared bytes, over the rows of each cluster. The sums are integers, so
+        they do not depend on the order of the rows.
     strayed : array of shape (n_strayed,), int64
-        Rows beyond the quantizer's limits, ascending.
+        Rows with a coordinate that is too large for its byte, ascending; see `STRAYED`.
     fit_rows : int
-        The quantizer was fitted to a sample of this many rows, the first of the pool.
+        Number of rows of the pool, from the first, to a sample of which the quantizer was fitted.
     """
 
     quantizer: Quantizer
@@ -84,10 +85,10 @@ class Layout:
     ) -> Layout:
         """Build the layout of a pool.
 
-        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept, except in two
-        cases: the pool has doubled since the clusters were fitted, or the clusters were fitted to all rows
-        because too many rows had strayed. If too many rows of the new layout have strayed (`STRAYED`), the
-        whole pool is clustered again.
+        `old` is a layout of the first rows of the same pool. The clusters and bytes of `old` are kept, except
+        in two cases: the pool has doubled since the clusters were fitted, or the clusters were fitted to all
+        rows because too many rows had strayed. If too many rows of the new layout have strayed (`STRAYED`),
+        the whole pool is clustered again.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
@@ -149,8 +150,8 @@ class Layout:
     def tables(self, ids: NDArray[np.int64]) -> Tables:
         """Return the tables for queries.
 
-        `ids`, of shape (N,), are the item ids of the rows. The moments of each cluster are smoothed: they
-        include one additional average row.
+        `ids`, of shape (N,), are the item ids of the rows. To smooth the moments of a cluster, one average
+        row is added to it.
         """
         quantizer = self.quantizer
         sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
@@ -203,7 +204,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fit_rows(n_rows: int) -> int:
-    """Return how many of a pool's `n_rows` rows, from the first, the clusters are fitted to."""
+    """Return the number of rows, from the first row of a pool of `n_rows`, that clusters are fitted to."""
     fit_rows = min(n_rows, FIRST_FIT)
     while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
         fit_rows *= 2

@@ -1,13 +1,13 @@
-"""Statistics over all bytes: the moments of each cluster, and the scale of each row's unread part.
+"""Statistics over all bytes: the moments of each cluster, and the scale of the unread part of each row.
 
 **Tails.** Let p be a row in principal coordinates (see `core.selection.margin.quantizer`). Rows differ in
-their last coordinates: among images of digits, a few rows have ten times the usual energy there. Each row
-therefore has its own scale s after each block of bytes,
+their last coordinates: among images of digits, the last coordinates of a few rows have ten times the usual
+sum of squares. Each row therefore has its own scale s after each block of bytes,
 
     s² = Σ_j m_j p_j² / Σ_j m_j²,   over the remaining coordinates j, with m_j = E[p_j²] over all rows.
 
-The scale measures how much farther the row extends than an average row, seen along the normal of an average
-hyperplane. Such a normal w is a sum of rows, so w_j² is about proportional to m_j. The unread part of wᵀp,
+The scale compares the unread part of wᵀp with that of an average row, for the normal w of a typical
+hyperplane. Such a normal is a sum of rows, so w_j² is about proportional to m_j. The unread part of wᵀp,
 divided by s, is approximately normally distributed. One byte stores s, rounded up by less than 5 %.
 """
 
@@ -35,9 +35,9 @@ def scales() -> NDArray[np.float32]:
 def tails(  # noqa: D417
     codes: NDArray[np.int8], second_moments: NDArray[np.float64], steps: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Return, for each block and row, the scale of the row's tail, which is its part after the block.
+    """Return, for each block and row, the scale of the coordinates of the row that follow the block.
 
-    The bytes returned, of shape (n_blocks, N), uint8, stand for scales as in `scales`.
+    The result has shape (n_blocks, N), uint8. The function `scales` says which scale a byte stands for.
 
     Parameters
     ----------
@@ -81,7 +81,9 @@ def add_moments(  # noqa: D417
     squares: NDArray[np.int64],
     strayed: NDArray[np.bool_],
 ) -> None:
-    """Add each row's bytes and their squares to its cluster's sums, and mark rows with bytes at the limit.
+    """Add the bytes of each row, and the squared bytes, to the sums of its cluster; mark strayed rows.
+
+    A row has strayed if one of its bytes has the largest magnitude, 127.
 
     `sums`, `squares` and `strayed` are updated in place.
 

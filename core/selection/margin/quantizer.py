@@ -1,4 +1,4 @@
-"""Quantization of a pool's rows: principal directions, clusters, and one byte per coordinate.
+"""Quantization of the rows of a pool: principal directions, clusters, and one byte per coordinate.
 
 A row x becomes p = Vᵀ(x − μ), where μ is the mean of the rows and V has the principal directions of the pool,
 in descending order of variance. The row is assigned to the cluster whose centroid is nearest in the first
@@ -109,7 +109,7 @@ class Quantizer:
         return _nearest(np.matmul(X - self.centre, leading, dtype=np.float32), self.centroids)
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
-        """Return the bytes of rows in these clusters, of shape (n, n_blocks * BLOCK), int8."""
+        """Return the bytes of rows, given the cluster of each row, of shape (n, n_blocks * BLOCK), int8."""
         P = (X - self.centre) @ self.directions
         P[:, : self.centroids.shape[1]] -= self.centroids[labels]
         P /= self.steps
@@ -139,7 +139,7 @@ def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32
 
 
 def _nearest(P: Floats32, centroids: Floats32) -> Labels:
-    """Return the nearest centroid of each row of P, of shape (len(P),)."""
+    """Return the number of the nearest centroid for each row of P, of shape (len(P),)."""
     towards, squares = -2 * centroids.T, (centroids**2).sum(axis=1)
     labels = np.empty(len(P), dtype=np.uint16)
     for first in range(0, len(P), _ROWS_AT_ONCE):
