@@ -1,4 +1,4 @@
-"""Simulated audits of a classifier that keeps learning: how often do intervals contain the true value?"""
+"""Simulated audits that measure how often intervals contain the true value while the classifier learns."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def audited_sessions(
     level: float = LEVEL,
     seed: int = 0,
 ) -> Iterator[AuditedSession]:
-    """Simulate sessions with an audit, each with its own items and one positive class; classes take turns.
+    """Simulate labeling sessions, each with an audit, one positive class and its own random items.
 
-    Training answers and audit answers come in random order. At every checkpoint, the audit stratifies the
-    items by the classifier of that moment. The audited items therefore come from the strata of several
-    classifiers, but the estimates describe the last classifier.
+    The positive class changes from session to session. Training answers and audit answers come in random
+    order. At every checkpoint, the audit stratifies the items by the current classifier. The audited items
+    therefore come from the strata of several classifiers, but the estimates describe the last classifier.
 
     Parameters
     ----------

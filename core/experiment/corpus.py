@@ -32,8 +32,8 @@ class Corpus:
     Parameters
     ----------
     planes : list of Plane
-        Single hyperplanes in the order of their settings, followed by the hyperplanes of simulated sessions
-        in the order of sessions and rounds.
+        Hyperplanes trained on random labels (`single_planes`), ordered by setting, followed by the
+        hyperplanes of simulated sessions (`sessions`), ordered by session and round.
     pool_digest : str
         `Pool.digest` of the pool that the hyperplanes were trained on.
     """
@@ -55,7 +55,7 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """Train single hyperplanes, `n_singles` per setting, and the hyperplanes of simulated sessions.
+        """Train `n_singles` hyperplanes per setting on random labels, and those of simulated sessions.
 
         See `single_planes` and `sessions` for the parameters.
         """
@@ -80,16 +80,16 @@ class Corpus:
 
     @property
     def settings(self) -> list[str]:
-        """Settings of the planes, in the order of their first plane."""
+        """Settings of the hyperplanes, without repetitions, in the order of their first occurrence."""
         return list(dict.fromkeys(plane.setting for plane in self.planes))
 
     def of(self, setting: str) -> list[Plane]:
-        """Return the planes of one setting, ordered by session and round.
+        """Return the hyperplanes of one setting, ordered by session and round.
 
         Raises
         ------
         InputError
-            If the corpus has no planes of that setting.
+            If the corpus has no hyperplanes of this setting.
         """
         found = [plane for plane in self.planes if plane.setting == setting]
         if not found:
@@ -125,7 +125,9 @@ class Corpus:
 
     @classmethod
     def load(cls, path: Path | str, pool: Pool) -> Self:
-        """Load the corpus in the file `path`, made for `pool`, and verify its checksums.
+        """Load the corpus from the file `path` and verify its checksums.
+
+        The corpus must have been made for `pool`.
 
         Raises
         ------

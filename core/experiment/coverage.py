@@ -66,7 +66,7 @@ class CoverageSweep:
     Raises
     ------
     InputError
-        If there is no value, if ε is not positive and finite, or if k or n is less than 1.
+        If a sequence is empty, if ε is not positive and finite, or if k or n is less than 1.
     """
 
     epsilons: Sequence[float] = EPSILONS
@@ -84,7 +84,7 @@ class CoverageSweep:
     def measured(
         self, pool: Pool, draw: Draw, queries: Items, *, k: int = 10, n_functions: int = 256
     ) -> Iterator[dict[str, Any]]:
-        """Measure the scan, and then each form of KLSH for each ε in ascending order, in one draw.
+        """Measure a scan, and then each form of kernelized LSH for each ε in ascending order.
 
         Parameters
         ----------

@@ -179,7 +179,7 @@ class Frames(NamedTuple):
 def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split the items into two halves by kind, and return the positions of the items in each half.
 
-    In the order of their names, kinds alternate between the halves.
+    The kinds, sorted by name, alternate between the halves.
 
     Raises
     ------
@@ -204,7 +204,8 @@ class FramePairs(NamedTuple):
     same_turn : array of shape (n_pairs,), bool
         Whether both frames have the same kind and axis.
     following : array of shape (n_pairs,), bool
-        Whether both frames are in the same folder, at most k places apart in the order of their names.
+        Whether both frames are in the same folder, at most k places apart in the order of their names; see
+        `frame_pairs` for k.
     """
 
     pairs: Pairs
@@ -215,7 +216,8 @@ class FramePairs(NamedTuple):
     def clear(self) -> Bools:
         """Whether the two frames of each pair are near-duplicates, or differ in kind or axis.
 
-        The remaining pairs are unclear: two frames of one object whose numbers differ by more than k.
+        The remaining pairs are unclear: two frames of one object that are too far apart to count as
+        near-duplicates.
         """
         return self.pairs.near | ~self.same_turn
 

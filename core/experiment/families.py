@@ -62,11 +62,11 @@ N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
-"""Measures of similarity that do not depend on the hash family or the draw, so neither do true neighbours."""
+"""Measures of similarity that are the same for all hash families and draws."""
 
 
 class Lesson(NamedTuple):
-    """Numbers of labels and pairs that a supervised family learns from. All draws have equal numbers.
+    """Numbers of labels and pairs that a supervised family learns from, equal in all draws.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class Draw:
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Check names of families, and return them without repetitions; if there are none, return all names.
+    """Check names of families, and return them without repetitions; without names, return all families.
 
     Raises
     ------

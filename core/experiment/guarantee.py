@@ -96,7 +96,7 @@ def try_hyperplanes(
     megabytes: int,
     seed: int,
 ) -> Tried:
-    """Try tables with hyperplanes as queries. Items that a hyperplane was trained on do not count.
+    """Try tables with hyperplanes as queries. Items that a hyperplane was trained on are ignored.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def try_hyperplanes(
     planes : sequence of Plane
         The queries.
     radius, epsilon : float
-        r, as an angle from the hyperplane in radians, and ε.
+        r and ε of the guarantee; r is an angle from the hyperplane, in radians.
     megabytes : int
         Maximum memory of tables, codes and functions.
     seed : int
@@ -141,7 +141,7 @@ def try_hyperplanes(
 def try_items(
     pool: PoolRows, queries: Rows, *, radius: float, epsilon: float, megabytes: int, seed: int
 ) -> Tried:
-    """Try tables of random-hyperplane LSH with items as queries that are not in the pool.
+    """Try tables of random-hyperplane LSH. The queries are items that are not in the pool.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def try_items(
 def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentation) -> Floats:
     """Return the angle of each row from the hyperplane, in radians, of shape (n_rows,).
 
-    Before, the constant of the augmentation is appended to each row. The augmentation must not be centred.
+    The constant of the augmentation is first appended to each row. The augmentation must not be centred.
     """
     constant, bias = augmentation.constant, hyperplane.bias
     norm = np.sqrt((hyperplane.normal @ hyperplane.normal + (bias / constant) ** 2) * (1 + constant**2))

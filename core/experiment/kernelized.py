@@ -10,8 +10,8 @@ pool. There are three steps:
 1. Choose the rank with the best recall for the kernel κ itself. The result is the low-rank form.
 2. Keep this rank. Choose the scale s with the best recall for the transformed kernel exp(s(κ − 1)). The
    result is the transformed form, as published.
-3. Keep this scale. Choose the rank with the best recall again. It may be greater than the rank of step 1,
-   because the eigenvalues of the transformed kernel decay more slowly.
+3. Keep this scale. Choose the rank with the best recall again. The new rank may be greater than the rank of
+   step 1, because the eigenvalues of the transformed kernel decay more slowly.
 
 References
 ----------
@@ -60,7 +60,7 @@ class Form:
     family : type
         The hash family.
     n_sampled : int or None
-        Parameter of `KernelizedLSH`. If None, `hasher` may be given a value; otherwise, the default is used.
+        Parameter of `KernelizedLSH`. If None, the value given to `hasher` is used, or else the default.
     """
 
     kernel: str | Kernel

@@ -38,7 +38,7 @@ class Search:
     n_answers : int
         Number of answers.
     n_items, n_positive : int
-        Items that could be selected at the beginning, and how many of them are positive.
+        Number of items that could be selected at the beginning, and number of positives among them.
     """
 
     positive: int
@@ -69,7 +69,7 @@ class Search:
 
 
 def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
-    """Draw `n` classes in random order, all equally often up to a difference of one.
+    """Draw `n` classes in random order. All are drawn equally often, up to a difference of one.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Annotator:
     rng : numpy Generator
         Random generator for the initial labels.
     strategy : QueryStrategy or None
-        Fitted to the concept's pool; the exhaustive scan by default.
+        Fitted to the pool of the concept; the exhaustive scan by default.
 
     Attributes
     ----------

@@ -67,10 +67,10 @@ def advised_sessions(
     enough: float = ENOUGH,
     seed: int = 0,
 ) -> Iterator[AdvisedSession]:
-    """Simulate sessions, each with one positive class and its own random items; classes take turns.
+    """Simulate labeling sessions, each with one positive class and its own random items.
 
-    AUROC is measured on the held-out items. If these lack positives or negatives, it is measured on items of
-    the pool that are not in the session.
+    The positive class changes from session to session. AUROC is measured on the held-out items. If these lack
+    positives or negatives, AUROC is measured on items of the pool that are not in the session.
 
     Parameters
     ----------

@@ -134,8 +134,8 @@ def select_next(
     memory : object
         State that the strategy keeps from an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 to 1
-        Minimum angle between the selected items, as a share of the pool's median angle; see
-        `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to the examples.
+        Minimum angle between the selected items, as a fraction of the median angle between two items of the
+        pool; see `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to examples.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -
     hyperplane : Hyperplane
         The classifier.
     X : array of shape (n, n_features), or csr_array
-        Items that it was not trained on.
+        Items that the classifier was not trained on.
     truth : array of shape (n,), int
         Class index of each item; items of unknown class (−1) are ignored.
     positive : int

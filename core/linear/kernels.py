@@ -64,7 +64,7 @@ def _margin(A, i, d, w):  # type: ignore[no-untyped-def]
 
 @strict_kernel
 def _request(A, i, d):  # type: ignore[no-untyped-def]
-    """Prefetch row i, because the rows of a mapped pool are scattered in memory and slow to reach."""
+    """Prefetch row i, because the rows of a memory-mapped pool are scattered and slow to reach."""
     coming = carray(pointer(A.places[i], A.typed), (1, d))
     for j in range(0, d, _LINE):
         prefetch(coming, 0, j)
@@ -118,10 +118,9 @@ def sides(
 ) -> None:
     """Run dual coordinate descent from alpha = 0, in place.
 
-    The descent ends when all projected gradients of a pass are within `tolerance` of each other, or after
-    `passes` passes. A label at a bound is left out (shrinking) if its gradient points out of the box and is
-    outside the range of the projected gradients of the last pass. All labels are checked again before the
-    descent ends.
+    The descent ends when all projected gradients of a pass over all labels are within `tolerance` of each
+    other, or after `passes` passes. To save time, a label at a bound is left out of passes (shrinking) if its
+    gradient points out of the box and is outside the range of the projected gradients of the last pass.
     """
     n = alpha.shape[0]
     w = np.zeros(d + 1, dtype=np.float32)
@@ -175,7 +174,7 @@ def _append(
     L: Float64s,
     row: Float64s,
 ) -> None:
-    """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
+    """Add label i to a face of f labels: append a row to L, the Cholesky factor of the Gram matrix."""
     # Numbers are assigned one by one. For a slice, Numba would also compile the error for unequal shapes,
     # which takes seconds.
     for j in range(row.shape[0]):
@@ -192,7 +191,7 @@ def _append(
 def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
     """Remove the k-th of f labels from the face.
 
-    The label's row of L is deleted, and Givens rotations make L triangular again.
+    The row of this label is deleted from the Cholesky factor L, and Givens rotations make L triangular again.
     """
     for r in range(k, f - 1):
         face[r] = face[r + 1]

@@ -107,7 +107,7 @@ def train(
     """Return the hyperplane of the support vector machine for these labels.
 
     The hyperplane depends only on the set of labels {(id, row, answer)}, C and class_weight. The order of the
-    labels and the number of threads do not change a single bit of it.
+    labels and the number of threads do not change a single bit of the hyperplane.
 
     Parameters
     ----------

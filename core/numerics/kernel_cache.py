@@ -1,8 +1,8 @@
 """Location and completeness of Numba's cache of compiled kernels.
 
 Numba writes machine code beside each module, in ``__pycache__``. If the installation is read-only, the code
-goes to the user's cache folder, and if that is read-only too, to a temporary folder. ``NUMBA_CACHE_DIR``
-overrides all of this.
+goes to the user's cache folder, and if that is read-only too, to a temporary folder. The environment variable
+``NUMBA_CACHE_DIR`` replaces these folders.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def use_writable_folder() -> None:
 def marker() -> Path:
     """Return the path of a file that exists once all kernels are compiled.
 
-    The name of the file depends on the version of Numba, the source code and the processor.
+    The name of the file depends on the versions of Python and Numba, the processor, and the location and
+    content of the source code.
     """
     digest = hashlib.sha256()
     for part in (

@@ -110,7 +110,7 @@ class PlacedRows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return one or more parts concatenated; the result is sparse if any part is."""
+    """Concatenate one or more parts; the result is sparse if any part is sparse."""
     if len(parts) == 1:
         return parts[0]
     if any(map(is_sparse, parts)):

@@ -283,7 +283,7 @@ class QueryStrategy(ABC):
         Raises
         ------
         InputError
-            If the two differ in `index_name` or `index_params`.
+            If the two strategies differ in `index_name` or `index_params`.
         """
         if (self.index_name, self.index_params()) != (other.index_name, other.index_params()):
             raise InputError(

@@ -27,7 +27,7 @@ _ROW_NORM = 1 + 2.0**-10
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
-    """Return the hyperplane divided by a power of two, and this divisor, so that float32 does not overflow.
+    """Divide the hyperplane by a power of two, so that float32 does not overflow; also return the divisor.
 
     The divisor is 1 if the largest coefficient is from 2⁻²⁰ to 2²⁰. Otherwise, the largest coefficient is
     between 1 and 2 after the division. The set of points on the hyperplane does not change, and margins keep

@@ -147,7 +147,7 @@ class _Segments(NamedTuple):
 
 
 class _SparseSegments(NamedTuple):
-    """Sparse rows in memory: segment s, blocks[s], starts at row starts[s]."""
+    """Sparse rows in memory: the segment blocks[s] starts at row starts[s]."""
 
     starts: Ids
     blocks: list[csr_array]

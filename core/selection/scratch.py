@@ -13,8 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Return an array of zeros, memory-mapped to an unnamed file in the system's temporary folder.
 
-    The system may write the array to disk when memory is short. It deletes the file once the array is
-    deleted.
+    The system may write the array to disk when memory is short. The file is deleted together with the array.
     """
     if not prod(shape):
         return np.zeros(shape, dtype=dtype)

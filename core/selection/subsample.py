@@ -1,4 +1,4 @@
-"""Selection of the nearest rows in a random subsample: simple, without an index, and hard to beat in speed.
+"""Selection of the nearest rows in a random subsample: simple, without index, and hard to beat at equal time.
 
 Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
 consecutive rows at uniformly random positions. For any run length, every row is equally likely to be in the

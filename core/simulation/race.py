@@ -48,9 +48,9 @@ class Course:
     seed : int
         Seed of initial labels, noise and random selections; not negative.
     most_seconds : float or None
-        Time limit per selection in seconds; None for no limit. A lane leaves the race once both the
-        wall-clock time and the processor time of a selection exceed it; that selection still counts.
-        Wall-clock time alone would depend on other load on the machine.
+        Time limit per selection in seconds; None for no limit. A lane leaves the race if both the wall-clock
+        time and the processor time of a selection exceed the limit. This selection still counts. Wall-clock
+        time alone would depend on other load on the machine.
     """
 
     positive: int
@@ -82,7 +82,7 @@ class Turn:
     margin : float
         |wᵀx + b| of the item when it was selected.
     scored : int
-        Number of items scored to select it.
+        Number of items that were scored in the selection.
     select_seconds, select_cpu_seconds : float
         Wall-clock time of the selection, and processor time of all threads.
     train_seconds, train_cpu_seconds : float

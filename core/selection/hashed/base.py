@@ -64,7 +64,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def new_hasher(self) -> HyperplaneHasher:
-        """Return an unfitted hasher with these parameters."""
+        """Return an unfitted hasher with the parameters of this strategy."""
 
     @abstractmethod
     def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:
@@ -72,7 +72,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, without excluded rows; no rows only if all rows are excluded."""
+        """Return the rows to score, without excluded rows: at least one, unless all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -86,9 +86,9 @@ class MarginIndex(QueryStrategy):
     out to be far away, only its first few bytes are read. Rows that may be the nearest are scored exactly,
     with their features from the pool.
 
-    Sparse rows are not quantized, because a few directions do not represent words well. There is also little
-    to save: a scan of 11,000 documents takes 3 ms. Instead, all sparse rows are scored, or as many random
-    rows as the budget allows. `Selection.scored` reports their number.
+    Sparse rows are not quantized. All sparse rows are scored, or as many random rows as the budget allows;
+    `Selection.scored` has the number. The reasons are that a few directions do not represent words well, and
+    that there is little to save: a scan of 11,000 documents takes 3 ms.
 
     Parameters
     ----------

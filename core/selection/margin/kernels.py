@@ -16,7 +16,7 @@ is Σ_j w_j² Δ_j² / 12.
 κ is the slope of the logarithm of the density of scores at zero. If a hyperplane passes far from the pool,
 the density of rows increases steeply with the distance from the hyperplane. The nearest row is then probably
 one of the many rows with a large partial score, whose unread part moves the score towards zero. If the unread
-part is normally distributed, weighting it by the density moves its mean by κσ² towards zero. The float32
+part is normally distributed, weighting by the density moves the mean score by κσ² towards zero. The float32
 rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates may differ by less
 than this error.
 
@@ -266,7 +266,7 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
     """Return bounds on the error of partial scores, of shape (n_blocks, 256).
 
-    There is one bound for each block, read last, and each byte in `tails`.
+    There is one bound for each block that was read last, and each value of a byte in `tails`.
     """
     found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):

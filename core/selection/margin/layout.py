@@ -66,7 +66,7 @@ class Layout:
     strayed : array of shape (n_strayed,), int64
         Rows with a coordinate that is too large for its byte, ascending; see `STRAYED`.
     fit_rows : int
-        Number of rows of the pool, from the first, to a sample of which the quantizer was fitted.
+        The quantizer was fitted to a sample of the first `fit_rows` rows of the pool.
     """
 
     quantizer: Quantizer
@@ -204,7 +204,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fit_rows(n_rows: int) -> int:
-    """Return the number of rows, from the first row of a pool of `n_rows`, that clusters are fitted to."""
+    """Return how many of the first rows of a pool with `n_rows` rows are used to fit the clusters."""
     fit_rows = min(n_rows, FIRST_FIT)
     while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
         fit_rows *= 2
