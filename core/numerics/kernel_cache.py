@@ -29,7 +29,7 @@ Step = Literal["training", "selection", "everything"]
 """A set of kernels to compile; each set includes the previous one.
 
 "training" is for training on dense rows and selection by a full scan. "selection" adds all other strategies
-for dense rows that use no hash codes. "everything" adds the rest.
+for dense rows that use no hash codes. "everything" adds all other kernels.
 """
 
 

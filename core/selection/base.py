@@ -177,8 +177,8 @@ class QueryStrategy(ABC):
     def choose(self, query: Query) -> Choice:
         """Choose the items for one query.
 
-        If fewer than `query.n` items are not excluded, all of these are chosen. Several threads may call this
-        method at once.
+        If fewer than `query.n` items remain after exclusion, all remaining items are chosen. Several threads
+        may call this method at once.
         """
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
@@ -202,7 +202,7 @@ class QueryStrategy(ABC):
         """Build the index for queries, if there is one. `fit` calls this method once."""
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """Build the same index as `prepare`, but extend the index of `old` over the first rows of `pool`."""
+        """Build the same index as `prepare`, by extending `old`, which covers the first rows of `pool`."""
         self.prepare(pool, progress)
 
     def arrays(self) -> Arrays:

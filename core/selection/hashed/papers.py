@@ -71,7 +71,8 @@ class CodeSearch(HashedSearch):
     structure : "orders" or "tables"
         "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
         means bucket tables; see `core.search.tables`. A query reads the buckets that the code of the
-        hyperplane belongs to. If these buckets have too few items that may be selected, it reads more.
+        hyperplane belongs to. If too few items in these buckets may be selected, the query reads other
+        buckets, too.
     radius, epsilon : float, optional
         r, an angle from the hyperplane in radians, and ε. If both are given, the tables are built so that the
         published guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the buckets of
@@ -83,8 +84,8 @@ class CodeSearch(HashedSearch):
         without shared functions.
     n_candidates : int
         Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010). At least ten rows are
-        scored per requested item. A search of permuted orders is repeated with a larger number if too many of
-        the rows found are excluded, so that fewer than half of this number remain.
+        scored per requested item. A search of permuted orders is repeated with a larger number if fewer than
+        half of the required rows remain after exclusion.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.
