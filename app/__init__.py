@@ -1,8 +1,8 @@
 """The program around `core` and `storage`: pages, commands, sessions, and the engine that they share.
 
-Importing this package before numpy limits BLAS to one thread, unless the environment sets another number.
-More threads would not help: sessions share the cores, the program has its own thread pools, and memory limits
-selection more than arithmetic does.
+If this package is imported before numpy, BLAS uses one thread, unless the environment sets another number.
+More threads would not make the program faster: several sessions share the cores, the program has its own
+thread pools, and a selection spends most of its time on reading memory.
 """
 
 import os

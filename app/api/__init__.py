@@ -1,1 +1,1 @@
-"""The functions behind the pages, with JSON as input and output, independent of Streamlit and HTTP."""
+"""Functions that the pages call. They take and return JSON, and use neither Streamlit nor HTTP."""

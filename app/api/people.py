@@ -20,7 +20,7 @@ PAUSE_MS = 120_000
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
-    """Return the figures of all annotators as JSON; a `person` who is not an owner gets only their own.
+    """Return the annotators' figures as JSON. A `person` who is not an owner gets only their own figures.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
     person : Person
         The person who views the page.
     zone : tzinfo
-        Time zone in which "today" begins.
+        Time zone of the midnight at which today begins.
     """
     everything = ReviewedConcept.of(session).answers()
     answers = everything if person.is_owner else everything.by(person.name)

@@ -1,8 +1,8 @@
 """Labeling with Streamlit's own widgets.
 
-By the time a button press reaches the server, the server may already have selected another item. A press is
-therefore about the item that was shown when its button was drawn. The answer's id is made at that time, too:
-a button that is pressed twice stores only one answer.
+By the time a button press reaches the server, the server may already have selected another item. A press
+therefore counts for the item that was shown when the button was drawn. The answer's id is created when the
+button is drawn, too, so that pressing the button twice stores only one answer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 SETTLE_SECONDS = 0.3
-"""Minimum number of seconds from the drawing of a card, or from the last press, to a press that counts.
+"""A press within this many seconds of the drawing of the card, or of the last press, is ignored.
 
-Earlier presses are ignored: nobody can have judged the image yet, or a key is held down.
+Nobody can have judged the image so soon; the press may come from a key that is held down.
 """
 
 
 @dataclass(eq=False)
 class Drawn:
-    """The widgets as drawn at one time.
+    """The widgets of one card, from the time when they were drawn.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Drawn:
 
     @property
     def last(self) -> dict[str, Any] | None:
-        """The answer that an undo takes back, or None."""
+        """The answer that the undo button takes back, or None."""
         strip: list[dict[str, Any]] = self.card["strip"]
         return strip[-1] if strip else None
 
@@ -75,7 +75,7 @@ class Drawn:
 
 
 class PlainCard:
-    """A labeling session in one window of plain widgets.
+    """A labeling session shown with Streamlit's own widgets in one browser window.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class PlainCard:
     def draw(self) -> Drawn:
         """Return the card to draw: the same object as before if nothing has changed.
 
-        If it is unknown whether the last undo was stored, the undo is first sent again, because its button
-        may be gone by now.
+        If it is unknown whether the last undo was stored, the undo is first sent again. The annotator may not
+        be able to repeat it, because the new card may have no button for it.
         """
         if self._unacknowledged is not None:
             self._send(self._unacknowledged)

@@ -16,7 +16,7 @@ COURSE = 160
 """Maximum number of points in the plot of labels over time."""
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""Figures that the audit estimates, in the order of the page; see `core.audit.Audited`."""
+"""Figures that the audit estimates, in the order in which the page shows them; see `core.audit.Audited`."""
 
 
 def progress(session: LabelingSession) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)
-    is_coming = milestones.is_computing  # read first: a milestone that is finished later may be missing below
+    is_coming = milestones.is_computing  # read before `reached`, which may lack milestones that finish later
     counts = concept.counts()
     advice = milestones.advice
     course = milestones.course(COURSE)

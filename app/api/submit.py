@@ -1,4 +1,4 @@
-"""Store the browser's answers in the view where they were given, even if the page shows another one now."""
+"""Store each answer in the view where it was given, even if the page now shows another view."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def settle(
 ) -> dict[str, Any]:
     """Store a person's `answers`; return `acked`, `refused` and a `message`.
 
-    Answers that are neither acknowledged nor refused stay in the browser's queue. These are the answers that
-    can't be stored now, for the reason in `message`, and answers that another person gave in the same
-    browser, until that person signs in again. A session that can't be opened delays only its own answers.
+    Answers that are neither acknowledged nor refused stay in the browser's queue. Some can't be stored now,
+    for the reason in `message`. Others were given in the same browser by another person, and wait until that
+    person signs in again. If a session can't be opened, only the answers of this session are delayed.
     """
     readable, malformed = with_ids(answers)
     settled: dict[str, Any] = {**Outcome(refused=malformed).as_json(), "message": None}
@@ -99,7 +99,7 @@ def _theirs(
 def taker_of(
     project: OpenProject, view: Taker, answer: dict[str, Any], person: Person, decisions: Set[str]
 ) -> Taker | None:
-    """Return the view that the answer was given in, or None if its session is not the person's.
+    """Return the view that the answer was given in, or None if this view belongs to another person.
 
     `decisions` are the ids of earlier adjudications in the same batch, which the log does not have yet.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PICTURES = 8
-"""Maximum number of pictures per side: the first items labeled once there was a classifier."""
+"""Maximum number of pictures per side. They show the first items labeled after there was a classifier."""
 
 POINTS = 100.0
 
@@ -59,7 +59,7 @@ class Course:
     Parameters
     ----------
     items, yes : arrays of shape (n,), int64 and bool
-        The labels in the order of the items' first answers, including those that both sides started with.
+        The labels in the order of the items' first answers, including labels that both sides started with.
     n_first : int
         Number of labels that both sides started with.
     curve : list of (int, float)
@@ -130,9 +130,9 @@ def _scores(judged: Judged, hyperplane: Hyperplane) -> NDArray[np.float64]:
 
 
 def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | None:
-    """Return the AUROC of the first side minus that of the second, with its 95 % interval; None if unknown.
+    """Return the difference in AUROC, first side minus second side, with its 95 % interval; None if unknown.
 
-    The values are in hundredths of AUROC, called points on the page.
+    The values are in points: hundredths of AUROC.
     """
     planes = [course.hyperplane for course in courses]
     n_yes = int(judged.y.sum())

@@ -45,8 +45,8 @@ def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any
 def together_of(answers: Answers) -> dict[str, Any] | None:
     """Return Krippendorff's α of all yes and no answers, its 95 % interval, and Fleiss' κ.
 
-    Fleiss' κ needs the same number of answers for every item. It is computed for the items with the most
-    common number of answers, which the result calls `voices`. Return None if no item has two answers.
+    Fleiss' κ needs the same number of answers for every item. It is computed for the items that have the most
+    common number of answers; this number is `voices` in the result. Return None if no item has two answers.
     """
     none = np.empty(0, dtype=np.int64)
     rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])
@@ -69,6 +69,6 @@ def together_of(answers: Answers) -> dict[str, Any] | None:
 
 
 def _yes_or_no(answers: Answers, annotator: int) -> NDArray[np.int64]:
-    """Return the rows in which the annotator's current answer is yes or no."""
+    """Return the rows of `answers` that are the annotator's current yes and no answers."""
     says = answers.in_force & ~answers.is_decision & np.isin(answers.word, YES_OR_NO)
     return np.flatnonzero(says & (answers.annotator == annotator))

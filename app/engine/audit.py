@@ -36,17 +36,18 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
 
 @dataclass(frozen=True, eq=False)
 class Framed:
-    """An audit frame and how it was made.
+    """The sampling frame of an audit, and the data that it was made from.
 
     Parameters
     ----------
     frame : Frame
+        The pool's items, divided into strata.
     trained : Trained
         The classifier whose scores define the strata.
     n_labels : int
         Number of labels that the classifier was trained on, without examples.
     seed : int
-        Seed of the frame.
+        Seed of the frame, which determines the random order of its items.
     """
 
     frame: Frame
@@ -67,12 +68,12 @@ class Framed:
 
 
 Place = tuple[int, int]
-"""Log positions of an audit frame: the last answer and the last example."""
+"""Log position of an audit frame: the numbers of the last answer and the last example that it is based on."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameThen:
-    """The data that a past frame was made from.
+    """The data that an earlier frame of the audit was made from.
 
     Parameters
     ----------
@@ -135,12 +136,12 @@ def frames_then(
 
 
 def frame_seed(concept_id: int, through: int) -> int:
-    """Return the seed of the frame made at a log position; each position of each concept has its own."""
+    """Return the seed of the frame made at a log position; each position of each concept has its own seed."""
     return seed_for(f"audit of concept {concept_id}", through)
 
 
 class Audit:
-    """The audit of a concept in this process, shared by its sessions. Thread-safe.
+    """The audit of a concept, shared by all sessions of the concept. Thread-safe.
 
     Parameters
     ----------
@@ -176,9 +177,9 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        Some audited items are also training items: another annotator answered them earlier, after a strategy
-        had selected them. The estimate counts them as selected by the strategy, and not as drawn. It also
-        counts audited items that were selected, but then passed over, as selected by the strategy.
+        Some audited items were also selected by a query strategy. Either another annotator had answered them
+        before, for training; or the strategy selected them later, and they were passed over because they
+        belong to the audit. The estimate counts all these items as selected by the strategy, not as drawn.
 
         Returns
         -------
@@ -217,10 +218,10 @@ class Audit:
         )
 
     def _drawn(self) -> dict[int, SelectionRecord]:
-        """Return, by item, the draw that added the item to the audit: the first draw that was answered.
+        """Return, for each audited item, the selection that drew the item for the audit.
 
-        Several annotators may have answered an audited item, after different selections. The selections that
-        are not draws have no probability, and are ignored here.
+        If several draws of an item were answered, this is the first. A query strategy may have selected the
+        item for other annotators; such selections have no known probability, and are ignored.
         """
         drawn: dict[int, SelectionRecord] = {}
         for record in self._concept.log.audited(self._concept.record.id):
@@ -245,7 +246,10 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Return the audited items that a selection passed over, ascending; later selections exclude them."""
+        """Return the audited items that a selection passed over, ascending; later selections exclude them.
+
+        An item is passed over if a query strategy selects it although it is audited.
+        """
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()

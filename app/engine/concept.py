@@ -1,4 +1,4 @@
-"""A concept that is being labeled: its state, its audit and its learning curve."""
+"""A concept (a question) that is being labeled, with its state, its audit and its learning curve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
 
 
 class LiveConcept(ConceptState):
-    """The state of a concept, and what is computed from it in the background.
+    """A concept's state, its audit and its learning curve; the latter two are computed in the background.
 
     Parameters
     ----------

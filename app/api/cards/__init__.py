@@ -1,7 +1,7 @@
-"""Cards: the content of a page for labeling, as JSON for the browser, with one module per kind of page.
+"""Build cards. A card is the content of a labeling page, as JSON for the browser.
 
-A view (`View`) is the server's state of such a page. The views in `app.sessions` store the browser's answers,
-and this package builds the cards.
+There is one module per kind of page. A view (`View`) is the server's state of a page. Classes of views are in
+`app.sessions`; their methods store the answers that the browser sends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from closecall.app.sessions.similar.session import SimilarSession
 View = (
     LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions
 )
-"""A view of any kind: one item, many items, several concepts, adjudication, or a blind comparison."""
+"""The view of a labeling page of any kind."""
 
 _NOTHING_SENT = Outcome()
 
@@ -64,7 +64,7 @@ def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERAT
     InputError
         If the view is for adjudication and the person is not an owner.
     StorageError
-        If the answers can't be stored. In this case none of them is.
+        If the answers can't be stored. None of them is stored then.
     """
     if isinstance(view, Decisions):
         return card_of(view, view.store(answers, by))

@@ -1,4 +1,4 @@
-"""The card for adjudication: the next contested item, with the answers of all annotators."""
+"""The card for adjudication: the next item with both yes and no answers, and who gave which answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the first contested item, its answers, and the next item for each decision."""
+    """Return the card: the first contested item, its answers, and the item after each possible decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)
@@ -38,7 +38,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
 
 
 def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the next item for each decision about the first one, so that the browser shows it at once."""
+    """Return the item that follows each possible decision, so that the browser can show it without delay."""
     views: dict[str, Any] = {}
     pictures: dict[str, str] = {}
     waiting = line.items
@@ -69,7 +69,10 @@ def voices(answers: Answers, item: int) -> str:
 
 
 def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
-    """Return the annotators of an item by their current answers, in the order no, yes, unsure, skip."""
+    """Return the names of the annotators who currently give each answer about an item.
+
+    The keys of the result are answers, in the order no, yes, unsure, skip.
+    """
     said: dict[str, list[str]] = {}
     for word in ("no", "yes", "unsure", "skip"):
         rows = [

@@ -1,7 +1,7 @@
 """The card for a blind comparison, which never reveals which side selected the item.
 
-Each side is a labeling session. There is one for each of the two strategies and, if needed, one that draws
-test items at random.
+Each side is a labeling session. Each of the two compared strategies has a side. If test items are needed, a
+third side draws them at random.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ def _coming(
     known: Mapping[int, AnswerWord],
     notes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the next item for each answer.
+    """Return the next item for each possible answer.
 
-    If another side is next, its item is already selected and does not depend on the answer.
+    If it is another side's turn next, that side has already selected its item, which is the same for all
+    answers.
     """
     items: dict[str, dict[str, Any]] = {}
     is_coming = False
@@ -80,7 +81,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """Return the figures beside the card: only counts, because other figures could reveal the side."""
+    """Return the figures beside the card. Only counts are filled in: other figures could reveal the side."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

@@ -1,4 +1,4 @@
-"""The card for labeling several concepts at once: each item is assigned to one class or to none."""
+"""The card for labeling several concepts at once. Each concept is a class; an item gets one class or none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str
     for answer in reversed(recent):
         given = words[answer.item]
         if len(given) < 2 or answer.purpose == "decision":
-            continue  # answered for this concept alone, or adjudicated
+            continue  # the item was answered for this concept alone, or adjudicated
         chosen = next((concept for concept, word in given.items() if word == "yes"), None)
         word = "yes" if chosen is not None else answer.answer
         strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from closecall.storage import AnswerRecord
 
     Looks = Callable[[LabelingSession, int], dict[str, Any]]
-    """A function that returns the fields of a cell that show the item, such as its image."""
+    """A function that returns those fields of a cell that show the item, such as its image."""
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of items found by name, including those that can't be answered here."""
+    """Return the card with a page of items found by name, including items that can't be answered here."""
     found.attend()
     with found.session.lock:
         card, pool = batch_card(found, outcome), found.session.project.pool
@@ -60,7 +60,7 @@ def picture(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:
-    """Return the fields that all cards of many items share."""
+    """Return the fields that all cards with many items share."""
     session = batch.session
     card = common(session, batch.shown[0] if batch.shown else None, outcome)
     card["concept"]["question"] = words.of_several(card["concept"]["question"])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the current item, the next item for each answer, and the last answers."""
+    """Return the card with the current item, the next item for each possible answer, and the last answers."""
     session.attend()
     with session.lock:
         shown, concept = session.shown, session.concept.record

@@ -1,4 +1,4 @@
-"""Parts that several cards share: an item, the next items, the figures beside them, the last answers."""
+"""Parts that several cards share: the item, the items that may come next, figures, and the last answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 STRIP = 12
-"""Maximum number of last answers in the strip on a card, where a click corrects an answer."""
+"""Maximum number of answers in a card's strip. The strip shows the last answers; a click corrects one."""
 
 
 def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each answer, the pictures, and whether more rounds are being computed.
+    """Return the next round for each possible answer, the pictures, and whether rounds are still computed.
 
     `session` is the session that made the selections in `ahead`.
     """
@@ -148,7 +148,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
 
 
 def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:
-    """Return the session's strategy if another one replaces it until its index is built, else None."""
+    """Return the session's strategy if another strategy selects until its index is built, else None."""
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None

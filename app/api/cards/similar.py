@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
-"""Maximum number of items shown as the query, if the query is all items answered yes."""
+"""Maximum number of query items that the card shows, if the query consists of all items answered yes."""
 
 
 def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[s
         told["metric"] |= result.learned.state()
         told["metric"]["newer"] = newest is not result.learned
     elif newest is not None:
-        told["pending"] = True  # the first metric arrived during the search: the page asks once more
+        told["pending"] = True  # the first metric was learned during the search, so the page asks again
     name = result.metric_in_view(similar.view)
     found, method = result.lists[name], result.methods[name]
     checked = similar.checked
@@ -159,7 +159,7 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
 def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
     """Count the positives among the `PAGE` nearest items of each metric.
 
-    Positives are counted by the true classes if they are known, otherwise by the answers.
+    An item is positive by its true class or, if true classes are unknown, by its answer.
     """
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None

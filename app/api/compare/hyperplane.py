@@ -1,4 +1,4 @@
-"""Query strategies compared on the hyperplanes of a question: the items they pick, their ranks and times.
+"""A comparison of query strategies on a question's hyperplanes: picked items, their ranks, and times.
 
 The strategies are measured step by step in the background while the page is open; see
 `app.api.compare.planes`.
@@ -31,12 +31,12 @@ LEFT_SECONDS = 4.0
 """Measuring pauses after this many seconds without a request from the browser."""
 
 ALIKE = 1.1
-"""Factor below which the headline calls two times equal."""
+"""The headline treats two durations as equal if they differ by less than this factor."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The newest of several values, `now`, and their 10th, 25th, 50th, 75th and 90th percentiles."""
+    """The newest of several values (`now`), and the 10th, 25th, 50th, 75th and 90th percentiles of all."""
 
     now: float
     low: float
@@ -53,7 +53,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One strategy on the page.
+    """The row of a strategy on the Compare page.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Row:
 
 
 class HyperplaneComparison:
-    """The comparison shown for a session's question. Thread-safe.
+    """A comparison of strategies on the last hyperplanes of a session's question. Thread-safe.
 
     Parameters
     ----------
@@ -161,8 +161,8 @@ class HyperplaneComparison:
     def _has_work(self, pool: Pool) -> bool:
         """Return whether there is something to measure now.
 
-        The first measurement starts as soon as the full scan is ready. Another one follows once the pool is
-        complete and no index is being built, if the pool has grown or more strategies are ready.
+        The first measurement starts as soon as the full scan is ready. If the pool grows or more strategies
+        become ready after that, a new measurement waits until the pool is complete and all indexes are built.
         """
         ready = self._compared.ready()
         if REFERENCE not in ready:
@@ -174,7 +174,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """Do one step in the background. The next step is a separate task, so that other work gets a turn."""
+        """Measure one step, and submit the next step as a new task, so that other tasks can run between."""
         goes_on = False
         try:
             measurement = self._measurement(pool)
@@ -285,8 +285,8 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
 def _hero(rows: Sequence[Row]) -> Row | None:
     """Return the row that the headline is about, or None.
 
-    The row is that of the strategy in use. If this is the full scan or not measured yet, it is the row with
-    the lowest typical rank.
+    This is the row of the strategy in use. If that strategy is the full scan or is not measured yet, it is
+    the row with the lowest typical rank, random strategies excluded.
     """
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]

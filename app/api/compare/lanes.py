@@ -24,29 +24,35 @@ COMPARED = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Built-in strategies in the order of the rows.
+"""Built-in strategies, in the order of the page's rows.
 
 Users' own strategies follow, and then the strategy in use if it is not yet listed.
 """
 
 DENSE = "eh-hash"
-"""A strategy whose index takes minutes on a large pool: it is compared if in use or if the pool is small."""
+"""A strategy whose index takes minutes to build on a large pool.
+
+It is compared only if it is in use or the pool is small.
+"""
 
 MOST_PRODUCTS = 10**10
-"""Largest product items × features² of a small pool; building the index of `DENSE` then takes about 20 s."""
+"""A pool is small if items × features² is at most this number.
+
+The index of `DENSE` then takes at most about 20 s to build.
+"""
 
 REFERENCE = "exhaustive"
 """The full scan, with which the other strategies are compared."""
 
 BY_CHANCE = ("random", "subsample")
-"""Strategies whose pick is random: the headline ignores them unless they are in use."""
+"""Strategies that pick items at random. The headline ignores them unless they are in use."""
 
 
 class Compared:
-    """The strategies compared for a session, in the order of the rows.
+    """The strategies compared for a session, in the order of the page's rows.
 
-    Strategies are named as on the command line. The strategy that the session uses keeps its parameters. The
-    first request starts to build the indexes in the background.
+    Strategies are named as on the command line, and the session's own strategy includes its parameters. The
+    first call of `ready`, `failures` or `awaited` starts building the indexes in the background.
 
     Parameters
     ----------
@@ -64,7 +70,7 @@ class Compared:
 
     @property
     def words(self) -> list[str]:
-        """The strategies as on the command line, with parameters if they have any."""
+        """The strategies as written on the command line, including any parameters."""
         own = [name for name in self._session.project.strategies() if name not in LABELS]
         words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
         return words if self.used in words else [*words, self.used]

@@ -1,9 +1,9 @@
-"""The last hyperplanes of a question, and each query strategy's choice for them.
+"""The last hyperplanes of a question, and the items that each query strategy picks for them.
 
 The hyperplanes are trained again from the log. For each hyperplane, one thread runs every strategy in turn,
-so that all are timed under the same conditions. A scan of the pool then ranks the picked items. Times are
-processor times if the processor-time clock is fine enough. Wall-clock times would be unfair: labeling goes on
-meanwhile, and would delay long scans more often than short look-ups.
+so that all strategies are timed under the same conditions. A scan of the pool then ranks the picked items.
+Processor time is measured if the clock for it is fine enough, otherwise wall-clock time. Wall-clock times are
+less fair: labeling continues during the measurement, and delays long scans more often than short look-ups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ LAST = 50
 """Maximum number of hyperplanes to compare on."""
 
 LOOKED = 2 * LAST
-"""Number of last answers after each of which a hyperplane is trained; some answers do not change it."""
+"""Number of last answers after each of which a hyperplane is trained.
+
+It exceeds `LAST` because some answers do not change the hyperplane.
+"""
 
 LEAST_TIMES = 9
 """Minimum number of timed selections per strategy; with fewer hyperplanes, each is used several times."""
@@ -44,17 +47,17 @@ _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _F
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A hyperplane trained at one position of the log.
+    """A hyperplane trained on the answers up to one position of the log.
 
     Parameters
     ----------
     hyperplane : Hyperplane
     answered : array of int64, ascending
-        Items with an answer, which can't be picked.
+        Items that have an answer and therefore can't be picked.
     n_labels : int
         Number of labels that the hyperplane was trained on, examples included.
     through : int
-        The log position, which is also the seed of random strategies.
+        The log position. It is also the seed for strategies that pick at random.
     """
 
     hyperplane: Hyperplane
@@ -87,7 +90,7 @@ def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
 
 @dataclass(eq=False)
 class Answers:
-    """The choices of one strategy for each hyperplane, newest first.
+    """The selections of one strategy for each hyperplane, newest hyperplane first.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ class Measurement:
     ----------
     pool : Pool
     planes : sequence of Plane
-        Newest first.
+        The hyperplanes, newest first.
     strategies : dict of str to QueryStrategy
         Strategies by name, fitted to the pool.
     """

@@ -1,10 +1,10 @@
-"""A race on the page: strategies learn a question side by side, at a chosen speed.
+"""A race of query strategies on the Compare page: all learn the same question, at a chosen speed.
 
-`core.simulation.race` runs the rounds. One server thread runs rounds and draws pictures in turn, so that
-no picture is drawn while a selection is timed. The browser requests the rounds since its last request. The
-race waits while there are no requests. `ROUNDS` and `FIRST_PICKS` are taken from Jain, Vijayanarasimhan and
-Grauman, "Hashing Hyperplane Queries to Near Points with Applications to Large-Scale Active Learning" (NIPS
-2010).
+The rounds are computed by `core.simulation.race`. One server thread alternates between running a round and
+drawing its pictures, so that no picture is drawn while a selection is timed. The browser regularly requests
+the rounds that it does not have yet. When the requests stop, the race pauses. `ROUNDS` and `FIRST_PICKS` are
+taken from Jain, Vijayanarasimhan and Grauman, "Hashing Hyperplane Queries to Near Points with Applications to
+Large-Scale Active Learning" (NIPS 2010).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SPEEDS = (1, 3, 10, 30)
 USUAL_SPEED = 10
 
 FIRST_PICKS = 7
-"""Number of items picked first that are shown per strategy, as in figure 3a of the paper."""
+"""Number of items shown per strategy: those that it picked first, as in figure 3a of the paper."""
 
 LEFT_SECONDS = 4.0
-"""The race waits after this many seconds without a request."""
+"""The race pauses after this many seconds without a request from the browser."""
 
 AT_ONCE = 300
 """Maximum number of rounds in one reply."""
@@ -48,7 +48,7 @@ _races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
 
 
 def find_race(key: str) -> LiveRace | None:
-    """Return the race with this key, or None if it is gone. Only the race's viewer knows the key."""
+    """Return the race with this key, or None if it no longer exists. Only the race's viewer knows the key."""
     return _races.get(key)
 
 
@@ -186,8 +186,8 @@ class LiveRace:
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
         """Return the rounds after the first `n_known` as JSON, with pictures of the last items if requested.
 
-        Each round has one turn per lane: a list of the AUROC, |wᵀx + b| of the picked item, the selection
-        time in milliseconds, and the number of items scored. The turn of a failed lane is null.
+        Each round has one turn per strategy: a list of the AUROC, |wᵀx + b| of the picked item, the selection
+        time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null.
         """
         until = n_known + AT_ONCE
         with self._lock:
@@ -220,7 +220,7 @@ class LiveRace:
         """Run rounds at the requested speed until the race is paused, over, or without a viewer."""
         with self._troubles.noted("A race of strategies"):
             self._run_rounds()
-        with self._changed:  # after a failure it can be started again
+        with self._changed:  # so that the race can be started again after a failure
             if self._thread is threading.current_thread():
                 self._thread, self._left_to_run = None, 0
 
@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the pictures of a round if it is among the first, the last before a pause, or requested."""
+        """Draw a round's pictures in the first rounds, in the last round before a pause, or on request."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False
