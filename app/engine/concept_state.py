@@ -20,7 +20,7 @@ from closecall.storage import (
 )
 
 MODELS = 8
-"""Number of recent models kept per concept: the current one, and those of `app.engine.lookahead`."""
+"""Number of recent models kept per concept: the current model, and those trained for a look-ahead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class ConceptState:
     def catch_up(self) -> LabelState:
         """Apply the answers appended since the last call, and return the state of the labels.
 
-        Hold `lock` while you read the state. Only this process writes to the log. The database is therefore
-        queried only if this process has appended answers.
+        Hold `lock` while you read the state. No other process writes to the log, so the database is queried
+        only if this process has appended answers.
         """
         with self.lock:
             self._follow_pool()
@@ -83,14 +83,14 @@ class ConceptState:
         self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
-        """Return whether answers about the item count: it is in the pool, or there is no pool yet.
+        """Return whether answers about the item count. They don't if there is a pool without the item.
 
-        A damaged log may have answers about items that are not in the pool. Such answers are ignored.
+        A damaged log may have such answers; they are ignored.
         """
         return self._pool is None or self._pool.has_row(item)
 
     def _follow_pool(self) -> None:
-        """Start again from the beginning of the log if a new snapshot changes which answers count."""
+        """Read the log again from its beginning if a new snapshot of the pool changes which answers count."""
         pool, before = self._newest_pool(), self._pool
         if pool is before:
             return
@@ -99,7 +99,7 @@ class ConceptState:
             self._state = LabelState(self.record.id, self.has_row)
 
     def counts(self) -> Counts:
-        """Return the number of items by status, up to the end of the log."""
+        """Return the number of items in each status, after all answers in the log."""
         with self.lock:
             return self.catch_up().counts
 
@@ -109,7 +109,7 @@ class ConceptState:
             return self.catch_up().is_audited(item, without=without)
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
-        """Return the labels up to the end of the log; see `LabelState.standing`."""
+        """Return the labels after all answers in the log; see `LabelState.standing`."""
         with self.lock:
             return self.catch_up().standing(annotator, persons)
 
@@ -120,9 +120,10 @@ class ConceptState:
             self.examples = self.store.examples(self.record.id, self._examples_through)
 
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
-        """Return the labels up to the end of the log, as `standing` does, and the model trained on them.
+        """Return the labels after all answers in the log, as `standing` does, and the model trained on them.
 
-        A thread reads the labels only once a core is free. While it waits, it needs no memory for labels.
+        The labels are read only once a core is free. A thread that waits for a core therefore needs no memory
+        for labels.
         """
         wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
         with a_core():

@@ -16,14 +16,14 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
-"""Minimum contradiction of a doubtful label; see `Judgement`.
+"""A label is doubtful if its contradiction is at least this number; see `Judgement`.
 
-For the model trained on the other labels, the item of a doubtful label is on the wrong side of the
-hyperplane, on or beyond the margin. This bound is high, so that most doubtful labels are mistakes. In
-sessions of 600 answers near the hyperplane, 11 answers were wrong. For digits, 6 labels were doubtful, and 4
-of these were mistakes. For photographs, 5 labels were doubtful, and 4 of these were mistakes. The other
-mistakes had a lower contradiction. If the features separate a class badly, as GIST does on CIFAR-10, more
-labels are doubtful: 36, of which only 4 were mistakes. All numbers are means over 3 to 5 sessions.
+A model trained on the other labels then puts the item on the wrong side of the hyperplane, on or beyond the
+margin. The number is high, so that most doubtful labels are mistakes. It was tested in sessions of 600
+answers near the hyperplane, 11 of which were wrong. For digits, 6 labels were doubtful, and 4 of these were
+mistakes. For photographs, 5 labels were doubtful, and 4 of these were mistakes. The other mistakes had a
+lower contradiction. If the features separate a class badly, as GIST does on CIFAR-10, more labels are
+doubtful: 36, of which only 4 were mistakes. All counts are means over 3 to 5 sessions.
 """
 
 WAIT_SECONDS = 0.25
@@ -54,11 +54,11 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """Return a copy in which the contradiction of all labels except those of `items` is 0."""
+        """Return a copy that keeps the contradiction of the labels of `items`, and sets all others to 0."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
-        """Return the items that are on the wrong side for their label, most contradicted first."""
+        """Return the items whose label the hyperplane contradicts, highest contradiction first."""
         order = np.argsort(-self.contradiction, kind="stable")
         return self.items[order[: np.count_nonzero(self.contradiction > 0)]]
 
@@ -83,7 +83,7 @@ class Judgement:
 
 
 class Judge:
-    """A judge of one concept's labels, which computes on its own thread. Thread-safe.
+    """The background computation of a `Judgement` of one concept's labels. Thread-safe.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""Minimum size of a pool with milestones: the share `FIRST` of its stop set is then at least one item."""
+"""Minimum size of a pool for milestones, so that the share `FIRST` of the stop set is at least one item."""
 
 _NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))
@@ -37,14 +37,15 @@ _COLUMNS = 1 + len(fields(Counts))
 
 @dataclass(frozen=True, eq=False)
 class Milestone:
-    """The classifier of a concept at one log position.
+    """The quality of a concept's classifier at one log position.
 
     Parameters
     ----------
     when : int
         Time of the last answer, in milliseconds since 1970-01-01 UTC.
     checkpoint : Checkpoint
-        The classifier's top-scored items of the stop set, and the numbers of labels it was trained on.
+        The items of the stop set that the classifier scores highest, and the numbers of labels that it was
+        trained on.
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None

@@ -1,8 +1,8 @@
-"""Leases: an item that was sent to one session, to show now or next, is not shown in other sessions.
+"""Leases: an item that one session shows now, or may show next, is not shown in other sessions.
 
-A lease ends with the answer. It expires if its session is inactive for `LEASE_SECONDS`. Other sessions can
-then lease the item. A session that becomes active again keeps those of its items that no other session has
-leased in the meantime. An answer that arrives after the lease has expired is stored too.
+A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`; other
+sessions can then lease the item. A session that becomes active again keeps those of its items that no other
+session has leased in the meantime. An answer that arrives after the lease has expired is stored, too.
 
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
@@ -20,7 +20,7 @@ LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
 
 _ENDED_AT_MOST = 10_000
-"""Number of ended leases to remember; above it, those that ended more than a lifetime ago are dropped."""
+"""If more ended leases are remembered, those that ended longer ago than a lease's lifetime are dropped."""
 
 
 @dataclass
@@ -55,16 +55,17 @@ class Others:
     asked: float
 
     def take(self, items: Collection[int]) -> frozenset[int]:
-        """Lease all items to the session, or none if other sessions have leased some since `asked`.
+        """Lease all items to the session, or none of them if other sessions have leased some since `asked`.
 
         Return the items that other sessions have leased. If there are none, the call was successful.
         """
         return self.leases.take(self, items)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the others' current leases, together with the earlier leases and the `lost` items.
+        """Return the other sessions' current leases; keep the items leased earlier, and add the `lost` items.
 
-        An earlier lease may have ended with an answer that is not yet among the labels that the session read.
+        Items leased earlier may have been answered since then, after this session read the labels. They must
+        therefore stay excluded.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
@@ -95,7 +96,10 @@ class Leases:
                 self._held[session].heard = self._clock()
 
     def keep(self, session: str, items: Iterable[int]) -> None:
-        """Lease exactly these items to the session, which shows them, even if others have leases on them."""
+        """Lease exactly these items to the session, even if other sessions have leased them.
+
+        The session shows the items. Its leases on all other items end.
+        """
         with self._lock:
             before, kept = self._held.get(session), set(items)
             if before is not None:
@@ -112,12 +116,15 @@ class Leases:
                 del self._held[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
-        """Lease these items to the session in addition, even if others have leases on them."""
+        """Lease additional items to the session, even if other sessions have leased them."""
         with self._lock:
             self._give(session, items)
 
     def has(self, session: str, item: int) -> bool:
-        """Return whether the session has the item; an expired lease counts until another session takes it."""
+        """Return whether the item is leased to the session.
+
+        An expired lease counts until another session leases the item.
+        """
         with self._lock:
             held = self._held.get(session)
             return held is not None and item in held.items
@@ -134,7 +141,7 @@ class Leases:
             return Others(self, session, together, self._held_by_others(together), self._clock())
 
     def take(self, others: Others, items: Collection[int]) -> frozenset[int]:
-        """See `Others.take`."""
+        """Lease items to a session; see `Others.take`."""
         with self._lock:
             taken = set(self._held_by_others(others.beside))
             for item in items:
@@ -154,7 +161,7 @@ class Leases:
         return tuple(sorted(frozenset().union(*those)))
 
     def _give(self, session: str, items: Iterable[int]) -> None:
-        """Lease the items to the session, and remove the expired leases of others on these items."""
+        """Lease the items to the session, and remove other sessions' expired leases on these items."""
         now, given = self._clock(), set(items)
         for name, held in self._held.items():
             if name != session and held.heard < now - self._seconds:

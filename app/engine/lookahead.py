@@ -54,7 +54,7 @@ class Lookahead:
     annotator : str
         The annotator who is about to answer.
     reason : object
-        Everything else that the futures depend on. Futures are valid as long as this value is the same.
+        A value for everything else that the selections depend on. They are valid as long as it is the same.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Lookahead:
         self._done = threading.Event()
 
     def start(self, executor: ThreadPoolExecutor) -> None:
-        """Compute on the executor, which reports errors. After an error there are no futures."""
+        """Start the computation on the executor, which reports errors. After an error, `futures` is empty."""
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Skip the selections that have not started. `futures` then stays empty, unless all were done."""
+        """Skip the selections that have not started. `futures` stays empty, unless all were complete."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:
@@ -88,11 +88,11 @@ class Lookahead:
 
     @property
     def is_done(self) -> bool:
-        """Return whether the futures are complete, or were cancelled or failed."""
+        """Return whether the computation has ended: it is complete, was cancelled, or failed."""
         return self._done.is_set()
 
     def future(self, selection_id: str) -> Future | None:
-        """Return the future whose selection has this id, or None."""
+        """Return the entry of `futures` whose selection has this id, or None."""
         found = (f for f in self.futures.values() if f.chosen.record.id == selection_id)
         return next(found, None)
 
@@ -108,7 +108,7 @@ class Lookahead:
                 self._concept.log.foresee([future.chosen.record for future in futures.values()])
                 self.futures = futures
         finally:
-            del self._occasion  # its memory of a hyperplane would outlive the one that replaces it
+            del self._occasion  # so that its memory of a hyperplane is freed once it is replaced
             self._done.set()
 
     def _each(self) -> dict[AnswerWord, Future]:
@@ -131,7 +131,7 @@ class Lookahead:
     def _standings(self) -> tuple[bool, dict[AnswerWord, Standing]]:
         """Return whether an answer would be used for training, and the labels after each possible answer.
 
-        Answers about audited items are not used for training. All labels are read at one log position.
+        Answers about audited items are not used for training. All labels are those of the same log position.
         """
         item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from closecall.storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
-"""Selection methods before there is a hyperplane, by the reason that the log records."""
+"""Names of the selection methods used before there is a hyperplane, by the reason that the log records."""
 
 ROUNDS_APART = 1_000_003
 """Difference between the round seeds of sessions with consecutive seeds; see `Occasion.seed`.
@@ -78,7 +78,8 @@ class Occasion:
     passed : tuple of int
         Audited items that earlier selections passed over, ascending.
     persons : int
-        Number of annotators that an item needs, in a round for a further annotator; otherwise 1.
+        Number of annotators that each item needs, if the round selects items for a further annotator;
+        otherwise 1.
     """
 
     session_id: str
@@ -109,7 +110,7 @@ class Occasion:
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
-        """Return the audit's frame if this round draws an item for the audit, otherwise None."""
+        """Return the audit's sampling frame if this round draws an item for the audit, otherwise None."""
         if not is_audit_turn(self.round, self.audit_share, seed=self.session_seed):
             return None
         return self.audit.frame(self.pool)
@@ -146,7 +147,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return a copy for `supposed`, another possible answer that leads to the same selection."""
+        """Return a copy for another possible answer, `supposed`, that leads to the same selection."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -220,10 +221,10 @@ def take_found(
     scored: int = 0,
     items: int | None = None,
 ) -> Chosen:
-    """Make selections of the items `ids`, found by a search; `own` has the parameters of each item.
+    """Return selections of the items `ids`, which a search has found, without leasing the items.
 
-    `seconds` is the time that the search took. It searched `items` items, by default the whole pool, and
-    scored `scored` of them. Nothing is leased.
+    `own` has the log parameters of each item. The search took `seconds` seconds. It covered `items` items, by
+    default the whole pool, and scored `scored` of them.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -242,9 +243,9 @@ def _chosen(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Chosen:
-    """Make the records of the items found; `own` has the parameters of each item.
+    """Return the items found, with their records for the log; `own` has the parameters of each item.
 
-    Only the first record lists the items leased to others, which are the same for all records.
+    Only the first record lists the items leased to other sessions, because the list is the same for all.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(
@@ -289,7 +290,7 @@ def _chosen(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Items that were found, the reason, the method and its parameters, and the processor time in seconds."""
+    """Items to select, with the reason, the method, its parameters, and the processor time in seconds."""
 
     selection: Selection
     why: Why
@@ -299,7 +300,10 @@ class _Found:
 
 
 def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int, diversity: float) -> _Found:
-    """Select by the strategy, or by one of `STAND_INS` if it lacks a hyperplane; pass over audited items."""
+    """Select by the strategy, and pass over audited items.
+
+    If the strategy needs a hyperplane and there is none, one of `STAND_INS` replaces the strategy.
+    """
     memory = occasion.remembered.memory if occasion.remembered else None
     exclude = occasion.excluded(standing)
     seconds = 0.0
@@ -336,7 +340,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
 
 
 def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standing) -> _Found | None:
-    """Draw an item for the audit; None if the frame has none left."""
+    """Draw an item for the audit; return None if every item of the frame is excluded."""
     started = time.thread_time()
     try:
         exclude = excluded_from_draw(standing, occasion.leased)
@@ -370,6 +374,6 @@ def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: in
 
 
 def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:
-    """Return the parameters that only the item at index `place` of the selection has."""
+    """Return the parameters that apply only to the item at index `place` of the selection."""
     own: dict[str, Any] = {PART: selection.parts[place]} if selection.parts else {}
     return own | {BATCH: {"n": n, "diversity": diversity, "place": place}} if n > 1 else own

@@ -1,8 +1,8 @@
-"""Memories: the scores of the pool under an earlier hyperplane of a session, computed in the background.
+"""Memories: the scores of all items under an earlier hyperplane of a session, computed in the background.
 
 A query strategy may select faster if it knows these scores (`core.selection.QueryStrategy.remember`).
 Computing them takes a scan of the pool. One scan serves all waiting sessions. Selections never wait for a
-scan: they use the newest memory, however many rounds old.
+scan. They use the session's newest memory, even if it is many rounds old.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import QueryStrategy
 
 WORTHWHILE_SECONDS = 0.016
-"""Processor time of a selection, in seconds, up to which a memory is not worthwhile.
+"""A memory is computed only for sessions whose selections take more processor time than this, in seconds.
 
-A screen shows a new image every 1/60 s, so nobody would notice a faster selection, and a memory costs a scan.
-Waiting time does not count: if selections are slow because the processors are busy, a scan would make that
-worse.
+A screen shows a new image every 1/60 s, so nobody would notice if shorter selections became faster. Waiting
+time does not count: if selections are slow because the processors are busy, a scan would make them slower.
 """
 
 MOST_BYTES = 800_000_000
@@ -104,7 +103,7 @@ class Memories:
         self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
-        """Return the session's memory made with this index, or None; drop one made with another index."""
+        """Return the session's memory, or None. A memory made with another index is dropped."""
         with self._lock:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:
@@ -113,7 +112,7 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Queue the hyperplane if selecting by it took more than `worthwhile_seconds` of processor time.
+        """Queue the hyperplane if a selection for it took more than `worthwhile_seconds` of processor time.
 
         An earlier hyperplane of the session is removed from the queue.
         """
@@ -132,7 +131,7 @@ class Memories:
             self._forget()
 
     def _remember(self) -> None:
-        """Scan the pool once, for the session that has waited longest and all that use the same index."""
+        """Scan the pool once, for the session that has waited longest and all others with the same index."""
         with self._lock:
             if not self._waiting:
                 return

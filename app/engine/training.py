@@ -1,4 +1,4 @@
-"""Training and selection at a log position: what labeling computes and ``closecall verify`` repeats."""
+"""Training and selection at a log position. Labeling computes them, and ``closecall verify`` repeats them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ SKIPPED_TOO = "skipped_too"
 """Selection parameter: whether skipped items could be chosen again."""
 
 REMEMBERED = "remembered"
-"""Selection parameter: digest of the earlier hyperplane in the memory (`app.engine.strategy_memory`)."""
+"""Selection parameter: digest of the earlier hyperplane whose scores the strategy used.
+
+See `app.engine.strategy_memory`.
+"""
 
 SUPPOSED = "supposed"
 """Selection parameter: the answer that a look-ahead selection assumes (`app.engine.lookahead`).
 
-It has the `answer`, the `item` that it is about, and the id of the `selection` that shows this item. `trains`
-is false if the item belongs to the audit. Otherwise the hyperplane was trained on this answer, too.
+It has the `answer`, the `item` that the answer is about, and the id of the `selection` that shows this item.
+`trains` says whether the hyperplane was trained on this answer. It was not if the item belongs to the audit.
 """
 
 PART = "part"
@@ -42,7 +45,8 @@ PART = "part"
 BATCH = "batch"
 """Selection parameter of items selected together.
 
-It has the number requested (`n`), the minimum distance (`diversity`), and the item's `place`, from 0.
+It has the number of items requested (`n`), the minimum distance between items (`diversity`), and the item's
+`place`, from 0.
 """
 
 SEARCH = "search"
@@ -52,7 +56,7 @@ The result is all items whose names contain the words of the text, ordered by id
 """
 
 AUDIT = "audit"
-"""Selection parameter: the audit frame that the item was drawn from.
+"""Selection parameter: the sampling frame of the audit from which the item was drawn.
 
 An item that is shown again after an undo keeps this parameter: its new answer belongs to the audit, too.
 """
@@ -80,9 +84,9 @@ _OWN = threading.local()
 
 @contextmanager
 def a_core() -> Iterator[None]:
-    """Wait for a free core and keep it for the block. Nested blocks of a thread share its core.
+    """Wait for a free core, and hold it until the block ends. Nested blocks of a thread share the core.
 
-    At most one training runs per core. With more, each would take longer, and all would hold memory at once.
+    This limits trainings to one per core. More would each take longer, and need memory at the same time.
     """
     if getattr(_OWN, "core", False):
         yield
@@ -191,7 +195,7 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def excluded_items(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
-    """Return the items that may not be selected, ascending: answered items and items leased to others.
+    """Return the items that may not be selected, ascending: those answered, or leased to other sessions.
 
     With `include_skipped`, skipped items may be selected. Audited items may be selected until a selection
     passes over them. From then on they are in `passed`, and excluded even if they were skipped; see
@@ -206,14 +210,17 @@ def excluded_items(
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
-    """Return the items that can't be drawn for the audit, ascending: answered or leased to others."""
+    """Return the items that can't be drawn for the audit, ascending: those answered, or leased to others."""
     return joined(standing.answered, sorted_ids(leased))
 
 
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Return the items that can't be answered in a search, ascending: answered or leased to others."""
+    """Return the items found by a search that can't be answered, ascending.
+
+    They have an answer, or are leased to other sessions.
+    """
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
@@ -222,8 +229,8 @@ def draw_wanted(
 ) -> tuple[NDArray[np.int64], float] | None:
     """Draw `n` items that need a further annotator, or as many as there are.
 
-    All items in `standing.wanted` that are not leased to others are equally likely. Return the drawn items
-    and the probability that a given item is drawn, or None if there are no such items.
+    All items in `standing.wanted` that are not leased to other sessions are equally likely. Return the drawn
+    items and the probability that a given item is drawn, or None if there are no items to draw from.
     """
     wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):

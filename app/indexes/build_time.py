@@ -1,4 +1,4 @@
-"""Estimate how long codes and structures will take to build.
+"""Estimate the time to build codes and the structures that search them.
 
 The work of each family is counted in operations of a few kinds, such as products of matrices or values of the
 χ² kernel. The machine's speed at each kind is measured once per process, on a small sample (`Speeds`); the
@@ -46,16 +46,16 @@ from closecall.core.pool.pool import Pool
 from closecall.core.search import BucketTables, HammingBall, HashTable, PermutedOrders
 
 MEASURABLE = 1.0
-"""Shortest building time in seconds that corrects later estimates: a shorter time is mostly overhead."""
+"""Building times of at least this many seconds correct later estimates. Shorter ones are mostly overhead."""
 
 _CODING = 2.0
-"""Time to code a row without a kernel, divided by the time of its counted operations.
+"""For families without a kernel: time to code a row, divided by the time of the operations that are counted.
 
 The rest of the time is spent on reading the row and packing its bits.
 """
 
 _EIGEN = 25
-"""Operations to decompose an n × n matrix into eigenvectors, divided by n³, in units of float32 products."""
+"""Cost of the eigendecomposition of an n × n matrix: number of operations in "products", divided by n³."""
 
 _PASSES = 30
 """Usual number of passes over the pairs when a kernel is learned; the maximum is 200."""
@@ -122,7 +122,10 @@ class Speeds:
 
 
 def _timed(n_operations: float, work: Callable[[], object]) -> float:
-    """Return the operations per second in the faster of two runs; a run before them loads compiled code."""
+    """Return the operations per second in the faster of two runs.
+
+    An earlier run, which is not timed, loads compiled code.
+    """
     work()
     seconds = []
     for _ in range(2):

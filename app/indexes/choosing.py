@@ -1,9 +1,9 @@
-"""Choose the rank and scale of kernelized codes that find most neighbours in a sample of the pool.
+"""Choose the rank and scale of kernelized codes by their recall on a sample of the pool.
 
-Some rows of the pool are drawn as queries, and their neighbours are looked for among other rows, as in
-`core.experiment.kernelized`. The rank is chosen first. If the form has a scale, the scale is chosen next, and
-then the rank once more. The result is a recipe with these numbers. The log, saved indexes and ``verify``
-therefore treat a chosen rank like one that a person entered.
+Some rows of the pool are drawn as queries, and their neighbours are searched for among other rows, as in
+`core.experiment.kernelized`. The rank is chosen first. If the form of the codes (`core.hashing.forms`) has a
+scale, the scale is chosen next, and then the rank once more. The result is a `Recipe` with these numbers, so
+the log, saved indexes and ``closecall verify`` treat a chosen rank like one that a person entered.
 
 **The benefit** depends on the form. The table compares the defaults of the page (rank 64, scale 5) with the
 chosen values. It gives recall@16 of the nearest item, and the difference with its 95 % interval. 1,000
@@ -46,14 +46,14 @@ MOST_LANDMARKS = 1_000
 """Maximum number of landmarks in a trial; each trial decomposes the kernel matrix of the landmarks."""
 
 RETRIEVED = 10
-"""Number of rows that a trial retrieves by their codes, in search of each query's nearest neighbour."""
+"""Number of rows that a trial retrieves per query by their codes, to find the query's nearest neighbour."""
 
 
 def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
     """Return the recipe with the best rank and, if the form has a scale, the best scale.
 
-    The best values are those that find most neighbours in a sample. The pool and the other settings of the
-    codes determine the result.
+    The best values are those with the highest recall on a sample. The result depends only on the pool and the
+    other settings of the codes.
 
     Raises
     ------

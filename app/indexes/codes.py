@@ -1,18 +1,18 @@
-"""Search by hashing: one family's codes, and a structure that finds likely neighbours among them.
+"""Search by hashing: the codes of one hash family, and a structure that finds likely neighbours by codes.
 
 A `Recipe` (`app.indexes.recipe`) names the family and the structure. Each row has one code (`core.hashing`),
 and the structure (`core.search`) searches the codes. The Hamming scan compares the query's code with all
-codes; the other structures compare it only with the likeliest ones. The rows with the nearest codes are the
-candidates, which are then ranked exactly.
+codes; other structures compare it only with the codes of likely neighbours. The rows with the nearest codes
+are the candidates, which are then ranked exactly.
 
 Candidates are ranked by the quantity that the family estimates: the angle, a kernel, or the overlap of sets
 (`core.similar.nearness_of`). Under a learned metric, the codes come from random hyperplanes in the metric's
 space; other families don't support metrics (`Recipe.under_metric`).
 
-**Searches of earlier versions** (`Former`) are repeated as they were made. In these versions, every family's
-candidates were ranked by the angle, buckets of a table were read in the order of the bits, and families
-learned from at most 1,000 answers. The log records the parameters of a search. If a parameter is missing in
-the log, the search used its value in earlier versions.
+**Searches by earlier versions** of the program can be repeated exactly (`Former`). In these versions, every
+family's candidates were ranked by the angle, buckets of a table were read in the order of the bits, and
+families learned from at most 1,000 answers. If the parameters of a search in the log lack one of these
+settings, an earlier version made the search.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ DEFAULT = Recipe("scan")
 
 @dataclass(frozen=True)
 class Former:
-    """The differences between searches of earlier versions and searches of this version.
+    """How a search by an earlier version of the program differs from a search by this version.
 
     Parameters
     ----------
     by_angle : bool
-        Whether candidates were ranked by the angle although their family estimates another quantity, and
-        buckets of a table were read in the order of the bits. Versions that did the one did the other.
+        Whether candidates were ranked by the angle although their family estimates another quantity. The same
+        versions read buckets of a table in the order of the bits.
     most_taught : int
         Maximum number of answers that families learned from.
     """
@@ -83,7 +83,7 @@ class Former:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], family: str) -> Former:
-        """Return how a search in the log differs from a search of this version, by the logged parameters."""
+        """Return how a search in the log, with parameters `params`, differs from a search by this version."""
         return cls(
             by_angle=not ranks_by_angle(family) and "ranked" not in params,
             most_taught=MOST_TAUGHT if "most_taught" in params else FORMERLY_TAUGHT,
@@ -106,13 +106,13 @@ def parameters(
     Parameters
     ----------
     recipe : Recipe
-        Settings with default values that earlier logs did not have are left out.
+        The settings. Those that earlier versions did not log are left out if they have default values.
     measure : "weights" or "disagreements"
-        The distance between codes. Logs of earlier versions lack it, because it was always "weights".
+        The distance between codes. It is left out if it is "weights", the only distance of earlier versions.
     labels : Labels or None
         The labels that the family learned from, if it learns.
     former : Former
-        How the search differs from a search of this version.
+        How the search differs from a search by this version.
     """
     family = recipe.family
     ranked = former.by_angle or ranks_by_angle(family)
@@ -221,7 +221,7 @@ def extended(
 
 
 def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
-    """Return the labeled items' rows followed by `rows`, and all classes: 1 yes, 0 no, −1 unlabeled.
+    """Return the labeled items' rows followed by `rows`, and the class of each: 1 yes, 0 no, −1 unlabeled.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
 
 def building(recipe: Recipe, n_rows: int, hasher: SimilarityHasher) -> dict[str, float]:
     """Return the parameters for building the structure over a fitted family's codes of `n_rows` rows."""
-    # Only one large table is built differently for different numbers of compared codes.
+    # The number of compared codes changes only how one large table is built.
     share = recipe.value("share") if recipe.structure == HashTable.name else recipe.default("share")
     how = {"n_compared": n_compared(n_rows, share), "n_bytes": recipe.value("memory") * n_rows, "seed": SEED}
     if recipe.reaches is None:
@@ -264,7 +264,7 @@ def built(recipe: Recipe, pool: Pool, hasher: SimilarityHasher, codes: Codes, **
 
 
 class _FormerTable(HashTable):
-    """A table whose buckets are read in the order of their bits, even if functions have several bits."""
+    """A table that reads its buckets as earlier versions did: in the order of the bits, for any bits."""
 
     def probed(
         self,
@@ -303,7 +303,7 @@ def searching(
     measure : "weights", "disagreements" or None
         See `HashedSimilarity`.
     former : Former
-        How the search differs from a search of this version.
+        How the search differs from a search by this version.
     """
     if former.by_angle and isinstance(structure, HashTable):
         structure = _FormerTable.from_arrays(structure.arrays())

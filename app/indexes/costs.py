@@ -1,7 +1,7 @@
-"""The cost of a recipe before anything is built: its memory and its work, and the guarantee of its tables.
+"""The cost of a search by hashing, known before it is built: memory, work, and the guarantee of its tables.
 
-The memory is computed from the numbers of rows, functions, tables and orders. `app.indexes.build_time`
-estimates the time.
+The memory is computed from the numbers of rows, functions, tables and orders. The building time is estimated
+in `app.indexes.build_time`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from closecall.core.search.orders import PREFIX_BITS, order_rule
 from closecall.core.search.tables import MOST_TABLES, Guarantee
 
 LONG_SECONDS = 5.0
-"""Estimated building time in seconds from which a list of families shows it."""
+"""A list of families shows an estimated building time only if it is at least this many seconds."""
 
 _BYTES_A_TABLE = 12
 _BYTES_AN_ORDER = 8
@@ -94,13 +94,13 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
     n_rows : int
         Number of rows in the pool.
     family : SimilarityHasher or None
-        A family with the same `agreement_within` as the recipe's family. It is only needed if shift-invariant
-        codes have a radius, because their γ depends on the rows.
+        A family with the same `agreement_within` as the recipe's family. Only needed for shift-invariant codes
+        with a radius, whose kernel width γ depends on the rows.
 
     Raises
     ------
     InputError
-        In the cases in which `guarantee_of` raises it.
+        If `guarantee_of` raises it.
     """
     codes = bytes_a_row(recipe.value("functions"), recipe.value("bits")) * n_rows
     beside, n_tables = 0, 1
@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return a short form of `work_of` for a list of families, with the time from `LONG_SECONDS` on."""
+    """Return a short form of `work_of` for a list of families. Times below `LONG_SECONDS` are left out."""
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work
@@ -175,7 +175,7 @@ def guarantee_of(
     Raises
     ------
     InputError
-        If functions agree at least as often beyond (1 + ε) times the radius as they do within the radius.
+        If functions agree on rows beyond (1 + ε) times the radius at least as often as on rows within it.
     """
     if (rule := _rule(recipe, n_rows, family)) is None:
         return None

@@ -1,4 +1,4 @@
-"""Estimate properties of indexes before they are built: their time, a kernel's width, a good rank and scale.
+"""Estimate properties of an index before it is built: building time, kernel width, a good rank and scale.
 
 Estimates are computed from small samples of the pool, and kept until the pool has grown.
 """
@@ -64,11 +64,11 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return a family whose functions agree within a radius about as often as those of the fitted family.
+        """Return an unfitted family with about the same `agreement_within` as the fitted family, or None.
 
-        Only recipes for shift-invariant codes with a radius need such a family, because the width of its
+        Only recipes for shift-invariant codes with a radius need such a family, because the width of their
         kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
-        pool's first items, the result is None.
+        pool has items, the result is None.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Estimates:
         return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
 
     def learn(self, recipe: Recipe, coded: Coded, crowded: float) -> None:
-        """Correct later estimates by the time that `coded` took.
+        """Correct later estimates by the time that computing `coded` took.
 
         `crowded` is the result of `app.indexes.build_time.crowding` at the start of the build.
         """
@@ -139,7 +139,7 @@ class Estimates:
         Raises
         ------
         InputError
-            If there is no pool yet, or in the cases in which `chosen_by_data` raises it.
+            If there is no pool yet, or if `chosen_by_data` raises it.
         """
         pool = self._pool()
         if pool is None:

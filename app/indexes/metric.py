@@ -2,7 +2,8 @@
 
 Learning starts once there are `LEAST` yes and `LEAST` no labels, and again whenever labels change. There is
 one run at a time, always with the newest labels. The metric records the log position up to which labels were
-used, so that `verify` can learn it again. Uploaded examples are not used, since they are not items.
+used, so that ``closecall verify`` can learn the metric again. Uploaded example images are not used, because
+they are not in the pool.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class LearnedMetric(AnswersMetric):
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
     def params(self) -> dict[str, Any]:
-        """Return the values that the log needs so that the metric can be learned again."""
+        """Return the values for the log, from which the metric can be learned again."""
         return {"through": self.through, "labels": self.n_labels, **self._how}
 
 
@@ -105,8 +106,8 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
     Raises
     ------
     InputError
-        If there are too few labels, no metric satisfies them because they contradict each other, or `how`
-        names another method.
+        If there are too few labels, if the labels contradict each other so that no metric satisfies them, or
+        if `how` names an unknown method.
     """
     if problem := what_is_missing(labels):
         raise InputError(problem)
@@ -138,7 +139,7 @@ class Learning(Fitting):
         self._problem: str | None = None
 
     def want(self, pool: Pool, labels: Labels) -> None:
-        """Request a metric of these labels, unless it was requested already or there are too few."""
+        """Request a metric for these labels, unless it was already requested or there are too few labels."""
         key = len(pool), labels.items.tobytes(), labels.yes.tobytes()
         with self._changed:
             self._missing = what_is_missing(labels)
@@ -169,5 +170,5 @@ class Learning(Fitting):
         try:
             self._newest, self._problem = learn(pool, labels, parameters(), self._workers.go_on), None
         except InputError as error:
-            # Contradictory labels are no failure to log: only the annotator can correct them.
+            # Contradictory labels are not logged as a failure: only the annotator can correct them.
             self._problem = str(error)

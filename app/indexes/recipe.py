@@ -1,9 +1,9 @@
 """The settings of a search by hashing: the codes, the structure over them, and how many codes it compares.
 
-A `Recipe` is an immutable value. Each session has a recipe. Recipes are the keys of indexes in memory, and
-name the folders of saved indexes. The log records the settings that differ from their defaults. A setting of
-None stands for its default, which depends on the family and the structure. A setting that equals its default
-is replaced by None, so that equal searches have equal recipes.
+A `Recipe` is an immutable value. Each session has a recipe. Indexes in memory have recipes as their keys, and
+the folders of saved indexes are named by them. A setting of None stands for the setting's default, which
+depends on the family and the structure. A setting that equals its default is replaced by None, so that equal
+searches have equal recipes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EXACT = "exact"
 STRUCTURES = (EXACT, "scan", "table", "tables", "orders", "ball")
 
 USUAL = RandomHyperplaneLSH.name
-"""The default family, and the only one that supports metrics."""
+"""The default family, and the only one that supports learned metrics."""
 
 OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
 """The families that users can choose, including families that learn from the concept's answers."""
@@ -54,10 +54,10 @@ It is small because learning a function takes time, and few functions suffice fo
 """
 
 SHARE = LEAST_SHARE
-"""Default share of the codes that a query compares, if the structure can compare only some."""
+"""Default share of the codes that a query is compared with, if the structure need not compare all codes."""
 
 SHARE_OF_TABLE = 0.1
-"""Default share of the codes that a query compares in one large table.
+"""Default share of the codes that a query is compared with, if the structure is one large table.
 
 It is larger than `SHARE`, because the compared codes of a table are adjacent in memory.
 """
@@ -79,10 +79,10 @@ They are the best rank and scale for the centred χ² kernel, as measured in `co
 """
 
 EPSILON = {"angle": 1.0, "overlap": 0.2}
-"""Default ε of bucket tables, by the quantity of the radius.
+"""Default ε of bucket tables, for a radius given as an angle and for one given by the overlap.
 
-The ε for overlaps is small, because neighbouring texts overlap little: their radius is large, and (1 + ε)
-times the radius must stay below 100 %.
+Texts overlap little even with their neighbours, so the radius, which is 100 % minus the overlap, is large. As
+(1 + ε) times the radius must stay below 100 %, the ε is small.
 """
 
 BYTES_A_ROW = 128
@@ -95,10 +95,10 @@ LEAST_CANDIDATES = 2_400
 """
 
 LEAST_LANDMARKS = 51
-"""Minimum number of landmarks: one more than each function of kernelized LSH sums (50)."""
+"""Minimum number of landmarks: one more than the 50 that each function of kernelized LSH sums."""
 
 FARTHEST = {"angle": 180.0, "overlap": 100.0}
-"""Greatest possible radius, by its quantity: an angle in degrees, or 100 % minus the overlap."""
+"""Greatest possible radius: an angle in degrees, or 100 % minus the overlap."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "rank": (1, 4_999),
@@ -114,7 +114,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 """The minimum and the maximum of each numeric setting."""
 
 BITS_A_FUNCTION = BITS
-"""The values of `bits`."""
+"""Possible values of the setting `bits`."""
 
 WHOLE = frozenset({"rank", "landmarks", "functions", "bits", "candidates", "memory"})
 
@@ -151,7 +151,7 @@ class Recipe:
     bits : int or None
         Bits per function of Min-Hash.
     share : float or None
-        Share of the codes that a query compares, 0 … 1, if the structure can compare only some.
+        Share of the codes that a query is compared with, 0 … 1, if the structure need not compare all codes.
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
@@ -275,7 +275,7 @@ class Recipe:
 
     @property
     def own_form(self) -> Form:
-        """The form; the default one if there is no form of this name."""
+        """The family's form with the name `form`; the default form if there is no form of this name."""
         forms = forms_named(self.family)
         return forms.get(self.value("form")) or next(iter(forms.values()))
 
@@ -286,13 +286,13 @@ class Recipe:
 
     @property
     def codes(self) -> Recipe:
-        """The recipe of the codes alone, which is the key of an index; it is the same for all structures."""
+        """The recipe of the codes alone, which is the same for all structures. It is the key of an index."""
         sizes = {"functions": self.value("functions"), "bits": self.value("bits")}
         settings = {name: getattr(self, name) for name in OF_CODES} | sizes
         return Recipe(HammingScan.name, self.family, **settings)
 
     def by(self, structure: str) -> Recipe:
-        """Return the recipe with another structure and the structure's default settings.
+        """Return the recipe with another structure, and with the default settings of that structure.
 
         If codes are too long for a Hamming ball, their settings return to the defaults for a ball.
         """
@@ -302,12 +302,12 @@ class Recipe:
         return changed
 
     def of(self, family: str) -> Recipe:
-        """Return the recipe with codes of another family and the family's default settings."""
+        """Return the recipe with codes of another family, and with the default settings of that family."""
         return self._with(dict.fromkeys((*OF_CODES, "radius", "epsilon")), family=family)
 
     @property
     def under_metric(self) -> Recipe:
-        """The recipe under a learned metric, whose codes are of the default family."""
+        """The recipe for searches under a learned metric, where codes are always of the default family."""
         if self.family == USUAL:
             return self
         unused = dict.fromkeys(name for name in OF_CODES if name != "functions")
@@ -316,7 +316,7 @@ class Recipe:
         return self._with(unused, family=USUAL)
 
     def having(self, **settings: Any) -> Recipe:
-        """Return the recipe with other settings; those that no longer apply return to their defaults."""
+        """Return the recipe with changed settings. Settings that no longer apply return to their defaults."""
         changed = self._with(settings)
         idle = (name for name in (*OF_CODES, *OF_STRUCTURE) if not changed.applies(name))
         return changed._with(dict.fromkeys(idle))
@@ -331,7 +331,7 @@ class Recipe:
 
     @property
     def radius_of(self) -> str | None:
-        """The quantity of a radius: "angle" or "overlap"; None if the family has none."""
+        """What the family's radius limits: "angle" or "overlap"; None if the family has no radius."""
         return FAMILIES[self.family].radius_of
 
     @property
@@ -369,17 +369,17 @@ class Recipe:
         return how
 
     def check(self, n_rows: int | None = None) -> None:
-        """Check that each setting is in range and has an effect, and that all suit each other and the pool.
+        """Check that each setting is in range and has an effect, and that all settings fit together.
 
         Parameters
         ----------
         n_rows : int, optional
-            Number of rows in the pool.
+            Number of rows in the pool. If given, the number of landmarks must suit the pool.
 
         Raises
         ------
         InputError
-            If a setting is wrong; the message describes the first one.
+            If a setting is wrong. If several are, the message describes the first.
         """
         form_named(self.family, self.form)
         for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):
@@ -460,7 +460,7 @@ class Recipe:
 
     @property
     def structure_word(self) -> str:
-        """Folder name of the structure, with a digest of its settings if one is not the default."""
+        """Folder name of the structure. It has a digest of the settings unless all settings are defaults."""
         settings = {name: getattr(self, name) for name in _BUILT_IN}
         if self.structure == HashTable.name:
             settings["share"] = self.share

@@ -10,9 +10,9 @@
 Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
 and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
-or belong to another pool or version, are rebuilt with a warning. Codes that are outgrown (`is_outgrown`), or
-belong to an earlier metric, are rebuilt without a warning. The folders used last are kept: `KEPT_CODES` for
-metrics, and as many others.
+or belong to another pool or version, are rebuilt with a warning. Codes that learned from much fewer labels
+than there are now (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Of the
+folders for learned metrics, the `KEPT_CODES` used last are kept, and so are the last `KEPT_CODES` others.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Wanted:
     pool : Pool
         The snapshot to search.
     concept : int
-        The concept whose answers the family or the metric learns from, if one does.
+        Id of the concept whose answers the family or the metric learns from, if either learns from answers.
     metric : LearnedMetric or None
         The metric in whose space rows are coded.
     labels : Labels or None
@@ -170,8 +170,8 @@ class Kept:
         wanted : Wanted
             The request.
         before : Coded or None
-            Codes of the pool's first rows by the same family or metric. If they are None or outgrown, the
-            store looks for saved codes.
+            Codes of the pool's first rows by the same family or metric. If there are none, or if they are
+            outgrown (`is_outgrown`), the store looks for saved codes.
         advanced : callable
             Called with the number of rows coded so far and the number of all rows; if it raises, the work
             ends.
@@ -179,7 +179,7 @@ class Kept:
         Raises
         ------
         InputError
-            In the cases in which `app.indexes.codes.coded` raises it.
+            If `app.indexes.codes.coded` raises it.
         """
         started = time.perf_counter()
         if before is None or is_outgrown(before.labels, wanted.labels):
@@ -242,7 +242,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """Return the saved codes, or None if they are outgrown or belong to an earlier metric."""
+        """Return the saved codes; None if they are outgrown (`is_outgrown`) or belong to an earlier metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
@@ -277,7 +277,7 @@ class Kept:
         return None if is_outgrown(labels, now) else labels
 
     def _saved(self, wanted: Wanted, made: Coded) -> Coded:
-        """Save the codes and return them as mapped files; return them unchanged if they can't be saved."""
+        """Save the codes and return them as memory-mapped files; if saving fails, return them unchanged."""
         folder, labels = self._folder / wanted.word, made.labels
         also: dict[str, Any] = {"pool": made.pool.digest, "seconds": made.seconds}
         also["metric"] = _digest(wanted.metric)
@@ -298,7 +298,7 @@ class Kept:
         return loaded or made
 
     def _keep_the_newest(self) -> None:
-        """Remove all folders except those used last: `KEPT_CODES` for metrics, and as many others."""
+        """Remove old folders. Of those for metrics, and of all others, keep the `KEPT_CODES` used last."""
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]

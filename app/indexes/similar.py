@@ -2,8 +2,8 @@
 
 An index is immutable, and belongs to one snapshot of the pool and one metric. Until it is ready, the exact
 scan is used instead. When the pool has grown, the index stays in use until an extended index replaces it;
-`app.indexes.strategies.is_due` says when to extend it. Indexes are saved on disk (`app.indexes.saved`). Once
-a newer metric replaces a metric, the indexes of the old one are dropped from memory.
+`app.indexes.strategies.is_due` says when to extend it. Indexes are saved on disk (`app.indexes.saved`). When
+a newer metric replaces a metric, the indexes for the old metric are dropped from memory.
 
 **Abandoned builds.** Each request names a `Waiter`, such as a session's view. A build ends early once no
 waiter needs its result, because all of them have changed their settings or have left the project. If the
@@ -89,7 +89,7 @@ class Waiter(Protocol):
     """An object that waits for searches to be ready, such as a session's view."""
 
     def awaited(self) -> Collection[tuple[Recipe, LearnedMetric | None]]:
-        """Return the recipes and metrics of the searches that it waits for or uses. Must be thread-safe."""
+        """Return the recipes and metrics of the searches that this object waits for or uses. Thread-safe."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,8 @@ class Method:
         """How many answers the codes learned from, or None if they learned from none.
 
         The codes learned from `used` answers, drawn from all `of` answers at that time. If a kernel was
-        learned too, it was learned from `pairs` pairs of `paired` answers; otherwise both are None.
+        learned, too, it learned from `pairs` pairs that `paired` answers form. Otherwise `pairs` and `paired`
+        are None.
         """
         return taught_by(self.params)
 
@@ -268,12 +269,12 @@ class Similar:
         concept: LiveConcept,
         waiter: Waiter | None = None,
     ) -> Method:
-        """Return a method that can search now; start to build or extend the requested method if necessary.
+        """Return a method that can search now. Start building or extending the requested one if necessary.
 
         Until the requested method is ready, the result is the exact scan. Codes that learn from answers
         belong to the concept. They are learned again once there are `app.indexes.strategies.GROWTH` times as
-        many answers. A build ends early once none of the waiters that requested it needs it. If a request
-        has no `waiter`, the build never ends early.
+        many answers. A build ends early if none of the waiters that requested it needs it any more. If a
+        request has no `waiter`, the build never ends early.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -301,13 +302,16 @@ class Similar:
             return Method(exact, awaited={"label": label, "share": index.share, "problem": problem})
 
     def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
-        """Return the seconds that a recipe's codes without a metric took; None if they aren't in memory."""
+        """Return the seconds that building a recipe's codes took; None if the codes aren't in memory.
+
+        Codes under a learned metric don't count.
+        """
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return the fitted family of a recipe if it is in memory, otherwise `Estimates.family`."""
+        """Return the fitted family of a recipe if it is in memory, otherwise that of `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:
@@ -317,7 +321,7 @@ class Similar:
     def build_time(
         self, recipe: Recipe, concept: LiveConcept, metric: LearnedMetric | None = None
     ) -> BuildTime | None:
-        """Return `Estimates.build_time` of a recipe, for codes under a metric if one is given."""
+        """Estimate the time to build a recipe's index, under `metric` if given (`Estimates.build_time`)."""
         n_labels = len(concept.standing().labels) if metric is None and recipe.learns else 0
         try:
             family = self.agreeing(recipe)
@@ -328,7 +332,7 @@ class Similar:
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
     ) -> Checked:
-        """Start an exact scan for the `n` nearest items in the background, unless one produced `found`."""
+        """Start an exact scan for the `n` nearest items in the background, unless `found` is from one."""
         if isinstance(search, ExactSearch):
             return Checked(found, n, None)
         exact = ExactSearch(search.nearness)
@@ -378,7 +382,7 @@ class Similar:
             is_abandoned = True
             raise
         finally:
-            # Keep the codes even if this structure can't be built or was abandoned: others can use them.
+            # Keep the codes even if this structure can't be built or was abandoned. Others can use them.
             if not is_abandoned or coded is not index.coded:
                 with self._lock:
                     others = dict(index.methods) if coded is index.coded else {}

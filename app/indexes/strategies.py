@@ -31,14 +31,14 @@ POLL_SECONDS = 0.5
 """Seconds between checks whether the pool has grown."""
 
 GROWTH = 1.25
-"""Factor by which the pool must grow before an index is extended; `is_due` has the exceptions."""
+"""Factor by which the pool must grow before an index is extended; see `is_due` for exceptions."""
 
 CHEAP_SECONDS = 0.1
-"""Longest time in seconds of a cheap fit; a cheap index is extended whenever the pool grows."""
+"""An index that took at most this many seconds to fit is extended whenever the pool grows."""
 
 
 LONG_SECONDS = 10.0
-"""Estimated building time in seconds from which the page shows the cost of an index."""
+"""The page shows the cost of an index if its estimated building time is at least this many seconds."""
 
 TIMED_SECONDS, MOST_TIMED = 0.05, 100
 """Total time in seconds for which full scans are repeated and timed, and the maximum number of scans."""
@@ -67,7 +67,7 @@ class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
     A thread watches the pool and extends the indexes in use. Callers get the newest index that is ready.
-    Indexes are immutable, so a caller can keep one. Strategies are named as on the command line
+    Indexes are immutable, so a caller can keep using one. Strategies are named as on the command line
     (`core.selection.words`). Strategies that query the same index share it; for example, all mixtures share
     the margin index.
 
@@ -159,7 +159,7 @@ class Indexes:
             return strategy
 
     def costs(self, words: Iterable[str]) -> dict[str, str]:
-        """Return the costs of preparing strategies, in words, by the strategy's name.
+        """Return the cost of preparing each strategy, in words. The keys are names of strategies.
 
         The result has only strategies whose preparation takes `LONG_SECONDS` or more. It leaves out
         strategies that don't suit the pool, and strategies whose index is ready or saved.
@@ -176,7 +176,7 @@ class Indexes:
         return found
 
     def state(self, word: str) -> IndexState:
-        """Return the state of the index that `word` queries; empty if it is not in use."""
+        """Return the state of the index that the strategy `word` queries; a new state if it is not in use."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -288,7 +288,7 @@ def is_worth_saving(seconds: float, pool: Pool) -> bool:
 
 
 def _some_hyperplane(pool: Pool) -> Hyperplane | None:
-    """Return a hyperplane between the pool's first two items, or None if it has only one."""
+    """Return a hyperplane between the pool's first two items, or None if there is only one item."""
     ids = pool.ids[:2]
     return learn(Labels.of(pool, ids, ids == ids[0])).hyperplane
 

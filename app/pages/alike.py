@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "like"
-"""Address parameter of the query."""
+"""Name of the address parameter that has the query of Find similar."""
 
 TAKEN_UP = "similar"
 """Key in Streamlit's session state: id of the session whose query was already read from the address."""

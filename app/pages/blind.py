@@ -144,5 +144,5 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
 
 
 def offer_another(session: LabelingSession) -> None:
-    """Show the form for a new comparison from the next run on; the previous comparison is kept."""
+    """Show the form for a new comparison when the page runs next; the previous comparison is kept."""
     state["another", session.concept.record.id] = True

@@ -1,4 +1,4 @@
-"""The project, question and session in the page's address."""
+"""The project, question and session that the page's address names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAITING = "waiting"
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:
-    """Return the project and session of the address.
+    """Return the project and session that the address names.
 
     If they can't be used, show the problem and return None.
     """
@@ -41,7 +41,7 @@ def opened() -> tuple[OpenProject, LabelingSession] | None:
 
 
 def _leave_others(project: OpenProject) -> None:
-    """Leave the tab's `SimilarSession` of another project, so that builds for it can be abandoned."""
+    """Leave the tab's `SimilarSession` of another project, so that its builds can be abandoned."""
     before = state.get(WAITING)
     if before is not None and before.session.project is not project:
         before.leave()
@@ -49,14 +49,14 @@ def _leave_others(project: OpenProject) -> None:
 
 
 def chosen_project() -> OpenProject:
-    """Return the project of the address; without one, the tab's previous project or the server's default.
+    """Return the project that the address names, or else the tab's previous or the server's default project.
 
     Raises
     ------
     InputError
         If there is no such project, or the person may not enter it.
     StorageError
-        If its database can't be used.
+        If the project's database can't be used.
     """
     workspace = current()
     key = st.query_params.get("project") or state.get("project") or workspace.landing
@@ -78,13 +78,13 @@ def person_at(project: Project) -> Person:
 
 
 def chosen_session(project: OpenProject) -> LabelingSession:
-    """Return the session of the address, or another session of the same person.
+    """Return the session that the address names, or another session of the same person.
 
-    Without a session in the address, the result is the tab's last session with the question, an older session
-    of the person, or a new one. Nobody gets another person's session. Since the address names the session, a
-    reload of the page or a restarted server can resume it. If the address names a session that can't be used,
-    the browser repeats this name in its requests until it knows the new session. These requests get the new
-    session, too.
+    If the address names no session, the result is the tab's last session with the question, an older session
+    of the person, or a new session. Nobody gets another person's session. The session is then put into the
+    address, so that a reload of the page or a restarted server can resume it. If the address names a session
+    that can't be used, another session replaces it. Until the browser has the new address, its requests still
+    name the unusable session; they get the new session, too.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})
@@ -108,7 +108,7 @@ def chosen_session(project: OpenProject) -> LabelingSession:
 def open_session(project: OpenProject, session: LabelingSession) -> None:
     """Switch to this session. Call it from a widget's callback.
 
-    Until the browser knows the new session, its requests name the old one. They get the new session, too.
+    Until the browser has the new address, its requests name the old session; they get the new session, too.
     """
     state["opened", project.key] = (st.query_params.get("session"), session.id)
     state["concept", project.key] = session.concept.record.id
@@ -116,13 +116,13 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
 
 def put_into_address(name: str, value: str) -> None:
-    """Set a parameter of the address, if its value changes: each write sends a message to the browser."""
+    """Set a parameter of the address, unless it has this value: each write sends a message to the browser."""
     if st.query_params.get(name) != value:
         st.query_params[name] = value
 
 
 def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bool = False) -> None:
-    """Show the picker of questions, with archived ones if `archived`. Each question has its own session."""
+    """Show the picker of questions, with archived questions if `archived`. Each question has a session."""
     offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 

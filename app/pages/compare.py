@@ -1,4 +1,4 @@
-"""The Compare page: all query strategies on one hyperplane, all in a race, or two of them blind."""
+"""The Compare page. Its views: strategies on one hyperplane, a race of strategies, and a blind comparison."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def show_hyperplane(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # The beat changes the payload: Streamlit doesn't run a component with an unchanged payload, so
-        # it would stop polling.
+        # The beat changes the payload. With an unchanged payload, Streamlit would not run the component, and
+        # the component would stop polling.
         COMPARE.show({**page, "beat": sent.get("beat")}, key=key)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
-    """Show the controls of the autopilot and the reset to owners, if the autopilot can answer."""
+    """Show owners the controls of the autopilot and the reset, if the autopilot can answer the question."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):

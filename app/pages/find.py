@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
-"""Address parameter of the search text; empty before a text is entered."""
+"""Name of the address parameter that has the search text, which is empty before a text is entered."""
 
 TAKEN_UP = "found"
 """Key in Streamlit's session state: id of the session whose search was already read from the address."""
@@ -30,7 +30,7 @@ def is_finding() -> bool:
 
 
 def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession:
-    """Return the search of the address.
+    """Return the search for the text in the address.
 
     Raises
     ------

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 2
 
 OVERLAP_PERCENT = (5, 10, 20, 50, 100)
-"""Selectable shares of overlap rounds, in percent."""
+"""Selectable shares, in percent, of rounds that show an item to a further annotator."""
 
 CLASSES = "classes"
 """Address parameter that requests the class view."""
@@ -71,7 +71,7 @@ def main() -> None:
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
             demo(project, session)
-        # With plain buttons, avoid reruns by timer: the press of a button can be lost in one.
+        # With plain buttons, avoid reruns by timer, because a press can be lost during a rerun.
         is_still = plain_is_wanted() and project.pool is not None
         if not is_still and (project.build_progress() or awaited_index(project, session)):
             with st.container(key="growth"):
@@ -140,7 +140,7 @@ def show_classes(wanted: bool) -> None:
 
 
 def pick_view(session: LabelingSession, view: View) -> None:
-    """Show the picker of views; none is selected while items found by name are shown."""
+    """Show the picker of views; no view is selected while items found by name are shown."""
 
     def picked() -> None:
         size = state.get("size", USUAL)
@@ -192,7 +192,7 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of compiling kernels, or of building pool or index; at the end, rerun the page."""
+    """Show the progress of compiling kernels or building the pool or an index; then rerun the page."""
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
     if index is not None and compiled is not None:
@@ -210,7 +210,7 @@ def watch(project: OpenProject, session: LabelingSession) -> None:
 
 @st.fragment
 def show_card(project: OpenProject, view: View) -> None:
-    """Store the browser's answers, and show what comes next."""
+    """Store the browser's answers, and show the next item or items."""
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
     sent = state.get(key, {})
@@ -231,7 +231,7 @@ def show_card(project: OpenProject, view: View) -> None:
 
 
 def key_of(view: View) -> str:
-    """Return the name of the view's component, which differs between kinds of views."""
+    """Return the first part of the key of the view's component; it differs between kinds of views."""
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name
@@ -249,7 +249,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         adjust_shares(session)
         pick_size(view)
         person = person_at(project)
-        # A pool that is not begun may turn out to take examples, and this run shows the settings for long.
+        # These settings stay on the page for long. If there is no pool yet, it may later take examples.
         takes_examples = project.pool is None or why_none(project.pool) is None
         if person.is_owner and not isinstance(view, ClassSession) and takes_examples:
             add_examples(session, person)
@@ -259,7 +259,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show the number of people per item, and the share of overlap rounds."""
+    """Show fields for the number of annotators per item, and the share of rounds for a further annotator."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:

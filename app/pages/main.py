@@ -1,4 +1,4 @@
-"""The main script, which lists the pages. Streamlit runs it in every run of a page."""
+"""The main script, which lists the pages. Streamlit runs it whenever it runs a page."""
 
 from pathlib import Path
 

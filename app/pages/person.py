@@ -19,7 +19,7 @@ COOKIE = "closecall_name"
 """Cookie with the annotator's name, which is not secret."""
 
 FORMER_COOKIE = "marginalia_name"
-"""Cookie with the annotator's name under the program's former name."""
+"""Cookie with the annotator's name; its own name is from before the program was renamed."""
 
 KEPT_DAYS = 365
 
@@ -28,10 +28,10 @@ REMEMBER = """<script>
 </script>"""
 
 WANTED = "closecall_wanted"
-"""Cookie with the page that a person wanted before signing in."""
+"""Cookie with the page that a person requested before signing in."""
 
 FORMER_WANTED = "marginalia_wanted"
-"""Cookie with the wanted page under the program's former name."""
+"""Cookie with the requested page, under the program's former name."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -55,16 +55,16 @@ def must_sign_in() -> bool:
 
 
 def comes_back() -> bool:
-    """Return whether the person wanted a page before signing in.
+    """Return whether the person requested a page before signing in.
 
-    The sign-in provider does not lead back to this page, but to ``/``.
+    The sign-in provider redirects to ``/`` instead of this page.
     """
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 
 
 def to_wanted() -> None:
-    """Redirect to the page that the person wanted before signing in."""
+    """Redirect to the page that the person requested before signing in."""
     st.html(GO_TO_WANTED, unsafe_allow_javascript=True)
 
 

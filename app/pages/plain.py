@@ -1,6 +1,6 @@
 """A card made of Streamlit's own widgets, for browsers that can't run the labeling card.
 
-It is slower than the labeling card, but loses no answers either.
+It is slower than the labeling card. Like the labeling card, it loses no answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "plain"
-"""Address parameter that requests the plain card."""
+"""Name of the address parameter that requests the plain card."""
 
 ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "Y")}
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
@@ -48,7 +48,7 @@ def is_wanted() -> bool:
 
 
 def offer_plain() -> None:
-    """Show a button that opens the plain card; the style sheet hides it if the labeling card runs."""
+    """Show a button that opens the plain card; the style sheet hides the button if the labeling card runs."""
     with st.container(key="offer-plain"):
         st.write("The labeling card does not start in this browser.")
         st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))
