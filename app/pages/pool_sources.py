@@ -1,4 +1,4 @@
-"""The kinds of items that the start page offers, with their SOURCE words (`core.sources.words`)."""
+"""The kinds of items that the start page offers, with the words for their sources (`core.sources.words`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ImageChoice:
     label : str
         Display name.
     word : str
-        The SOURCE word, with the names of the fields in braces.
+        The word for the source (`core.sources.words`), with the names of the fields in braces.
     fields : tuple of Field
         Fields to fill in.
     question : str
@@ -38,7 +38,7 @@ class ImageChoice:
     takes_examples : bool
         Whether users can upload example images, which requires that features can be computed from images.
     takes_models : bool
-        Whether an image model can describe the items.
+        Whether an image model can compute the features of the items.
     """
 
     label: str
@@ -244,9 +244,9 @@ def _with_article(label: str) -> str:
 def source_word(
     choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: Path | None = None
 ) -> str:
-    """Return the SOURCE word of a choice. `paths` has the entered paths by field name.
+    """Return the word for the source (`core.sources.words`) of a choice.
 
-    If `model` is given, this image model describes the items.
+    `paths` has the entered paths by field name. If `model` is given, this image model computes the features.
 
     Raises
     ------

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 3
 
 WAITS = "waits"
-"""Key in Streamlit's session state, set when `_try_again` was drawn, so that its next run reruns the page."""
+"""Key in Streamlit's session state. It is true once `_try_again` was drawn; the next run reruns the page."""
 
 
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
-    """Show the error as plain text. If `waits` is true and the error may be temporary, rerun the page."""
+    """Show the error as plain text. If `waits` and the error may be temporary, rerun the page soon."""
     _tell_of(error)
     st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:

@@ -41,8 +41,8 @@ def show_progress(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # The beat changes the payload: Streamlit doesn't run a component with an unchanged payload, so
-        # it would stop polling.
+        # The beat changes the payload. With an unchanged payload, Streamlit would not run the component, and
+        # the component would stop polling.
         PROGRESS.show({**page, "beat": sent.get("beat")}, key=key)
 
 

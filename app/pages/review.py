@@ -32,7 +32,7 @@ def main() -> None:
 
 @st.fragment
 def show_review(project: OpenProject, session: LabelingSession) -> None:
-    """Store the browser's corrections, and show the page that it requests."""
+    """Store the browser's corrections, and show the page of answers that the browser requests."""
     key = f"review-{session.id}"
     sent = state.get(key, {})
     if ("review", session.id) not in state:

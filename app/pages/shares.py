@@ -1,4 +1,4 @@
-"""The slider for the shares of a mixture: items near the hyperplane, likely positives and random items."""
+"""The slider for a mixture strategy: shares of items near the hyperplane, likely positives, random items."""
 
 from __future__ import annotations
 

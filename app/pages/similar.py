@@ -1,4 +1,4 @@
-"""The page Find similar, which shows items similar to an item, an upload or all yes answers."""
+"""The page Find similar, which shows items similar to an item, an upload, or all items answered yes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
 
 
 def main() -> None:
-    """Open the project and session of the address, and show items similar to its query."""
+    """Open the project and session of the address, and show items similar to the query in the address."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -119,7 +119,7 @@ def _pick(
 
 @st.fragment
 def show_similar(project: OpenProject, similar: SimilarSession) -> None:
-    """Handle the browser's answers and requests, and show what comes next."""
+    """Handle the browser's answers and requests, and show the result."""
     key = f"{SIMILAR.name}-{similar.id}"
     sent = st.session_state.get(key, {})
 

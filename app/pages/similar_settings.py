@@ -41,7 +41,7 @@ OPTIONAL = ("radius", "epsilon")
 """Numeric settings whose field may be empty."""
 
 FIRST_GAMMA = 2.0
-"""γ of an RBF kernel just after a user has chosen the kernel."""
+"""Initial γ after a user has chosen an RBF kernel."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The entered settings, or the settings in use if none were entered since these were applied."""
+        """The entered settings; the settings in use if nothing was entered since they were applied."""
         before, entered = state.get(self.key, (None, self.in_force))
         return entered if before == self.in_force else self.in_force
 
     def put(self, recipe: Recipe) -> None:
-        """Replace the draft."""
+        """Replace all entered settings."""
         state[self.key] = self.in_force, recipe
 
     def change(self, **settings: Any) -> None:
@@ -116,7 +116,10 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
-    """Return the settings to show: those that apply and, under a learned metric, also apply to its codes."""
+    """Return the names of the settings to show: those that apply to the codes.
+
+    If `is_learned`, the search is under a learned metric, and settings must apply to its codes, too.
+    """
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]
     names = [name for name in names if all(one.applies(name) for one in shown)]

@@ -159,7 +159,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
 
 
 def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
-    """Offer the image models; return the chosen one or None for GIST, and the seconds for the first items."""
+    """Offer the image models; return the chosen one (None for GIST), and the seconds until labeling begins."""
     offered = image_models(workspace.folder)
     name = st.selectbox(
         "Described by",
@@ -209,7 +209,7 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
 
 
 def folder_classes(word: str) -> FolderClasses:
-    """Return the possible classes of a SOURCE word. The last result is cached: listing files is slow."""
+    """Return the possible classes of the source `word`. The last result is cached: listing files is slow."""
     known = st.session_state.get("folder classes")
     if known is None or known[0] != word:
         with st.spinner("Reading the folders…"):

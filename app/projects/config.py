@@ -25,7 +25,7 @@ LOCK_FILE = "serve.lock"
 FORMAT = 1
 
 MOST_PERSONS = 9
-"""Maximum number of people per item."""
+"""Maximum number of annotators per item."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ProjectFile:
     pool : str
         The pool's folder, relative to the project if it lies inside.
     source : str
-        The SOURCE word to build the pool from; empty if the pool existed before the project.
+        The word for the source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
         The folder that relative paths in `source` refer to.
     use_classes : bool
@@ -47,9 +47,10 @@ class ProjectFile:
     annotators : sequence of str
         Names of other people who may enter the project; if empty, everybody may.
     overlap : int
-        Number of people per item in overlap rounds.
+        Number of annotators per item in overlap rounds. These are rounds for items that somebody else has
+        answered already.
     overlap_share : float
-        Share of overlap rounds, in which an item gets an answer from a further person, 0 … 1.
+        Share of rounds that are overlap rounds, 0 … 1.
     lease_seconds : float
         Seconds of inactivity after which leases expire.
     database : str
@@ -118,7 +119,7 @@ class ProjectFile:
         Raises
         ------
         InputError
-            In the cases in which `read` raises it; nothing is written.
+            If `read` raises it. Nothing is written then.
         """
         cls.read(folder)
         stored = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
@@ -144,7 +145,7 @@ def checked_database(given: str | None) -> str | None:
     Raises
     ------
     InputError
-        If it is not an address or contains a password. The message does not repeat the password.
+        If `given` is not an address or contains a password. The message does not repeat the password.
     StorageError
         If the address can't be parsed.
     """
@@ -164,7 +165,7 @@ def checked_database(given: str | None) -> str | None:
 
 
 def require_database(folder: Path, asked: str | None) -> None:
-    """Check that the labels of the project in `folder` are at the address `asked`, unless it is None.
+    """Check that the labels of the project in `folder` are at the address `asked`. None skips the check.
 
     Raises
     ------
@@ -191,7 +192,7 @@ DEFAULTS = {
 
 
 def check_overlap(persons: int, share: float) -> None:
-    """Check the number of people per item and the share of overlap rounds.
+    """Check the number of annotators per item and the share of overlap rounds; see `ProjectFile`.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
 OWN = ("digits", "images", "urls", "cifar10", "tiny", "newsgroups", "vectors", "points")
-"""Kinds of source whose items have known classes, which needn't be guessed from folders."""
+"""Kinds of source whose items have known classes, so that classes needn't be guessed from folders."""
 
 
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
@@ -40,7 +40,7 @@ class FolderClasses:
 
     @classmethod
     def of(cls, word: str) -> FolderClasses:
-        """Return the possible classes of a SOURCE word or of a pool's folder.
+        """Return the possible classes of a source or of a pool; `word` is its word or folder.
 
         Raises
         ------
@@ -71,8 +71,8 @@ def chosen_source(
     positive : str or None
         The class that means yes, if given.
     use_classes : bool or None
-        Whether folders are classes. If None, they are if the question names one of them, or if `positive` is
-        given.
+        Whether folders are classes. If None, folders are classes if the question names one of them, or if
+        `positive` is given.
 
     Raises
     ------

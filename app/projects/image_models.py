@@ -11,10 +11,10 @@ FOLDER = "models"
 
 
 def image_models(projects: Path) -> dict[str, Path]:
-    """Return the models, a file or a folder each, by their names in the folder `models`."""
+    """Return the paths of the models, which are files or folders, by name."""
     try:
         entries = sorted((projects / FOLDER).iterdir())
-    except OSError:  # there is no such folder, or it is somebody else's
+    except OSError:  # the folder is missing or can't be read
         return {}
     return {path.name: path for path in entries if path.suffix == ".onnx" or _has_model(path)}
 
@@ -22,7 +22,7 @@ def image_models(projects: Path) -> dict[str, Path]:
 def about_model(path: Path) -> tuple[str, float]:
     """Describe a model's features and its speed on this machine, which is measured once.
 
-    Also return in about how many seconds labeling can begin.
+    Also return the approximate number of seconds until labeling can begin.
 
     Raises
     ------

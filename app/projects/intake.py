@@ -39,21 +39,21 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Return whether, after an error, some answers may or may not be in the log."""
+        """Return whether, after an error, it is unknown if some answers are in the log."""
         return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
-        After a StorageError, some answers may be in the log without the caller having been told. If such
-        answers are sent again, they are reported as `accepted`, like new ones.
+        After a StorageError, some answers may be in the log although the call failed. If such answers are
+        sent again, they are reported as `accepted`, like new ones.
 
         Raises
         ------
         InputError
             If there is no pool to check the answers against. Nothing is stored, and all may be sent again.
         StorageError
-            In the cases in which `LabelLog.append_answers` raises it.
+            If `LabelLog.append_answers` raises it.
         """
         fit, refused = self._checked(answers)
         ids = {answer.id for answer in fit}

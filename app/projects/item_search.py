@@ -30,7 +30,7 @@ class NameSearch:
         Raises
         ------
         InputError
-            If the pool's source is gone.
+            If the pool's source no longer exists.
         """
         with self._lock:
             if self._names is None:

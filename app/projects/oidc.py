@@ -17,7 +17,7 @@ from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 
 CALLBACK = "/oauth2callback"
-"""Address at which Streamlit receives the provider's response."""
+"""URL path at which Streamlit receives the provider's response."""
 
 USUAL_PORTS = {"http": 80, "https": 443}
 """Default ports, which browsers leave out of origins."""
@@ -77,7 +77,7 @@ def sign_in(port: int) -> SignIn | None:
             raise InputError(f"{path} can't be read: {error}") from None
     if "auth" not in settings:
         return None
-    # Streamlit needs Authlib for sign-in. Without this line, it would miss it only when somebody signs in.
+    # Streamlit needs Authlib for sign-in, but reports only when somebody signs in that Authlib is missing.
     load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
     return _checked(settings["auth"], port)
 

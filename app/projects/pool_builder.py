@@ -27,7 +27,7 @@ class Builder:
     pool : Path
         The pool's folder; created by the builder.
     source : str
-        The SOURCE word of ``closecall pool build``.
+        The word for the source, as for ``closecall pool build``; see `core.sources.words`.
     relative_to : Path
         The folder that relative paths in `source` refer to.
     use_classes : bool
@@ -50,7 +50,7 @@ class Builder:
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 child.command(*words, nice=NICE),
-                # The working folder of this process may be gone.
+                # The working folder of this process may no longer exist.
                 cwd=self._relative_to if self._relative_to.is_dir() else self._pool.parent,
                 env=child.environment(),
                 stdin=subprocess.DEVNULL,

@@ -154,7 +154,7 @@ class Project:
         Raises
         ------
         InputError
-            If the pool's source is gone.
+            If the pool's source no longer exists.
         """
         pool = self.pool if pool is None else pool
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
@@ -164,7 +164,7 @@ class Project:
         return {name: label_of(name) for name in strategy_names()}
 
     def costs(self) -> dict[str, str]:
-        """Return the costs of strategies that take long to prepare, in words, by the strategy's name."""
+        """Return the cost of each strategy that takes long to prepare, in words, by the strategy's name."""
         return self.indexes.costs(strategy_names())
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
@@ -219,12 +219,12 @@ class Project:
         )
 
     def persons(self, round_number: int, seed: int) -> int:
-        """Return the number of people per item in a session's round: 1, except in overlap rounds."""
+        """Return the number of annotators per item in a session's round: 1, except in overlap rounds."""
         persons, share = self.file.overlap, self.file.overlap_share
         return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
 
     def set_overlap(self, persons: int, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the number of people per item, and the share of overlap rounds.
+        """Set the number of annotators per item, and the share of overlap rounds; see `ProjectFile`.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Project:
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
-        """Return the concept's state in this process, which all sessions with the concept share."""
+        """Return the concept's state in this process, which all sessions of the concept share."""
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
@@ -248,11 +248,11 @@ class Project:
             return self._live_concepts[concept_id]
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Return the sessions of one concept or of all, oldest first, without those for imported labels."""
+        """Return the sessions of one concept or of all concepts, oldest first, except for imported labels."""
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Restore the leases of items that browsers got from an earlier process, and renew them."""
+        """Restore and renew the leases of items that an earlier process sent to browsers."""
         last = self.log.last_shown()
         if last is None:
             return

@@ -37,7 +37,7 @@ _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 @dataclass(frozen=True)
 class Person:
-    """A person at the page, with their rights in one project.
+    """A person who uses the pages, with their rights in one project.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def name_given(text: str) -> str:
     Raises
     ------
     InputError
-        If the name is empty, too long or not printable, or if it is the autopilot's.
+        If the name is empty, too long or not printable, or if it is the autopilot's name.
     """
     return _checked(" ".join(text.split()), LONGEST_NAME)
 
@@ -175,7 +175,7 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
 
 
 def called(user: Mapping[str, Any], name: str) -> str:
-    """Return a person's display name: the name in the identity token or, if it can't be used, `name`."""
+    """Return a person's display name: the name in the identity token or, if that can't be used, `name`."""
     given = user.get("name")
     try:
         return name_given(given) if isinstance(given, str) else name

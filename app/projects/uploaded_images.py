@@ -42,7 +42,7 @@ def describing_source(pool: Pool | None, what: str = "Example images") -> Source
     Raises
     ------
     InputError
-        If they can't be compared with the pool's items; the message calls them `what`.
+        If images can't be compared with the pool's items. The message calls the images `what`.
     """
     if problem := why_none(pool, what):
         raise InputError(problem)
@@ -61,13 +61,13 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
     """Return an uploaded image as a PNG of limited size, and its features, of shape (n_features,).
 
     The PNG has at most `KEPT_SIZE` pixels on its longer side. The features are comparable with those of the
-    items of `source`. A model sees the image at its own resolution.
+    items of `source`. If an image model computes the features, it gets the image at full size.
 
     Raises
     ------
     InputError
-        If the image is empty, too large or can't be read, or the source can't describe images. The message
-        calls it `what`.
+        If the image is empty, too large or can't be read, or the source can't compute the features of images.
+        The message calls the image `what`.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.base import WHOLE

@@ -3,7 +3,7 @@
 `Workers` run jobs, and a `Watch` works at intervals. A `Fitting` is the state of an index or model that is
 fitted in the background. An error is logged with its traceback; the same error is not logged again while it
 repeats. The error is also kept, in one sentence, until the same work succeeds. Pages show this sentence, and
-``/healthz`` counts the pools that have one.
+``/healthz`` counts the pools with such errors.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Troubles:
     def note(self, what: str, error: BaseException | None, job: str = "") -> None:
         """Record the outcome of a `job` of the task `what`: its error, or None if it succeeded.
 
-        A database error that may be temporary is only logged, because the next access raises a lasting one
+        A database error that may be temporary is only logged. If the error lasts, the next access raises it
         again.
         """
         with self._lock:
@@ -84,7 +84,7 @@ class Workers(ThreadPoolExecutor):
     name : str
         Prefix of the threads' names.
     what : str
-        Name of the jobs: the subject of a sentence with the verb "failed", see `sentence_of`.
+        Name of the jobs, which messages use as in "Looking ahead failed"; see `sentence_of`.
     troubles : Troubles
     """
 
@@ -152,8 +152,8 @@ class Watch(threading.Thread):
 class Fitting:
     """The state of an index or model that is fitted in the background. Thread-safe.
 
-    `share` is the progress of the last attempt to fit it, 0 … 1. After a failed attempt, `failure` says why
-    in one sentence, until an attempt succeeds. An attempt that failed is not repeated with the same data.
+    `share` is the progress of the last attempt at fitting, 0 … 1. After a failed attempt, `failure` gives the
+    reason in one sentence, until an attempt succeeds. A failed attempt is not repeated with the same data.
     """
 
     share: float = 0.0
@@ -195,7 +195,7 @@ class Fitting:
                 self.is_under_way, self.share = True, 0.0
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` until no request is under way; return whether none is."""
+        """Wait at most `seconds` for all requests to end; return whether they have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.is_under_way, seconds)
 
@@ -203,7 +203,7 @@ class Fitting:
         return self.failure is not None and self._tried == given
 
     def _attempt_newest(self) -> None:
-        """Attempt the newest request, and then any that arrived meanwhile."""
+        """Attempt the newest request, and then any request that arrived meanwhile."""
         while waiting := self._taken():
             self.attempt(*waiting)
 

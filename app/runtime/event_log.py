@@ -82,7 +82,7 @@ class Redaction:
     """
 
     LOOKS = (
-        # A password in a URL; the last @ before the path ends it.
+        # A password in a URL. The password ends at the last @ before the path.
         (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s/]*@", re.I), rf"\1:{HIDDEN}@"),
         # The query of a URL.
         (re.compile(r"((?:\bhttps?:/|(?<![\w:/]))/[^\s?\"'<>]*)\?[^\s\"'<>]+", re.I), rf"\1?{HIDDEN}"),
@@ -198,7 +198,7 @@ def known_secrets(environment: Mapping[str, str], files: Iterable[Path]) -> set[
         try:
             found |= set(_values(tomllib.loads(path.read_text("utf-8"))))
         except (OSError, ValueError):
-            continue  # `app.projects.oidc.sign_in` reports it
+            continue  # `app.projects.oidc.sign_in` reports the error
     return {text for text in found if text}
 
 

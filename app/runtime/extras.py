@@ -12,12 +12,12 @@ Extra = Literal["bench", "oidc", "peers", "reports"]
 
 
 def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:
-    """Import and return an optional module; `distribution` is its package, by default of the same name.
+    """Import and return an optional module. `distribution` names its package if the names differ.
 
     Raises
     ------
     InputError
-        If it can't be imported. The message says how to install it.
+        If the module can't be imported. The message says how to install it.
     """
     try:
         return import_module(module)

@@ -11,7 +11,7 @@ TRIM_SECONDS = 60.0
 """Interval in seconds between returns of free memory to the system; each takes a few milliseconds."""
 
 LARGE = 1 << 22
-"""Size in bytes from which an allocation gets its own pages, which return to the system when it is freed.
+"""Allocations of at least this many bytes get their own pages, which return to the system when freed.
 
 With a smaller size, the program often requests and returns pages, which is slow: with glibc's initial
 1 << 17, computing image features took twice as long.
@@ -32,9 +32,9 @@ def settle() -> None:
     more with every minute. With one arena it had 15 MB. One arena is enough, because Python's lock lets only
     one thread allocate at a time.
 
-    The size from which allocations get their own pages is fixed at `LARGE`. By default, glibc raises it when
-    such an allocation is freed. Arrays that grow with the labels then leave holes in the arena: 8 MB after
-    five minutes, compared with 3 MB at a fixed size.
+    The size from which allocations get their own pages is fixed at `LARGE`. By default, glibc raises the size
+    when such an allocation is freed. Arrays that grow with the labels then leave holes in the arena: 8 MB
+    after five minutes, compared with 3 MB at a fixed size.
 
     Call this before a second thread allocates memory; later it has no effect. The environment variables
     ``MALLOC_ARENA_MAX`` and ``MALLOC_MMAP_THRESHOLD_`` take precedence.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
-"""The main script, inside the folder `pages`: Streamlit adds a navigation to scripts beside such a folder."""
+"""The main script. It is in the folder `pages`, because Streamlit adds a navigation to scripts beside it."""
 
 LARGEST_UPLOAD_MB = 20
 
@@ -61,7 +61,7 @@ def require_free_port(host: str, port: int) -> None:
     Raises
     ------
     InputError
-        If it can't, for example because another program listens there.
+        If the server can't listen there, for example because another program does.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -3,8 +3,8 @@
 A page of another site, or of another program on this machine, can send requests to this server from the
 user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
 even treats its page as one of this server's pages. Browsers state the host that a request is for in the
-header Host, and the origin of the page that sends it in the header Origin. Clients that are not browsers can
-forge both headers, but they can reach the port anyway.
+header Host, and the origin of the page that sends the request in the header Origin. Clients that are not
+browsers can forge both headers, but such clients can reach the port anyway.
 
 The headers of each response also forbid other sites to show the pages in a frame. In a disguised frame, a
 click could become an answer without the user's knowledge ("clickjacking").
@@ -25,7 +25,7 @@ OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
 """Headers that let only pages of the same origin frame a response; the second is for old browsers.
 
-If a response has another content security policy, it stays in force, because browsers obey all policies.
+If a response has its own content security policy, that policy stays in force: browsers obey all policies.
 """
 
 POLICY_VIOLATION = 1008
@@ -42,7 +42,7 @@ class Guard:
     ----------
     app : ASGI application
     names : iterable of str or None
-        Host names of the server; None accepts any.
+        Host names of the server; None accepts all names.
     sites : iterable of str
         Host names under which proxies offer this server. WebSockets from pages of these hosts are accepted
         even if the proxy has changed the header Host, since proxies do not change the header Origin.

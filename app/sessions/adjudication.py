@@ -1,9 +1,9 @@
-"""Adjudication: an owner decides, one by one, about the contested items, on which annotators disagree.
+"""Adjudication: an owner decides about contested items, which are items on which annotators disagree.
 
-A decision is an answer with the purpose "decision", which counts instead of the votes of all annotators. The
-SVM is trained on it, unless the item belongs to the audit. A decision can be undone, and ``verify`` replays
-it like any answer. The item that an owner sees, and the next one, are leased to this owner, so that no other
-owner gets them.
+A decision is stored as an answer with the purpose "decision", and replaces the votes of all annotators. The
+SVM is trained on the decision, unless the item belongs to the audit. A decision can be undone, and
+``closecall verify`` replays it like any answer. The item that an owner sees and the next item are leased to
+this owner, so that no other owner gets them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """Possible decisions. Skip is not a decision: it moves the item to the end of the queue."""
 
 NO_SKIP = "A decision is yes, no or unsure: undo it to decide about the item later"
-"""Message that refuses to correct a decision to "skip"."""
+"""Message for a correction that would change a decision into "skip", which is refused."""
 
 MARK = "decide "
 """Prefix of the ids of stand-in selections; see `Decisions.stand_in`."""
@@ -60,8 +60,8 @@ class Line:
     items : list of int
         Contested items that are not leased to other owners, in the order in which they are shown.
     is_any_contested : bool
-        Whether the concept has contested items. If it has and `items` is empty, all of them are leased to
-        other owners.
+        Whether the concept has contested items. If this is true and `items` is empty, all contested items are
+        leased to other owners.
     """
 
     answers: Answers
@@ -92,14 +92,14 @@ class Decisions:
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
         """Store decisions, and corrections and undos of decisions; move skipped items to the queue's end.
 
-        A correction of a decision to "skip" is refused, because skip is not a decision.
+        A correction that would change a decision into "skip" is refused, because skip is not a decision.
 
         Raises
         ------
         InputError
             If the person is not an owner.
         InputError, StorageError
-            In the cases in which `Intake.store` raises them.
+            If `Intake.store` raises them.
         """
         by.require_owner("decide")
         records: list[AnswerRecord] = []
@@ -153,7 +153,7 @@ class Decisions:
 
         The id of the stand-in contains the number of answers given to the item. If an item returns after
         Skip, its id has therefore changed, and the card shows it as a new item. If `again`, return the
-        stand-in with which the item would return after one more answer.
+        stand-in that the item would have after one more answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -111,7 +111,7 @@ def following(answer: Mapping[str, Any]) -> str | None:
 def parse_answers(
     answers: Sequence[Mapping[str, Any]], *, session: SessionState
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the answers in the browser's queue; return the presses, and the refusals of wrong answers."""
+    """Parse the answers in the browser's queue; return the presses, and the refusals of invalid answers."""
     presses: list[Press] = []
     records: list[AnswerRecord] = []
 
@@ -138,7 +138,7 @@ def store_presses(
     Raises
     ------
     InputError, StorageError
-        In the cases in which `Intake.store` raises them. After a StorageError, the answers may be in the log.
+        If `Intake.store` raises them. After a StorageError, the answers may be in the log.
     """
     records = [record for press in presses for record in press.records]
     session.hold_undone(records)
@@ -182,7 +182,7 @@ def refers_to_something(answer: Mapping[str, Any]) -> bool:
 
 
 def has_answered(session: SessionState, item: object) -> bool:
-    """Return whether the session's annotator has answered the item, undone answers not included."""
+    """Return whether the session's annotator has an answer about the item that was not undone."""
     with session.concept.lock:
         state = session.concept.catch_up()
         return isinstance(item, int) and session.annotator in state.votes(item)
@@ -196,13 +196,13 @@ def others_only(item: object) -> str:
 def require_answered(item: int, session: SessionState) -> None:
     """Refuse an answer about an item that nobody has ever answered.
 
-    This checks the answers that refer to no selection in the log. They come from Review and from
+    The check is for answers that refer to no selection in the log. Such answers come from Review and from
     adjudication, which only show items with answers.
 
     Raises
     ------
     Refused
-        `not-asked`, if the item never had an answer. An undone answer suffices.
+        If the item never had an answer, not even one that was undone; of kind `not-asked`.
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:
@@ -243,8 +243,8 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     Raises
     ------
     Refused
-        `conflict`, if the log has another answer to the selection that was not undone, or if the selection
-        has an answer in `batch`, the earlier answers in the browser's queue.
+        If the log has another answer to the selection that was not undone, or if the selection has an answer
+        in `batch`, the earlier answers in the browser's queue; of kind `conflict`.
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return
@@ -297,10 +297,10 @@ def own_id(answer: Mapping[str, Any]) -> str:
 
 
 def with_ids(answers: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Refusal]]:
-    """Return the answers whose references have the form of ids, and refusals of all other answers.
+    """Return the answers in which all ids of selections and other answers are valid, and refuse the others.
 
-    A database raises an error for a text with half of a surrogate pair. The browser would then send its whole
-    queue again and again.
+    A database would raise an error for an id with half of a surrogate pair, and the browser would then send
+    its whole queue again and again.
     """
     readable: list[dict[str, Any]] = []
     refused: list[Refusal] = []
