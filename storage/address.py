@@ -32,7 +32,8 @@ def parse(address: str) -> tuple[URL, str | None]:
     Raises
     ------
     StorageError
-        Kind `invalid`; the message does not repeat the address, which may contain a password.
+        If the address is malformed; of kind `invalid`. The message does not repeat the address, which may
+        contain a password.
     """
     try:
         url = make_url(address)

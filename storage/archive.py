@@ -24,7 +24,7 @@ class Archival(Base):
 
 
 class Replacement(Base):
-    """Row for a concept that has replaced another one, and has its place in the list of concepts.
+    """Row for a concept that has replaced another concept, and has that concept's place in the list.
 
     `place` is the id of the first concept that had this place. A concept without such a row has its own id as
     its place.
@@ -65,7 +65,7 @@ class Archive:
         self._clock = clock
 
     def add(self, concept_id: int) -> None:
-        """Archive a concept; archiving it twice has no effect.
+        """Archive a concept; archiving it again has no effect.
 
         Raises
         ------

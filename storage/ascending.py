@@ -1,4 +1,4 @@
-"""Sets of items as arrays in ascending order. A small change takes a copy of the arrays, but no sort."""
+"""Sets of items as arrays in ascending order. Small changes copy the arrays, but don't sort them again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def without(items: Items, others: Items) -> Items:
 
 
 def joined(items: Items, others: Items) -> Items:
-    """Return the union of two ascending arrays without repeats. It is fast if there are few `others`."""
+    """Return the union of two ascending arrays without repeats. This is fast if there are few `others`."""
     places, there = _found(items, others)
     return items if there.all() else np.insert(items, places[~there], others[~there])
 
@@ -79,7 +79,7 @@ def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
-    """Return the position of each wanted item, where it is or would be inserted, and whether it is there."""
+    """Return the position where each wanted item is or would be inserted, and whether it is there."""
     places = np.searchsorted(items, wanted)
     if not len(items):
         return places, np.zeros(len(wanted), dtype=np.bool_)

@@ -45,8 +45,8 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
     Raises
     ------
     StorageError
-        Kind `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full` or
-        another kind if the file cannot be written.
+        If an upload is larger than `MAX_BYTES` or does not match its digest; of kind `invalid`. If the file
+        cannot be written; of kind `full` or another kind.
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
@@ -73,8 +73,8 @@ def read(file: Path) -> Iterator[Upload]:
     Raises
     ------
     StorageError
-        Kind `corrupt` for an upload that is too large, of another type or repeated, or that does not match
-        its digest. The uploads are checked because a backup may come from anywhere.
+        If an upload is too large, has a wrong type, is repeated or does not match its digest; of kind
+        `corrupt`. The uploads are checked because a backup may come from anywhere.
     """
     part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
     name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"

@@ -159,7 +159,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
 
 
 def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
-    """Offer the image models; return the chosen one (None for GIST), and the seconds until labeling begins."""
+    """Offer the image models; return the chosen one (None for GIST) and the seconds until labeling starts."""
     offered = image_models(workspace.folder)
     name = st.selectbox(
         "Described by",

@@ -29,7 +29,7 @@ def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
 
 
 def is_autopilot(session: SessionState) -> bool:
-    """Return whether the session is the autopilot's."""
+    """Return whether the session belongs to the autopilot."""
     return session.annotator == AUTOPILOT
 
 

@@ -2,13 +2,14 @@
 
 The concepts take turns in a fixed order. In its turn, a concept selects an item by its own hyperplane. Which
 concept comes next does not depend on the answer. The look-ahead (`app.engine.lookahead`) therefore prepares
-only the next selections of this concept, for its four possible answers: its class, another class, unsure and
-skip. Each press gives every concept one answer, so no concept gets fewer labels than another.
+selections only for the concept that comes next. For this concept there are four possible answers: its class,
+another class, unsure and skip. Each press gives every concept one answer, so no concept gets fewer labels
+than another.
 
 A concept may select an item that the annotator has already answered for another concept alone. The new answer
 then counts for all concepts, and replaces the earlier one. There are no audit rounds in this view, and
-answers about audited items are never used for training. In an overlap round, the item drawn is one that needs
-a further annotator for the concept whose turn it is; the answer counts for all concepts.
+answers about audited items are never used for training. In a round for a further annotator, the drawn item is
+one that needs a further annotator for the concept whose turn it is. The answer counts for all concepts.
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ class ClassSession(ItemView):
         return super().member(record.concept_id) if record else self.session
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
-        """Parse the presses of class keys; return the presses, and the refusals of malformed ones."""
+        """Parse the presses of class keys; return the presses, and the refusals of malformed presses."""
         return read_presses(answers, view=self)
 
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
-        """Return the `Occasion` of a concept's next selection: all that it depends on besides labels."""
+        """Return the conditions of a concept's next selection."""
         return replace(
             member.occasion(pool),
             others=self.project.leases.others(self.id),

@@ -30,12 +30,12 @@ SIZES = (12, 20, 28, 40, 60)
 LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 
 DIVERSITY = 0.7
-"""Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
+"""Minimum distance between items of a grid, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane are further variants of
-an image among them. With a share of 0.5, three items are; with 0.7, one or two. In simulations of twelve
-grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With 0.9, it learns less
-(digits and CIFAR-10, 20,000 items each).
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane only repeat an image in
+another variant. With a share of 0.5, the grid has three such repeats; with 0.7, one or two. In simulations of
+twelve grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With 0.9, it learns
+less (digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]
@@ -106,7 +106,7 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """Select the items to show next, without logging them; None if no item of the view can be answered.
+        """Select the items to show next, without logging them. None if no item of the view can be answered.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class BatchSession(ABC):
     def _resume(self) -> None:
         """Show the last batch again, unless it was answered or the session has shown something else since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
-        # A selection that was sent ahead keeps its round's number, so a later batch may have the same number.
+        # A selection sent to the browser in advance keeps its round's number, which a batch may get, too.
         batches = groupby(recent, key=lambda record: (record.round, is_of_many(record)))
         rounds: list[Batch] = [tuple(batch) for _, batch in batches]
         before, newest = [(), (), *rounds][-2:]

@@ -47,7 +47,7 @@ class ItemView:
         self.project = session.project
         self.ahead: Lookahead | None = None
         self._opened: dict[int, SessionState] = {session.concept.record.id: session}  # by concept
-        self._last: SessionState | None = None  # the session that selected the item in view, or the last one
+        self._last: SessionState | None = None  # the session that selected the item in view, or the last item
         self._changes = 0  # number of corrections; each of them makes the look-ahead outdated
 
     @property
@@ -64,7 +64,7 @@ class ItemView:
         return self._opened.get(concept_id, self.session)
 
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
-        """Return the `Occasion` of a session's next selection: all that it depends on besides labels."""
+        """Return the conditions of a session's next selection."""
         return member.occasion(pool)
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
@@ -95,8 +95,8 @@ class ItemView:
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the browser's answers, and show the next item.
 
-        If the browser already shows a next item, which it got in advance, this is shown. Otherwise, an item
-        is selected. An answer that is sent again is acknowledged again and stored once.
+        The browser may already show a next item, which it got in advance. Otherwise, an item is selected. An
+        answer that is sent again is acknowledged again, but stored only once.
         """
         with self.alone():
             presses, malformed = self.read(answers)
@@ -120,7 +120,7 @@ class ItemView:
     def in_view(self) -> SelectionRecord | None:
         """Return the selection in view, or None if no item can be shown.
 
-        Select an item if there is none in view, or if its lease expired and another session got it.
+        Select an item if there is none in view, or if its lease expired and another session has leased it.
         """
         with self.alone() as members:
             self._show_item(members)
@@ -151,10 +151,10 @@ class ItemView:
             self._put_in_view(chooser, last)
 
     def choose(self) -> None:
-        """Let the session whose turn it is select an item; if it has no items left, let the next one select.
+        """Let the session whose turn it is select an item or, if it has no items left, the session after it.
 
         If the selection can't be stored, no item is shown, and the leading session's `trouble` gives the
-        reason. Earlier answers are already on disk, and the next card retries the selection.
+        reason. The next request for a card retries the selection.
         """
         main, pool = self.session, self.project.pool
         if main.trouble is not None:
@@ -193,7 +193,7 @@ class ItemView:
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 
     def _is_left(self, press: Press) -> bool:
-        """Return whether no item was shown after the press, because the server stopped after storing it."""
+        """Return whether no item was shown after the press, because the server stopped once it was stored."""
         if press.is_undo:
             log = self.project.log
             return any(log.selection(_again(undo)) is None for undo in press.records if self._undone(undo))
@@ -212,7 +212,7 @@ class ItemView:
             self.choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show the selection that the browser already shows; return False if it is not one of this view."""
+        """Show the selection that the browser already shows; return False if this view did not make it."""
         record = self.project.log.selection(selection_id)
         if record is None or is_of_many(record):
             return False

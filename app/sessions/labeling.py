@@ -93,13 +93,13 @@ class LabelingSession(SessionState):
     ) -> None:
         """Add example images, which train the SVM like labels.
 
-        `source` is that of the pool, and is needed until the pool has been begun.
+        `source` is the pool's source. It must be given if the pool has no items yet.
 
         Raises
         ------
         InputError
-            If a file is not an image or too large, if the pool's features can't be computed from images or
-            the pool is not begun, or if the person is not an owner.
+            If a file is not an image or too large, if the pool's features can't be computed from images, if
+            the pool has no items yet and `source` is None, or if the person is not an owner.
         """
         from closecall.app.projects.uploaded_images import describing_source, read_upload
 

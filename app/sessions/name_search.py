@@ -1,7 +1,7 @@
 """Items found by name, in a grid. This is often the quickest way to the first positive items.
 
 The search finds items whose names contain the given words, and shows them page by page. The log records the
-search text, so that ``verify`` can repeat the search.
+search text, so that ``closecall verify`` can repeat the search.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def answer_id(press: str, concept_id: int, *, own: int) -> str:
 def read_presses(
     answers: Sequence[Mapping[str, Any]], *, view: ItemView
 ) -> tuple[list[Press], list[Refusal]]:
-    """Parse the answers in the browser's queue; return the presses, and the refusals of wrong answers."""
+    """Parse the answers in the browser's queue; return the presses, and the refusals of invalid answers."""
     presses: list[Press] = []
     batch: dict[str, AnswerRecord] = {}
 

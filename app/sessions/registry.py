@@ -40,9 +40,9 @@ class OpenProject(Project):
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None
     ) -> LabelingSession:
-        """Return the session with this id; if it belongs to another person, return one of the person's own.
+        """Return the session with this id or, if it belongs to somebody else, a session of this person.
 
-        `session` says which session of the person is returned.
+        The method `session` defines which of the person's sessions that is.
         """
         with self._lock:
             annotator = self._annotator_of(session_id) if session_id else None
@@ -54,9 +54,10 @@ class OpenProject(Project):
     ) -> LabelingSession:
         """Return the session with this id; without an id, return the annotator's newest session.
 
-        Start a new session if there is no such session, if it has another concept, or if, without an id, the
-        newest session is attended. A session that is opened again continues after its last round in the log.
-        This does not check to whom the session belongs; `session_of` does.
+        Start a new session if there is no such session or if it has another concept. Without an id, also
+        start one if somebody is using the newest session (`SessionState.is_attended`). A session that is
+        opened again continues after its last round in the log. The owner of the session is not checked here,
+        but in `session_of`.
         """
         with self._lock:
             opened = self._sessions.get(session_id)

@@ -41,7 +41,7 @@ PAGE = 20
 """Items per page."""
 
 PACE = 50
-"""Number of timed answers, the newest ones, from which the pace is computed."""
+"""The pace is computed from this many of the newest timed answers."""
 
 VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
 """Names of the lists of items, in the order in which the page offers them."""
@@ -92,7 +92,7 @@ def _natural(number: object) -> int:
 
 
 class ReviewedConcept:
-    """State that all reviewers of a concept share: the table of answers, the judge and the item names.
+    """State that all reviewers of a concept share: its answers, the `Judge` of its labels, and item names.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return reasons to refuse answers, by the answer's id, if their items were changed elsewhere."""
+        """Return reasons for refusing answers about items that were changed elsewhere, by the answer's id."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # id of the reviewer's current answer, by item
         replaced: dict[object, object] = {}  # id of the replaced answer, by the new answer's id
@@ -359,7 +359,7 @@ def _voice(answers: Answers, row: int) -> str:
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
     """Return the items of a view, in order.
 
-    In the view "doubted", the most contradicted items come first; in other views, the last answered ones.
+    In the view "doubted", the most contradicted items come first; in other views, the items answered last.
     """
     if view == "doubted":
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)

@@ -35,10 +35,10 @@ A new page does not resume an attended session.
 """
 
 BLIND = "blind"
-"""Name of the session parameter that describes a blind comparison, in the sessions of its sides."""
+"""Name of a session parameter. It describes the blind comparison that the session is a side of."""
 
 SLOW_MS = 500.0
-"""Time of training and selection in milliseconds above which the event log gets a warning."""
+"""If training and selection take more than this many milliseconds, a warning is logged as an event."""
 
 _events = logging.getLogger("closecall.selection")
 
@@ -107,10 +107,10 @@ class SessionState:
         """Select with the strategy `name` from the next item on."""
         self.project.indexes.want(name)
         self.project.log.update_session(self.id, strategy=name)
-        self.strategy = name  # last: after an error of the database, a retry stores it
+        self.strategy = name  # set last, so that a retry after a database error stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the share of rounds that draw an item for the audit, for all sessions with the concept.
+        """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class SessionState:
         """Return whether these selections may be shown again; if so, lease their items.
 
         The selections must be unanswered. Their items must not be leased to other sessions, apart from the
-        sessions `beside`. The items must be in the pool, because a damaged log may name items that are not.
+        sessions `beside`. The items must be in the pool; a damaged log may name other items.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -180,7 +180,7 @@ class SessionState:
         return status not in (None, "skip")
 
     def is_audits(self, selection_id: str) -> bool:
-        """Return whether the selection was drawn for the audit. It may not have been shown yet."""
+        """Return whether the selection was drawn for the audit. It may be one that has not been shown yet."""
         record, log = self.shown, self.project.log
         if record is None or record.id != selection_id:
             record = log.selection(selection_id) or log.foreseen(selection_id)

@@ -78,8 +78,8 @@ class NewProject:
     examples : sequence of bytes
         Image files that show a yes.
     use_classes : bool or None
-        Whether subfolders are the true classes of their items. If they are, a tenth of the items is held out.
-        None means that they are if the question names one of them, or if `positive_class` is given.
+        Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
+        None, subfolders are classes if the question names one of them, or if `positive_class` is given.
     """
 
     source_word: str
@@ -98,7 +98,7 @@ class Workspace:
     folder : Path
         The folder of the projects; created if necessary.
     only : str or None
-        If given, the only project that is served; no projects can be created.
+        Key of the only project to serve; projects can't be created then. None serves all projects.
     roles : Roles
         Roles in all projects; each project's file may name more people.
     database : str or None
@@ -322,7 +322,7 @@ class Workspace:
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
 
     def _here(self) -> str:
-        """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
+        """Return the folder for relative paths: the working folder, or the workspace's if that is missing."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -339,7 +339,7 @@ class Workspace:
         try:
             if key not in self._open:
                 closed = self._closed.setdefault(key, Closed(self.folder / key))
-                with suppress(InputError, StorageError):  # opening the project below repairs or reports them
+                with suppress(InputError, StorageError):  # opening the project repairs or reports errors
                     self._require_unserved(key)
                     if summary := closed.summary():
                         return summary
@@ -355,7 +355,7 @@ class Workspace:
 
 
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
-    """Move the labels of a project that is not served to an address without labels.
+    """Move the labels of a project that is not served to an address that has no labels yet.
 
     `undo` gets a callback that removes the labels from the address.
     """

@@ -161,7 +161,7 @@ def current(session: LabelingSession) -> BlindComparison | None:
 
 
 def _is_whole(project: Project, leader: SessionRecord) -> bool:
-    """Return whether all sessions of a comparison exist. They don't if its start was interrupted."""
+    """Return whether all sessions of a comparison exist. Some are missing if its start was interrupted."""
     return all(project.log.session(side) is not None for side in leader.parameters[BLIND][SIDES])
 
 

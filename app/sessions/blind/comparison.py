@@ -5,8 +5,8 @@ trains only the SVM of its own side, and is logged like any other answer. Turns 
 every side has one turn, in random order. If several sides choose the same item, it is shown once, and the
 answer counts for all of them.
 
-If too few items whose true class is known are held out, there is a third side, the judge. It draws items at
-random between the turns of the two strategies. Answers about these items train neither strategy. They are
+If there are too few held-out items with a known true class, there is a third side, the judge. It draws items
+at random between the turns of the two strategies. Answers about these items train neither strategy. They are
 used to compare the strategies; see `app.api.verdict`.
 """
 
@@ -29,13 +29,13 @@ from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
-"""Minimum number of answers about its own choices that each side needs before the result can be shown."""
+"""The result can be shown once each side has at least this many answers about items that it chose itself."""
 
 LEAST_OF_EACH = 5
 """Minimum number of positive items, and of negative items, on which the strategies can be compared."""
 
 _RECENT = 200
-"""Number of a side's last answers among which the answer to be undone or corrected is looked for."""
+"""Number of a side's last answers that are searched for the answer to undo or correct."""
 
 SIDES, QUESTION, HAS_JUDGE, SEED, BEGUN_WITH, TOLD = (
     "sides",
@@ -73,7 +73,7 @@ class BlindComparison:
 
     @classmethod
     def of(cls, leader: LabelingSession) -> BlindComparison:
-        """Return the comparison whose leader is this session; each session object has only one."""
+        """Return the comparison whose first side is `leader`; each session object has only one comparison."""
         with _opening:
             if cls not in leader.views:
                 leader.views[cls] = cls(leader)
@@ -141,7 +141,7 @@ class BlindComparison:
         return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
-        """Return the annotator's answers by item, of all sides, without the labels copied at the start."""
+        """Return the annotator's answers on all sides, by item, without the labels copied at the start."""
         answers: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
@@ -154,8 +154,8 @@ class BlindComparison:
     def add_to_question(self, session: LabelingSession) -> int:
         """Copy the comparison's answers to the question; return the number of copied answers.
 
-        Skips are not copied, nor are answers about items that already have an answer to the question.
-        `session` is a session with the question.
+        Skips are not copied. Items that already have an answer to the question keep that answer. The copies
+        are stored as answers of `session`, which must be a session of the question.
         """
         with session.concept.lock:
             state = session.concept.catch_up()
@@ -178,15 +178,15 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Return each side for which an answer must be stored, with the answer in the form for this side.
+        """Return the sides for which an answer must be stored, with the answer in the form for each side.
 
-        The last side is the one that chose the item. Undos and corrections are stored for all sides that have
-        an answer about the item, other answers only for this side.
+        The last side is the one that chose the item. An undo or a correction is stored for all sides that
+        have an answer about the item. Any other answer is stored only for the side that chose the item.
         """
         log = self.project.log
         changed = answer.get("undoes") or answer.get("corrects")
         if changed is None:
-            # The log keeps selections that were sent to the browser in advance apart until they are shown.
+            # Selections that were sent to the browser in advance are in another table until they are shown.
             record, following = (
                 log.selection(name) or log.foreseen(name)
                 for name in (str(answer.get("selection")), str(answer.get("next")))
@@ -209,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Answer the items that sides show but other sides already have answers about; return all answers."""
+        """Answer the items in view on one side that another side has an answer about; return all answers."""
         while True:
             known = self.labels()
             shown = ((side, side.in_view()) for side in self.sides)
@@ -220,7 +220,7 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Return the side whose turn has this number; skip sides that have no item to show.
+        """Return the side that has turn `number`. Sides that have no item to show are passed over.
 
         The order of the sides is drawn at random for each block of turns.
         """

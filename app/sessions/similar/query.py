@@ -1,4 +1,4 @@
-"""The query of Find similar: an item, an uploaded image, or all yes answers."""
+"""The query of Find similar: an item, an uploaded image, or all items answered yes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGES = 10
 
 @dataclass(frozen=True)
 class Like:
-    """A query: the `item`, or the upload with this `digest`; if both are None, all yes answers."""
+    """A query: the `item`, or the upload with this `digest`; if both are None, all items answered yes."""
 
     item: int | None = None
     digest: str | None = None
@@ -61,13 +61,13 @@ class Like:
 
     @property
     def is_yes(self) -> bool:
-        """Whether the query is all yes answers."""
+        """Whether the query consists of all items answered yes."""
         return self.item is None and self.digest is None
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The rows whose neighbours are searched for, and the items of these rows.
+    """The rows of features whose neighbours are searched for, and the items that belong to the query.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Queries:
     items : array of shape (n_items,), int64, ascending
         Items of the query, which are left out of the results.
     n_known : int
-        Number of rows of the query, before `core.similar.queries.looked_for` limited it.
+        Number of rows of the query before `core.similar.queries.looked_for` reduced them.
     """
 
     X: Rows
@@ -85,7 +85,7 @@ class Queries:
 
 
 def require_shown(like: Like, pool: Pool) -> None:
-    """Check that the query is not a held-out item, since nobody may see these.
+    """Check that the query is not a held-out item, because nobody may see held-out items.
 
     Raises
     ------
@@ -123,8 +123,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
 def _row_of(item: int, pool: Pool) -> Rows:
     """Return the item's features, of shape (1, n_features).
 
-    Held-out items are included, because earlier versions allowed searches for them, and ``verify`` repeats
-    all searches in the log.
+    Held-out items are included, because earlier versions allowed searches for them, and ``closecall verify``
+    repeats all searches in the log.
     """
     held_out = np.flatnonzero(pool.held_out.ids == item)
     if len(held_out):

@@ -36,7 +36,7 @@ RECALLED = 10
 
 
 class SimilarSession(SearchSession):
-    """The items most similar to an item, an upload, or all yes answers.
+    """A view of the items most similar to an item, an upload, or all items answered yes.
 
     Attributes
     ----------
@@ -91,8 +91,8 @@ class SimilarSession(SearchSession):
     def go_to(self, word: str | None) -> None:
         """Search with the query in the address or, if `word` is None, with a default.
 
-        The default is the current query. If there is no current query, it is all yes answers or, before the
-        first yes answer, the item last shown on the Label page.
+        The default is the current query. If there is no current query, all items answered yes are the query
+        or, before the first yes answer, the item last shown on the Label page.
 
         Parameters
         ----------
