@@ -63,7 +63,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kind `exists`, if another concept has this name; `invalid`, for a value that is not allowed.
+            If another concept has this name (kind `exists`), or a value is not allowed (kind `invalid`).
         """
         values = _checked(
             {
@@ -121,7 +121,8 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kinds `missing`, `exists` or `invalid`, as in `create`.
+            If there is no such concept (kind `missing`), another concept has the new name (kind `exists`), or
+            a value is not allowed (kind `invalid`).
         """
         values = _checked(changes)
         with self.database.write() as connection:
@@ -145,7 +146,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            Kind `invalid`, if the share is not in 0 … 1 or there is no such concept.
+            If the share is not in 0 … 1, or there is no such concept; of kind `invalid`.
         """
         of_concept = AuditShare.concept_id == concept_id
         with self.database.write() as connection:
@@ -169,13 +170,13 @@ class Concepts:
         is_positive : bool
             Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            The features of the image on which the SVM is trained.
+            Features of the image, on which the SVM is trained.
 
         Raises
         ------
         StorageError
-            Kind `invalid` for an image that is too large or not a PNG, and for features of another shape or
-            not finite; `missing` for an unknown concept.
+            If the image is too large or not a PNG, or the features have another shape or are not finite (kind
+            `invalid`), or if the concept is unknown (kind `missing`).
         """
         if not image.startswith(_PNG):
             raise StorageError("an example image must be a PNG", "invalid")
@@ -215,7 +216,7 @@ class Concepts:
         return _example(row)
 
     def withdraw_example(self, example_id: int) -> None:
-        """Withdraw an example; withdrawing it twice has no effect.
+        """Withdraw an example; withdrawing it again has no effect.
 
         Raises
         ------
@@ -241,9 +242,9 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples not withdrawn up to the position `through` of their log, oldest first.
+        """Return the examples, oldest first, that were added and not withdrawn by the log position `through`.
 
-        None means the end of the log.
+        None means the end of the log of examples.
         """
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)

@@ -37,8 +37,9 @@ def backup(
     Raises
     ------
     StorageError
-        Kinds `invalid` (the address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its
-        check, or an upload is damaged), `full`, `read-only`, `locked`, `unreachable`.
+        Of kind `invalid` (malformed address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy
+        failed its check, or an upload is damaged), `full`, `read-only`, `locked` or `unreachable`; see
+        `storage.errors.Kind`.
     """
     place, file = place_of(where), Path(file)
     if not place.exists():
@@ -65,13 +66,14 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
 
     No server may have the database at `where` open. With `overwrite`, an existing database is renamed, and
     its new place is returned. A database file is renamed together with its journal. `file` itself is not
-    changed. Its uploads do not become part of the database; `storage.carried.read` yields them.
+    changed. The uploads in `file` do not become part of the database; `storage.carried.read` yields them.
 
     Raises
     ------
     StorageError
-        Kinds `invalid` (the address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`,
-        `full`, `read-only`, `unreachable`. The database at `where` is then unchanged.
+        Of kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`,
+        `locked`, `full`, `read-only` or `unreachable`; see `storage.errors.Kind`. The database at `where` is
+        then unchanged.
     """
     file, place = Path(file), place_of(where)
     sqlite.check_owner(file)
@@ -89,7 +91,7 @@ def removal(where: str) -> Callable[[], None]:
     Raises
     ------
     StorageError
-        Kinds `invalid` (the address), `unreachable`.
+        If the address is malformed (kind `invalid`), or the server can't be reached (kind `unreachable`).
     """
     place = place_of(where)
     assert not isinstance(place, LabelFile)

@@ -29,8 +29,8 @@ class Database:
     """Label database with a pool of connections, returned by `Database.open`.
 
     Any thread may read and write at any time. `write` admits one transaction at a time in this process, and a
-    lock in the database admits one transaction at a time among all processes. With SQLite, this is its own
-    lock for writers. With PostgreSQL, it is an advisory lock for the schema.
+    lock in the database admits one transaction at a time among all processes. With SQLite, this lock is
+    SQLite's own lock for writers. With PostgreSQL, it is an advisory lock for the schema.
 
     Rows are therefore committed in the order of `seq`, the increasing key of the log's tables. A reader who
     has read the log up to some `seq` never misses an earlier row.
@@ -75,17 +75,18 @@ class Database:
         backup_before_migration : bool
             Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
-            The folder for this copy. None means the folder of the SQLite file. With PostgreSQL, a folder must
-            be given if a copy is needed.
+            Folder for the copy that `backup_before_migration` requests. None means the folder of the SQLite
+            file. With PostgreSQL, a folder must be given if a copy is needed.
         busy_timeout : float
             Longest wait for another writer, in seconds.
 
         Raises
         ------
         StorageError
-            Kinds `invalid` (of the address), `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with
-            `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
-            `unreachable`, `full` or `other`. A database that could not be migrated is unchanged.
+            Of kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `older`
+            (with `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
+            `unreachable`, `full` or `other`; see `storage.errors.Kind`. A database that could not be migrated
+            is unchanged.
         """
         place = place_of(where)
         if not place.exists():
@@ -105,7 +106,7 @@ class Database:
         with _closing_on_error(database):
             if database.schema_version != migrate.SCHEMA_VERSION:
                 database._migrate(keep_copy=backup_before_migration, copies_in=copies_in)
-            with database.write():  # reports now, not at the first answer, that it is read-only or locked
+            with database.write():  # raises now, not at the first answer, if the database can't be written
                 pass
         return database
 
@@ -155,10 +156,10 @@ class Database:
         Raises
         ------
         StorageError
-            Kind `locked` after the busy timeout, `full`, `read-only`, or another error of the engine.
-            Nothing that the block wrote is stored then. `unreachable` if the connection to the server was
-            lost. If it was lost while the transaction was being committed, the writes may be stored, so the
-            block must be safe to repeat.
+            If the database can't be written: of kind `locked` after the busy timeout, of kind `full`,
+            `read-only` or another. Nothing that the block wrote is stored then, with one exception. If the
+            connection to the server is lost during the commit (kind `unreachable`), the writes may be stored.
+            The block must therefore be safe to repeat.
         """
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")

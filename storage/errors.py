@@ -12,7 +12,7 @@ Kind = Literal[
     "newer",  # written by a newer version of the program
     "older",  # needs a migration that a read-only opening may not do
     "read-only",  # the file, its folder or its file system cannot be written
-    "locked",  # another program holds it for longer than the busy timeout
+    "locked",  # another program locks the database for longer than the busy timeout
     "unreachable",  # the server of the database does not answer
     "full",  # no room on the disk
     "invalid",  # a value, address or file that is not allowed

@@ -29,7 +29,7 @@ LABELS = (
     Column("skip", "whole"),
     Column("last_answered", "time"),
 )
-"""Columns of the current labels, one row per item and concept."""
+"""Columns of the table of current labels, which has one row per item and concept."""
 
 _SELECTION = (
     Column("round", "whole"),
@@ -72,10 +72,10 @@ LOG = (
     *_SELECTION,
     Column("selected_time", "time"),
 )
-"""Columns of the log, one row per answer."""
+"""Columns of the table of the log, which has one row per answer."""
 
 PREDICTED = (Column("item", "whole"), Column("score", "number"), Column("predicted"))
-"""Columns of another model's predictions, one row per item."""
+"""Columns of a table of another model's predictions, which has one row per item."""
 
 
 def export(
@@ -114,8 +114,8 @@ def export(
     Raises
     ------
     StorageError
-        Kind `invalid` for an unknown format, and for the log in Label Studio's format; errors of
-        `Database.read`.
+        If the format is unknown, or is Label Studio's for the log (kind `invalid`), or if `Database.read`
+        raises it.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
@@ -155,7 +155,7 @@ def export_predictions(
     Raises
     ------
     StorageError
-        Kind `invalid` for an unknown format; errors of `Database.read`.
+        If the format is unknown (kind `invalid`), or if `Database.read` raises it.
     """
     columns: tuple[Column, ...] = PREDICTED
     rows: Iterator[Row] = Predictions(database).of(set_id)

@@ -23,8 +23,8 @@ def check_target(file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        Kinds `exists` (a folder, or a file without `overwrite`), `missing` or `read-only` (the parent
-        folder).
+        If `file` is a folder, or is a file and `overwrite` is false (kind `exists`), or if its parent folder
+        is missing (kind `missing`) or can't be written (kind `read-only`).
     """
     if file.is_dir():
         raise StorageError(f"{file} is a folder, where the name of a file was expected", "exists")
@@ -42,8 +42,8 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        Kind `exists`, unless `overwrite`; `full`, `read-only` or `other`. Unless `overwrite`, no file is
-        left.
+        If `file` exists and `overwrite` is false (kind `exists`), or if writing fails (kind `full`,
+        `read-only` or `other`). Without `overwrite`, no new file is left then.
     """
     with explained(file):
         _sync_file(partial)
@@ -85,7 +85,7 @@ _KINDS: dict[int, Kind] = {
 
 
 def _sync_file(file: Path) -> None:
-    """Flush a file's content to disk; Windows requires a writable handle."""
+    """Flush a file's content to disk. Windows requires that the file is open for writing."""
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())
 

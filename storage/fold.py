@@ -1,10 +1,10 @@
-"""Labels that follow from the answers in a log: a pure fold, used by the live service and by replays.
+"""Compute labels from the answers in a log, answer by answer. The server and replays share this code.
 
 The answer of an annotator about an item is the last one that was not undone. The status of an item combines
 the answers of its annotators: it is the majority of yes and no, or `tied` if there are equally many of both.
 If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. The
 last adjudication that was not undone takes precedence over all answers. Only yes and no become training
-labels. Ties do not, and neither do answers that were given for an audit.
+labels. Ties, and answers that were given for an audit, are not used for training.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Meaning(NamedTuple):
 
 
 class _Sets(NamedTuple):
-    """Sets of items. `_marks` decides which of them include an item."""
+    """Sets of items. `_marks` decides which sets include an item."""
 
     labels: Ascending
     answered: Ascending
@@ -120,8 +120,8 @@ class LabelState:
         Raises
         ------
         StorageError
-            Kind `invalid` for an answer about another concept; `corrupt` for an undo of an answer that is
-            unknown or already undone. The log never accepts such an undo.
+            If the answer is about another concept (kind `invalid`), or undoes an answer that is unknown or
+            already undone (kind `corrupt`). The log never accepts such an undo.
         """
         if answer.concept_id != self.concept_id:
             raise StorageError(
@@ -232,7 +232,7 @@ class LabelState:
     def _standing(
         self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
     ) -> Standing:
-        """Return the `Standing` if items had the `supposed` statuses and labels."""
+        """Return the `Standing` that would hold if items had the `supposed` statuses and labels."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})

@@ -1,4 +1,4 @@
-"""Reading of labels and predictions from files, without interpreting words such as class names.
+"""Read labels and predictions from files. Words such as class names are not interpreted here.
 
 The labels in a file become answers with the purpose "import" in separate sessions, one per concept and
 annotator. The ids of sessions and answers are derived from the digest of the file and their own content. A
@@ -86,7 +86,8 @@ class Claim:
     score : float or None
         The score of a prediction.
     replaces : bool
-        Whether the statement supersedes an earlier one by the same annotator in the file, as in a log.
+        Whether the statement supersedes an earlier statement in the file by the same annotator about the
+        item, as in a log.
     is_certain : bool
         Whether `concept` must be a concept of the project. It is false for names that another program chose.
     """
@@ -110,7 +111,7 @@ def format_of(path: Path) -> ImportFormat:
     Raises
     ------
     StorageError
-        Kind `invalid`, if the name implies no format.
+        If the name implies no format; of kind `invalid`.
     """
     found = _SUFFIXES.get(path.suffix.lower())
     if found is None:
@@ -126,7 +127,8 @@ def digest_of(path: Path) -> str:
     Raises
     ------
     StorageError
-        Kind `missing`; `invalid` for anything but a regular file; `other` if the file can't be read.
+        If there is no such file (kind `missing`), it is not a regular file (kind `invalid`), or it can't be
+        read (kind `other`).
     """
     with file_trouble(path):
         if not S_ISREG(path.stat().st_mode):
@@ -144,7 +146,8 @@ def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A
     Raises
     ------
     StorageError
-        Kinds `missing`, `invalid` or `other`. The message names the file and, if possible, the line.
+        If there is no such file (kind `missing`), its content is invalid (kind `invalid`), or it can't be
+        read (kind `other`). The message names the file and, if possible, the line.
     """
     if format == "label-studio":
         return _of_annotations(path)
@@ -179,7 +182,7 @@ def store(
     Raises
     ------
     StorageError
-        Kind `invalid`, if an answer is refused; errors of `Database.write`. Nothing is stored then.
+        If an answer is refused (kind `invalid`), or if `Database.write` raises it. Nothing is stored then.
     """
     new = known = 0
     with database.write() as connection:
@@ -201,7 +204,7 @@ def checked_annotator(name: str, place: str) -> str:
     Raises
     ------
     StorageError
-        Kind `invalid` for a name that is empty or too long.
+        If the name is empty or too long; of kind `invalid`.
     """
     stripped = name.strip()
     if not 0 < len(stripped) <= MAX_NAME:
@@ -243,7 +246,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """Yield a line of current labels as votes of unnamed annotators, and its adjudication if it has one."""
+    """Yield the votes in a line of current labels, without annotators' names, and the adjudication if any."""
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"
     number, said = 0, dict.fromkeys(VOTE_COLUMNS, 0)

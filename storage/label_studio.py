@@ -121,12 +121,12 @@ def _result(vote: Vote) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the tasks of a file one by one, each with a phrase that says where it is, such as "task 3".
+    """Yield the tasks of a file one by one, each after a phrase for its place in the file, such as "task 3".
 
     Raises
     ------
     StorageError
-        Kind `invalid`, if something in the file is not a task; the message names the file and the task.
+        If something in the file is not a task; of kind `invalid`. The message names the file and the task.
     """
     for number, task in enumerate(_elements(path), start=1):
         place = f"task {number:,}"

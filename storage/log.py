@@ -1,4 +1,4 @@
-"""Label log: sessions, selections with their reasons, and all answers in the order in which they came."""
+"""Label log: sessions, selections with their reasons, and all answers in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from closecall.storage.records import (
 FORESEEN = 1_000
 """Number of foreseen selections that are kept per session; see `storage.models.Foreseen`.
 
-A round has up to four foreseen selections, one for each possible answer, so those of about 250 rounds are
-kept. A browser that cannot reach the server may show a foreseen selection long after it was sent.
+A round has up to four foreseen selections, one for each possible answer, so this is enough for about 250
+rounds. A browser that cannot reach the server may show a foreseen selection long after receiving it.
 """
 
 AHEAD = 32
@@ -80,7 +80,8 @@ class LabelLog:
         Raises
         ------
         StorageError
-            Kind `invalid` for an annotator without a name, `missing` for an unknown concept.
+            If the annotator's name is empty or too long (kind `invalid`), or the concept is unknown (kind
+            `missing`).
         """
         if not 0 < len(annotator.strip()) <= MAX_NAME:
             raise StorageError(f"an annotator needs a name of at most {MAX_NAME} characters", "invalid")
@@ -123,7 +124,7 @@ class LabelLog:
         Raises
         ------
         StorageError
-            Kind `missing` for an unknown session.
+            If there is no such session; of kind `missing`.
         """
         changes: dict[str, Any] = {}
         if strategy is not None:
@@ -148,7 +149,7 @@ class LabelLog:
         Raises
         ------
         StorageError
-            Kind `invalid`, if the session or concept is unknown, or a value is impossible.
+            If the session or the concept is unknown, or a value is not allowed; of kind `invalid`.
         """
         return self.record_selections([record])[0]
 
@@ -196,10 +197,7 @@ class LabelLog:
         return rows.foreseen(found[0][0]) if found else None
 
     def last_selection(self, session_id: str) -> SelectionRecord | None:
-        """Return the last selection that was shown in the session, or None.
-
-        Reloading the page shows it again.
-        """
+        """Return the last selection that was shown in the session, or None."""
         found = self.recent_selections(session_id, 1)
         return found[0] if found else None
 
@@ -221,7 +219,7 @@ class LabelLog:
         return [rows.selection(row) for row in self._all(query)]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
-        """Return the accuracy, 0 … 1, of the concept's newest selection that has one; None if none has."""
+        """Return the newest accuracy, 0 … 1, that was recorded with a selection of the concept, or None."""
         query = select(Selection.accuracy).where(
             Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
         )
@@ -234,7 +232,7 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """Return the unanswered selections that active sessions show, and those that may follow them.
+        """Return the unanswered selections that active sessions show, and the selections that may follow.
 
         A session is active if it has started a round or got foreseen selections at or after `since`, in
         milliseconds since 1970 UTC. Foreseen selections count because a slow server may store them long after
@@ -258,7 +256,7 @@ class LabelLog:
             last = self._all(foreseen.order_by(Foreseen.seq.desc()).limit(AHEAD))
             ahead += [rows.foreseen(row[0]) for row in last]
         # When several classes are labeled, their sessions alternate: the item that one session shows may be
-        # followed by an item that another session foresaw.
+        # followed by a foreseen selection of another session.
         names = {record.id for record in shown}
         return [record for record in shown if not self.is_answered(record.id)] + [
             record for record in ahead if record.parameters.get("supposed", {}).get("selection") in names
@@ -270,10 +268,10 @@ class LabelLog:
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Return whether an answer to the selection, by the annotator of its session, was not undone.
+        """Return whether the annotator who was shown the selection has an answer to it that was not undone.
 
-        Corrections by other annotators do not count. In logs of earlier versions, some of them refer to this
-        selection.
+        Corrections by other annotators do not count, although some of them refer to the selection in logs of
+        earlier versions.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 
@@ -297,7 +295,8 @@ class LabelLog:
     def audited(self, concept_id: int) -> list[SelectionRecord]:
         """Return the selections with answers that were given for an audit, in the order of these answers.
 
-        Not all of them are random draws. Another annotator may see an audited item for another reason.
+        Not all of these selections are random draws. An audited item may also have been shown to another
+        annotator for another reason, for example because a query strategy selected it.
         """
         query = _selections().join(Answer, Answer.selection_id == Selection.id)
         wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Answer.answer != "undo")
@@ -328,7 +327,7 @@ class LabelLog:
         Raises
         ------
         StorageError
-            As for `Database.write`. The whole batch may be sent again.
+            If `Database.write` raises it. The whole batch may be sent again.
         """
         if not answers and not shown:
             return AppendResult((), (), ())
@@ -368,7 +367,7 @@ class LabelLog:
         return self.state(concept_id, through, is_item=is_item).labels()
 
     def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
-        """Return the items with an answer not undone at a log position, ascending. Skips are included."""
+        """Return the items that have an answer, even a skip, at a log position, ascending."""
         return self.state(concept_id, through).answered_items()
 
     def counts(self, concept_id: int) -> Counts:
@@ -376,7 +375,7 @@ class LabelLog:
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """Return the same as `counts`. The database counts, which is faster than folding the log."""
+        """Return the same result as `counts`. The database counts, which is faster than reading the log."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )
@@ -402,7 +401,7 @@ class LabelLog:
         query = _in_force()
         if session_id is None:
             query = query.where(Answer.concept_id == concept_id)
-        else:  # `+ 0` hides the index by concept, which would read other sessions' answers, too
+        else:  # `+ 0` prevents a search by the index of concepts, which would read other sessions, too
             query = query.where(Answer.session_id == session_id, Answer.concept_id + 0 == concept_id)
         if annotator is not None:
             query = query.where(Answer.annotator == annotator)
@@ -481,7 +480,7 @@ def _paged(query: Select[Any], seq: Any) -> Select[Any]:
     return query.where(*within).order_by(seq).limit(_PAGE)
 
 
-# Statements used by each answer are cached: SQLAlchemy takes longer to build one than to execute it.
+# Statements that each answer needs are cached: SQLAlchemy takes longer to build one than to execute it.
 
 
 @cache

@@ -37,7 +37,7 @@ def upgrade(connection: Connection, version: str = "head") -> None:
     Raises
     ------
     StorageError
-        Kind `corrupt`, if the database records a version that never existed.
+        If the database records a version that never existed; of kind `corrupt`.
     """
     from alembic import command
     from alembic.config import Config

@@ -196,7 +196,7 @@ class Foreseen(Base):
 
 
 class PredictionSet(Base):
-    """Predictions of another model for a concept. They are not labels, and a new file replaces them."""
+    """Predictions of another model for a concept. Importing a new file replaces the predictions."""
 
     __tablename__ = "prediction_sets"
     __table_args__ = (

@@ -15,7 +15,10 @@ from closecall.storage.errors import StorageError
 
 
 class Place(Protocol):
-    """Operations that depend on the database engine. `str` returns the name of the place for messages."""
+    """A place where labels are stored. Its `str` is its name in messages.
+
+    The methods are the operations that differ between database engines.
+    """
 
     @property
     def errors(self) -> type[Exception]:
@@ -77,13 +80,13 @@ class Place(Protocol):
 
 
 class Server(Place, Protocol):
-    """Operations to transfer labels to a server and back."""
+    """A place on a database server, with operations to transfer labels to the server and back."""
 
     def has_container(self) -> bool:
         """Return whether the container of the tables exists, with or without tables."""
 
     def remove(self, connection: Connection, *, container: bool) -> None:
-        """Remove the tables and what belongs to them, in the transaction.
+        """Remove the tables, with their views and triggers, in the transaction.
 
         With `container`, the container of the tables is removed, too.
         """
@@ -91,14 +94,14 @@ class Server(Place, Protocol):
     def take_alone(self, connection: Connection) -> None:
         """Get exclusive access to the labels until the transaction ends.
 
-        Raise an error if another program has them open.
+        Raise an error if another program has the labels open.
         """
 
     def set_aside(self, connection: Connection) -> Server:
         """Rename the existing labels in the transaction; return their new place."""
 
     def continue_counting(self, connection: Connection) -> None:
-        """Set each table's next generated key to follow its restored rows, in the transaction."""
+        """Set the next generated key of each table to one more than the last restored key."""
 
 
 def place_of(where: Where) -> LabelFile | Server:
@@ -107,7 +110,7 @@ def place_of(where: Where) -> LabelFile | Server:
     Raises
     ------
     StorageError
-        Kind `invalid`, if the URL is malformed; `other`, if the driver is not installed.
+        If the URL is malformed (kind `invalid`), or the driver is not installed (kind `other`).
     """
     if isinstance(where, str) and is_address(where):
         try:
@@ -142,7 +145,7 @@ class LabelFile:
         return sqlite.explain(error, self.path, busy_timeout)
 
     def require_room(self, connection: Connection) -> None:  # noqa: ARG002
-        """See `Place`. A file is written, because a row that is rolled back never reaches the disk."""
+        """See `Place`. A temporary file is written: a row that is rolled back would never reach the disk."""
         sqlite.require_room(self.path)
 
     def exists(self) -> bool:

@@ -273,7 +273,7 @@ class Schema:
         Raises
         ------
         StorageError
-            Kind `older`, if there is no folder.
+            If `folder` is None; of kind `older`.
         """
         if folder is None:
             raise StorageError(
@@ -286,13 +286,14 @@ class Schema:
     def take_alone(self, connection: Connection) -> None:
         """Lock out all writers until the transaction ends.
 
-        Connections of this program that were just closed may hold the lock for a moment longer, so it waits
-        for them. It doesn't wait for another program, whose writers would have to wait too.
+        Connections of this program that were just closed may hold the lock for a moment longer, so this
+        method waits for them. It does not wait for other programs, because their writers would then have to
+        wait, too.
 
         Raises
         ------
         StorageError
-            Kind `locked`, if another program has the schema open.
+            If another program has the schema open; of kind `locked`.
         """
 
         def is_locked() -> bool:
@@ -339,7 +340,7 @@ class Schema:
 
 
 def _soon(is_so: Callable[[], bool]) -> bool:
-    """Return whether a condition holds, asked again and again until `_LINGERS` has passed."""
+    """Return whether a condition becomes true within `_LINGERS` seconds."""
     until = time.monotonic() + _LINGERS
     while not is_so():
         if time.monotonic() > until:

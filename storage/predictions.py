@@ -77,8 +77,8 @@ class Predictions:
         Raises
         ------
         StorageError
-            Kind `invalid` for a model's name that is empty or too long, and for a repeated item; errors that
-            `predicted` raises. The earlier predictions are then kept.
+            If the model's name is empty or too long, or an item is repeated (kind `invalid`), or if
+            `predicted` raises it. The earlier predictions are then kept.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")

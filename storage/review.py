@@ -30,7 +30,7 @@ UNKNOWN = -1
 """Value in the column `Answers.taken` if the duration is unknown."""
 
 DECIDED = -2
-"""Number that stands for the annotator of any adjudication: each adjudication replaces the previous one."""
+"""Number that replaces the annotator's number in all adjudications, because only the last one counts."""
 
 Column = NDArray[np.int64]
 
@@ -264,7 +264,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Fields of an answer that have no column: the answer it undoes, and the round and strategy."""
+    """Fields of an answer without a column in `Answers`: the undone answer, the round, and the strategy."""
 
     undoes: str | None
     round: int | None

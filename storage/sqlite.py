@@ -101,7 +101,7 @@ def require_room(path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `full`, or `other` if no file can be written next to the database.
+        If there is no room (kind `full`), or no file can be written next to the database (kind `other`).
     """
     try:
         with TemporaryFile(dir=path.parent) as file:
@@ -149,7 +149,7 @@ def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
     Raises
     ------
     StorageError
-        Kinds `missing`, `not-a-database`, `corrupt`, `locked`.
+        Of kind `missing`, `not-a-database`, `corrupt` or `locked`; see `storage.errors.Kind`.
     """
     if not path.is_file():
         raise unopenable(path)
@@ -208,7 +208,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def damage(path: Path, *, quick: bool = False) -> str | None:
-    """Read the whole file, without indexes if `quick`; return the damage that SQLite finds, or None."""
+    """Read the whole file, and return the damage that SQLite finds, or None. `quick` leaves out indexes."""
     with closing(connect(path, read_only=True)) as connection:
         rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
         if rows != [("ok",)]:
@@ -223,7 +223,7 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `read-only`.
+        If the file or its folder can't be written; of kind `read-only`.
     """
     if path.exists() and not os.access(path, os.W_OK):
         raise StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
@@ -240,7 +240,7 @@ def fold_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `full` or another. The write-ahead log is then kept.
+        If merging fails; of kind `full` or another kind. The write-ahead log is then kept.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -257,7 +257,7 @@ def leave_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `full` or another.
+        If writing fails; of kind `full` or another kind.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -282,7 +282,7 @@ def after_migration(connection: Connection, path: Path) -> None:
     Raises
     ------
     StorageError
-        Kind `corrupt`, if a row refers to a missing row.
+        If a row refers to a missing row; of kind `corrupt`.
     """
     if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
         raise StorageError(f"{path} has rows that refer to missing rows; restore it from a backup", "corrupt")

@@ -1,7 +1,8 @@
 """Read and write tables as CSV, JSON Lines and Parquet, without holding a whole table in memory.
 
-CSV is written according to RFC 4180, in UTF-8. Files from spreadsheets can be read: with a byte order mark,
-in UTF-16, separated by commas, semicolons, tabs or bars, with any line ends. Headings are read in lower case.
+CSV is written according to RFC 4180, in UTF-8. CSV files from spreadsheets can be read, too: they may have a
+byte order mark, be in UTF-16, use semicolons, tabs or bars instead of commas, and have any line ends.
+Headings are read in lower case.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def guarded(cell: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Invert `guarded`; texts that it does not produce are returned unchanged."""
+    """Invert `guarded`. Texts that `guarded` does not produce are returned unchanged."""
     bare = cell.removeprefix("'")
     return bare if guarded(bare) == cell else cell
 
@@ -94,7 +95,7 @@ def write_table(
     Raises
     ------
     StorageError
-        Kind `invalid` for an unknown format.
+        If the format is unknown; of kind `invalid`.
     """
     if format not in get_args(TableFormat):
         known = ", ".join(get_args(TableFormat))
@@ -108,7 +109,8 @@ def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
     Raises
     ------
     StorageError
-        Kinds `missing`, `invalid` or `other`. The message names the file and, if possible, the line.
+        If there is no such file (kind `missing`), its content is invalid (kind `invalid`), or it can't be
+        read (kind `other`). The message names the file and, if possible, the line.
     """
     with file_trouble(path):
         yield from _READERS[format](path)

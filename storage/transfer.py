@@ -21,7 +21,7 @@ def to_file(place: Server, file: LabelFile) -> None:
     Raises
     ------
     StorageError
-        Kind `not-a-database` for the database of another program; errors of both databases.
+        If `place` has no label database (kind `not-a-database`), or if one of the two databases fails.
     """
     with _connected(place, read_only=True) as source:
         version = migrate.version_of(source)
@@ -37,13 +37,14 @@ def to_file(place: Server, file: LabelFile) -> None:
 def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) -> Server | None:
     """Copy the labels of `file`, which has the schema `version`, to `place` in one transaction.
 
-    With `overwrite`, existing labels at `place` are renamed, and their new place is returned. It is None if
-    there were no labels.
+    With `overwrite`, existing labels at `place` are renamed, and their new place is returned. The result is
+    None if there were no labels.
 
     Raises
     ------
     StorageError
-        Kind `exists` without `overwrite`; errors of both databases.
+        If there are labels at `place` and `overwrite` is false (kind `exists`), or if one of the databases
+        fails.
     """
     with _connected(file, read_only=True) as source, _connected(place, read_only=False) as target:
         place.take_alone(target)
@@ -65,7 +66,7 @@ def remove(place: Server, *, container: bool) -> None:
     Raises
     ------
     StorageError
-        Kind `locked` if another program has the labels open; errors of the server.
+        If another program has the labels open (kind `locked`), or if the server fails.
     """
     with _connected(place, read_only=False) as target:
         place.take_alone(target)

@@ -1,7 +1,8 @@
 """Several annotators per item, imported labels, and other models' predictions.
 
-`why` may be "overlap" or "similar". `purpose` may be "decision" or "import". A "decision" is an adjudication,
-which takes precedence over votes. An "import" is used for training, like "train". Predictions get two tables.
+`why` may be "overlap" or "similar". `purpose` may be "decision" or "import". An answer with the purpose
+"decision" is an adjudication, which takes precedence over votes. An answer with the purpose "import" is used
+for training. Predictions get two tables.
 """
 
 from __future__ import annotations
