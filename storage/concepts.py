@@ -242,7 +242,7 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples, oldest first, that were added and not withdrawn by the log position `through`.
+        """Return the examples at the position `through` of their log, oldest first, without withdrawn ones.
 
         None means the end of the log of examples.
         """

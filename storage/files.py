@@ -37,7 +37,7 @@ def check_target(file: Path, overwrite: bool) -> None:
 
 
 def publish(partial: Path, file: Path, overwrite: bool) -> None:
-    """Give a complete file its name, atomically and durably.
+    """Rename the complete file `partial` to `file`, atomically and durably.
 
     Raises
     ------

@@ -201,7 +201,7 @@ class LabelState:
     def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
         """Return whether the item has an answer that was given for an audit and not undone.
 
-        Answers whose ids are in `without` are not considered. The service stores all further answers about an
+        Answers whose ids are in `without` are not considered. The server stores all further answers about an
         audited item as answers for the audit, so that they are not used for training.
         """
         return any(not vote.trains and vote.id not in without for vote in self._votes.get(item, ()))

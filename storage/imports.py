@@ -140,8 +140,8 @@ def digest_of(path: Path) -> str:
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
     """Yield the labels of a file in order; lines without a label are skipped.
 
-    Files written by `export` are supported. If a file has the current labels, the votes are read. If it has
-    the log, the answers that were not undone are read.
+    Files written by `export` are supported. If a file has the current labels, the votes are read. If a file
+    has the log, the answers that were not undone are read.
 
     Raises
     ------

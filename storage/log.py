@@ -169,7 +169,7 @@ class LabelLog:
         """Store selections that a browser gets in advance, each for one possible answer to the current item.
 
         `append_answers` moves foreseen selections that are shown or answered to the log of selections. The
-        last `FORESEEN` of each session are kept.
+        last `FORESEEN` selections of each session are kept.
         """
         created = self._clock()
         with self.database.write() as connection:

@@ -1,4 +1,4 @@
-"""Records that the service and the log exchange.
+"""Records that the server and the log exchange.
 
 All times are integers: milliseconds since 1970-01-01 UTC, as a browser's `Date.now()` returns them. Records
 are ordered by `seq`, their position in a log, and never by time, because clocks can be set back.

@@ -30,7 +30,7 @@ UNKNOWN = -1
 """Value in the column `Answers.taken` if the duration is unknown."""
 
 DECIDED = -2
-"""Number that replaces the annotator's number in all adjudications, because only the last one counts."""
+"""Annotator's number for all adjudications, whoever decides: only an item's last adjudication counts."""
 
 Column = NDArray[np.int64]
 
@@ -116,12 +116,12 @@ class Answers:
         return np.flatnonzero(self.item == item)
 
     def by(self, annotator: str) -> Answers:
-        """Return the annotator's own answers, as if there were no others and no adjudications."""
+        """Return the annotator's own answers, as if there were neither other answers nor adjudications."""
         number = self.annotators.index(annotator) if annotator in self.annotators else -1
         return self._of_rows((self.annotator == number) & ~self.is_decision)
 
     def about(self, is_item: NDArray[np.bool_]) -> Answers:
-        """Return the answers where `is_item`, of shape (n_answers,), is true, as if there were no others."""
+        """Return the answers where `is_item`, of shape (n_answers,), is true, as if only these existed."""
         return self if is_item.all() else self._of_rows(is_item)
 
     def _of_rows(self, chosen: NDArray[np.bool_]) -> Answers:

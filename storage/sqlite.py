@@ -22,7 +22,7 @@ from closecall.storage.errors import StorageError
 
 Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that reading a damaged file may raise. Its text or SQLite's messages may not be valid UTF-8."""
+"""Exceptions that reading a damaged file may raise. Text in the file may not be valid UTF-8."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application id
 BUSY_SECONDS = 5.0
 """Default of the busy timeout: seconds to wait for a lock that another program holds."""

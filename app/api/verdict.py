@@ -63,7 +63,7 @@ class Course:
     n_first : int
         Number of labels that both sides started with.
     curve : list of (int, float)
-        Number of labels and AUROC of each classifier, from the first one on.
+        Number of labels and AUROC of each classifier of the side, from the first classifier on.
     hyperplane : Hyperplane or None
         The classifier trained on all labels; None without a yes or without a no.
     """

@@ -2,8 +2,8 @@
 
 `core.audit` estimates this quality from the annotators' answers about the drawn items. Each item is drawn
 from a frame, in which the pool is divided by the classifier's scores (`core.audit.Frame`). The log records
-the frame of each drawn item, so that ``closecall verify`` can repeat the draw. It also records the audited
-items that selections passed over (`core.audit.pass_over`).
+the frame of each drawn item, so that ``closecall verify`` can repeat the draw. The log also records the
+audited items that selections passed over (`core.audit.pass_over`).
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Audit:
         self._passed: frozenset[int] | None = None
 
     def frame(self, pool: Pool) -> Framed | None:
-        """Return the current frame, or None if there is no hyperplane or every item has an answer.
+        """Return the current sampling frame; None if there is no hyperplane or every item has an answer.
 
         The first call scans the pool. Later frames are made in the background, each time enough labels have
         been added (`core.evaluation.stopping.is_checkpoint`).

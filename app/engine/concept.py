@@ -15,7 +15,7 @@ from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
 
 
 class LiveConcept(ConceptState):
-    """A concept's state, its audit and its learning curve; the latter two are computed in the background.
+    """A concept's state, with its audit and its learning curve, which are computed in the background.
 
     Parameters
     ----------

@@ -83,9 +83,9 @@ class ConceptState:
         self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
-        """Return whether answers about the item count. They don't if there is a pool without the item.
+        """Return whether answers about the item count, which is so unless there is a pool without the item.
 
-        A damaged log may have such answers; they are ignored.
+        A damaged log may have answers about items that are not in the pool. Such answers are ignored.
         """
         return self._pool is None or self._pool.has_row(item)
 

@@ -121,7 +121,7 @@ class Milestones:
         return [(time, Counts(*counts)) for time, *counts in rows]
 
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
-        """Add an answer to the course, and queue a milestone if the answer reaches one.
+        """Record the counts after an answer, and queue a milestone if the answer reaches one.
 
         `state` has the labels up to and including this answer. An answer that was added before has no effect.
         """

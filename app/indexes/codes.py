@@ -94,7 +94,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return the number of codes that a query compares, if the structure can compare only some."""
+    """Return the number of codes that a query is compared with, if the structure need not compare all."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
@@ -264,7 +264,7 @@ def built(recipe: Recipe, pool: Pool, hasher: SimilarityHasher, codes: Codes, **
 
 
 class _FormerTable(HashTable):
-    """A table that reads its buckets as earlier versions did: in the order of the bits, for any bits."""
+    """A table that reads its buckets in the order of the bits, even if functions have several bits each."""
 
     def probed(
         self,

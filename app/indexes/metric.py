@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LearnedMetric(AnswersMetric):
-    """A metric learned from labels, with the norms of a pool's rows under it.
+    """A metric learned from labels, with the norms of a pool's rows under this metric.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def what_is_missing(labels: Labels) -> str | None:
 
 
 def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda: None) -> LearnedMetric:
-    """Learn a metric from labels, with the norms of the pool's rows under it.
+    """Learn a metric from labels, and compute the norms of the pool's rows under this metric.
 
     Parameters
     ----------

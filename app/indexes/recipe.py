@@ -79,10 +79,10 @@ They are the best rank and scale for the centred χ² kernel, as measured in `co
 """
 
 EPSILON = {"angle": 1.0, "overlap": 0.2}
-"""Default ε of bucket tables, for a radius given as an angle and for one given by the overlap.
+"""Default ε (see `Recipe`) of bucket tables, for a radius that is an angle or 100 % minus an overlap.
 
-Texts overlap little even with their neighbours, so the radius, which is 100 % minus the overlap, is large. As
-(1 + ε) times the radius must stay below 100 %, the ε is small.
+The ε for overlaps is small: texts overlap little even with their neighbours, so the radius is large, and
+(1 + ε) times the radius must stay below 100 %.
 """
 
 BYTES_A_ROW = 128
@@ -161,8 +161,8 @@ class Recipe:
         such guarantee: their bits depend on the angle between projections on the landmarks instead of the
         kernel.
     epsilon : float or None
-        ε of bucket tables with a radius, or of permuted orders: how much farther away than necessary found
-        rows may be, as a share. A smaller ε needs more memory.
+        ε of bucket tables with a radius, or of permuted orders. Found rows may be up to 1 + ε times as far
+        away as necessary. A smaller ε needs more memory.
     memory : int or None
         Memory of tables and orders in bytes per row, codes not included.
     """

@@ -10,9 +10,9 @@
 Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
 and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
-or belong to another pool or version, are rebuilt with a warning. Codes that learned from much fewer labels
-than there are now (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Of the
-folders for learned metrics, the `KEPT_CODES` used last are kept, and so are the last `KEPT_CODES` others.
+or belong to another pool or version, are rebuilt with a warning. Codes that learned from far fewer labels
+than there are now (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders
+are removed: of the folders for learned metrics, and of all others, only the `KEPT_CODES` used last are kept.
 """
 
 from __future__ import annotations
@@ -298,7 +298,10 @@ class Kept:
         return loaded or made
 
     def _keep_the_newest(self) -> None:
-        """Remove old folders. Of those for metrics, and of all others, keep the `KEPT_CODES` used last."""
+        """Remove old folders.
+
+        Of the folders for metrics, and of all others, only the `KEPT_CODES` used last are kept.
+        """
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]

@@ -257,7 +257,7 @@ class Similar:
         return {word: label for word, label in KERNELS.items() if word not in unsuitable}
 
     def with_suitable_kernel(self, recipe: Recipe) -> Recipe:
-        """Return the recipe, with the cosine as its kernel if its own does not suit the pool's features."""
+        """Return the recipe; if its kernel does not suit the pool's features, use the cosine instead."""
         word = (recipe.value("kernel") or "").partition(":")[0]
         return recipe if not word or word in self.kernels else recipe.having(kernel=Cosine.word)
 
@@ -311,7 +311,7 @@ class Similar:
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return the fitted family of a recipe if it is in memory, otherwise that of `Estimates.family`."""
+        """Return the fitted family of a recipe if it is in memory, otherwise see `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:
@@ -332,7 +332,7 @@ class Similar:
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
     ) -> Checked:
-        """Start an exact scan for the `n` nearest items in the background, unless `found` is from one."""
+        """Start an exact scan for the `n` nearest items in the background, unless `search` is exact."""
         if isinstance(search, ExactSearch):
             return Checked(found, n, None)
         exact = ExactSearch(search.nearness)

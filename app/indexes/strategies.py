@@ -129,7 +129,7 @@ class Indexes:
         Raises
         ------
         InputError
-            If there is no such strategy, or its index would need other parameters than the defaults.
+            If there is no such strategy, or its index would need parameters that differ from the defaults.
         """
         strategy = self._unfitted(word)
         strategy.check()
@@ -176,7 +176,7 @@ class Indexes:
         return found
 
     def state(self, word: str) -> IndexState:
-        """Return the state of the index that the strategy `word` queries; a new state if it is not in use."""
+        """Return the state of the index that the strategy `word` queries; an empty state if not in use."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -243,7 +243,7 @@ class Indexes:
         return strategy.sharing(type(strategy).load(self._folder / name, pool))
 
     def _save(self, name: str, fitted: QueryStrategy, pool: Pool) -> QueryStrategy:
-        """Save the fitted strategy and return the saved one, whose arrays are mapped files."""
+        """Save the fitted strategy, and return the saved one, whose arrays are memory-mapped files."""
         try:
             self._folder.mkdir(exist_ok=True)
             fitted.save(self._folder / name)

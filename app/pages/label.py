@@ -117,7 +117,7 @@ def is_one_at_a_time(session: LabelingSession) -> bool:
 
 
 def show_in_grid(size: str | None) -> None:
-    """Show a grid of this size from the next run on; if `size` is None, show one item."""
+    """Show a grid of this size when the page runs next; if `size` is None, show one item."""
     state["grid"] = size
     if size:
         put_into_address("grid", size)
@@ -131,7 +131,7 @@ def classes_are_wanted() -> bool:
 
 
 def show_classes(wanted: bool) -> None:
-    """Show the class view from the next run on; if not `wanted`, show one item."""
+    """Show the class view when the page runs next; if not `wanted`, show one item."""
     state[CLASSES] = wanted
     if wanted:
         put_into_address(CLASSES, "1")

@@ -19,7 +19,7 @@ COOKIE = "closecall_name"
 """Cookie with the annotator's name, which is not secret."""
 
 FORMER_COOKIE = "marginalia_name"
-"""Cookie with the annotator's name; its own name is from before the program was renamed."""
+"""Cookie with the annotator's name, as stored under the program's former name."""
 
 KEPT_DAYS = 365
 
@@ -31,7 +31,7 @@ WANTED = "closecall_wanted"
 """Cookie with the page that a person requested before signing in."""
 
 FORMER_WANTED = "marginalia_wanted"
-"""Cookie with the requested page, under the program's former name."""
+"""Cookie with the requested page, as stored under the program's former name."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -91,7 +91,7 @@ def _vouched_for() -> str:
 
 
 def remember() -> None:
-    """Store the name in the browser's cookie, if the cookie has another name."""
+    """Store the person's name in the browser's cookie, unless it is stored there already."""
     known = _remembered()
     is_former = FORMER_COOKIE in st.context.cookies and COOKIE not in st.context.cookies
     name = st.session_state.get("name", known)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 3
 
 WAITS = "waits"
-"""Key in Streamlit's session state. It is true once `_try_again` was drawn; the next run reruns the page."""
+"""Key in Streamlit's session state: whether `_try_again` has run once. Its second run reruns the page."""
 
 
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:

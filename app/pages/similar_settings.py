@@ -90,7 +90,7 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The entered settings; the settings in use if nothing was entered since they were applied."""
+        """The entered settings, or the settings in use if none were entered since those last changed."""
         before, entered = state.get(self.key, (None, self.in_force))
         return entered if before == self.in_force else self.in_force
 
@@ -272,7 +272,7 @@ def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows:
 
 
 def _offer_choice(project: OpenProject, draft: Draft) -> None:
-    """Show the button that chooses rank and scale by the data, with the time it takes."""
+    """Show the button that chooses rank and scale by the data, with the estimated time."""
     what = "rank and scale" if draft.recipe.applies("scale") else "rank"
 
     def choose() -> None:

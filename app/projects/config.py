@@ -35,7 +35,7 @@ class ProjectFile:
     Parameters
     ----------
     pool : str
-        The pool's folder, relative to the project if it lies inside.
+        The pool's folder; a relative path if the pool is inside the project's folder.
     source : str
         The word for the source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
@@ -112,7 +112,7 @@ class ProjectFile:
 
     @classmethod
     def change(cls, folder: Path, **fields: object) -> None:
-        """Change these fields of the file in `folder`, and keep the values of all other fields.
+        """Change the given fields of the file in `folder`, and keep the values of all other fields.
 
         The file is read again first, because an operator may have edited it.
 
@@ -140,7 +140,7 @@ def _write(folder: Path, stored: Mapping[str, object]) -> None:
 
 
 def checked_database(given: str | None) -> str | None:
-    """Check a PostgreSQL address from a command or a project file, and return it. Return None for None.
+    """Check and return a PostgreSQL address from a command or a project file. None is allowed.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class FolderClasses:
 
     @classmethod
     def of(cls, word: str) -> FolderClasses:
-        """Return the possible classes of a source or of a pool; `word` is its word or folder.
+        """Return the possible classes of a source (`core.sources.words`) or of the pool in a folder.
 
         Raises
         ------

@@ -20,7 +20,7 @@ def image_models(projects: Path) -> dict[str, Path]:
 
 
 def about_model(path: Path) -> tuple[str, float]:
-    """Describe a model's features and its speed on this machine, which is measured once.
+    """Describe a model's features and its speed, which is measured once on this machine.
 
     Also return the approximate number of seconds until labeling can begin.
 

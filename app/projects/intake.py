@@ -16,7 +16,7 @@ from closecall.storage import AnswerRecord, AppendResult, LabelLog, Refusal, Sto
 
 
 class Intake:
-    """Checks and stores the answers about a project's items. Thread-safe.
+    """The object that checks and stores all answers about a project's items. Thread-safe.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """The renderer of the pool's items. Before the pool's first items, it can't be used."""
+        """The renderer of the pool's items. It can't be used before the pool has items."""
         with self._lock:
             if self._pictures is None:
                 assert self.pool is not None
@@ -248,7 +248,7 @@ class Project:
             return self._live_concepts[concept_id]
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Return the sessions of one concept or of all concepts, oldest first, except for imported labels."""
+        """Return the sessions of one or all concepts, oldest first, except sessions of imported labels."""
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
@@ -284,7 +284,7 @@ class Project:
 
 
 def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
-    """Return the sessions in a log as `Project.sittings` does."""
+    """Return the sessions in a log, oldest first, except sessions of imported labels."""
     return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
 
 

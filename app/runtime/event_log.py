@@ -192,7 +192,7 @@ def is_on() -> bool:
 
 
 def known_secrets(environment: Mapping[str, str], files: Iterable[Path]) -> set[str]:
-    """Return the secrets to remove: the database's password and those in the files, such as secrets.toml."""
+    """Return the secrets to remove: the database's password, and secrets in files such as secrets.toml."""
     found = {environment.get("PGPASSWORD", "")}
     for path in files:
         try:

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def if_stopped(sentence: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a command with the sentence to print when it is stopped, instead of `STARTS_OVER`."""
+    """Decorate a command: when it is stopped, print this sentence instead of `STARTS_OVER`."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)

@@ -96,7 +96,7 @@ def serve(
     port : int
         Port to listen on.
     headless : bool
-        Don't open a browser.
+        If true, don't open a browser.
     path : str
         URL path of the first page; see `project_path`.
     allow_hosts : sequence of str
@@ -201,7 +201,7 @@ def _leave(*_: object) -> None:
 
 
 async def _healthz(_: Request) -> Response:
-    """Report whether labels can be stored: 200, or 503 with the kind of problem."""
+    """Report whether labels can be stored: with status 200, or 503 and the kind of problem."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 

@@ -2,8 +2,8 @@
 
 Each submission of a grid ends a round: the SVM is trained once, and the next items are selected together. The
 grid shows items near the hyperplane that are not too similar to each other. Items that the annotator leaves
-unmarked stay unanswered and may be selected again. The previous grid can be corrected. In an overlap round,
-all items are drawn from the items that need a further annotator.
+unmarked stay unanswered and may be selected again. The previous grid can be corrected. In a round for a
+further annotator, all items are drawn from the items that need one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class BatchSession(ABC):
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """Return each item's status: its answer, "held" if another session leases it, or otherwise ""."""
+        """Return each item's status if it has answers, "held" if it is leased to another session, else ""."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:

@@ -193,7 +193,7 @@ class ItemView:
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 
     def _is_left(self, press: Press) -> bool:
-        """Return whether no item was shown after the press, because the server stopped once it was stored."""
+        """Return whether the server stopped after it stored the press and before it showed another item."""
         if press.is_undo:
             log = self.project.log
             return any(log.selection(_again(undo)) is None for undo in press.records if self._undone(undo))
@@ -224,7 +224,7 @@ class ItemView:
         return True
 
     def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
-        """Return the selection that the undone answer answered; None if the answer named no selection."""
+        """Return the selection that the undone answer was given to; None if it named no selection."""
         undone = self.project.log.answer(undo.undoes or "")
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 

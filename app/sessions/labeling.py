@@ -38,7 +38,7 @@ class LabelingSession(SessionState):
     project : Project
         The project that the session belongs to.
     record : SessionRecord
-        The session's record. If the log already has rounds of the session, it resumes after the last one.
+        The session's record. If the log already has rounds of the session, it continues after the last round.
     sessions : Sessions
         The project's sessions.
     """

@@ -29,7 +29,7 @@ HISTORY = 60
 """Number of last rounds whose figures the card shows."""
 
 ATTENDED_SECONDS = 600
-"""Seconds after its last activity during which a session counts as attended: somebody is using it.
+"""A session counts as attended (somebody is using it) for this many seconds after its last activity.
 
 A new page does not resume an attended session.
 """

@@ -228,7 +228,7 @@ class Workspace:
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        If this fails, the project's folder and its labels on a database server are removed again.
+        After an error, the project's folder and its labels on a database server are removed again.
 
         Raises
         ------

@@ -78,10 +78,10 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return cells for items that can't be answered here, by item.
+    """Return a cell for each of the items, which the annotator can't answer here. The keys are the items.
 
-    In a cell, `stands` is the item's status, "held" if the item is leased to another session, or "" if it can
-    be answered after all.
+    In a cell, `stands` is the item's status if it has answers, "held" if it is leased to another session, and
+    otherwise "".
     """
     stands = batch.standing_of(items)
     return {

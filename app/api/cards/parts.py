@@ -56,7 +56,7 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each possible answer, the pictures, and whether rounds are still computed.
+    """Return the next round for each possible answer, the pictures, and whether more are being computed.
 
     `session` is the session that made the selections in `ahead`.
     """

@@ -189,7 +189,7 @@ def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
 
 
 def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
-    """Return the answers that the session submitted last and did not undo, if it did so on Find similar."""
+    """Return the answers of the session's last submission that still count, if it came from Find similar."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
     last: list[dict[str, Any]] = []

@@ -174,7 +174,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """Measure one step, and submit the next step as a new task, so that other tasks can run between."""
+        """Measure one step. The next step is a new task, so that other tasks can run in between."""
         goes_on = False
         try:
             measurement = self._measurement(pool)

@@ -33,9 +33,9 @@ LAST = 50
 """Maximum number of hyperplanes to compare on."""
 
 LOOKED = 2 * LAST
-"""Number of last answers after each of which a hyperplane is trained.
+"""Maximum number of last answers at whose log positions a hyperplane is trained.
 
-It exceeds `LAST` because some answers do not change the hyperplane.
+The number is larger than `LAST`, because some answers do not change the hyperplane.
 """
 
 LEAST_TIMES = 9

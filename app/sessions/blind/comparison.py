@@ -209,7 +209,10 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Answer the items in view on one side that another side has an answer about; return all answers."""
+        """Copy answers to sides that show an item which another side has an answer about.
+
+        Return all answers, as `labels` does.
+        """
         while True:
             known = self.labels()
             shown = ((side, side.in_view()) for side in self.sides)

@@ -207,7 +207,7 @@ class SimilarSession(SearchSession):
         return [(recipe if metric is None else recipe.under_metric, metric) for metric in self._metrics]
 
     def leave(self) -> None:
-        """Record that the person has opened another project; the next `attend` resets this."""
+        """Record that the person has opened another project. The next call of `attend` cancels this."""
         self._is_left = True
 
     def attend(self) -> None:
