@@ -197,7 +197,7 @@ def _set_aside(path: Path) -> Iterator[Path | None]:
 def _close_journal(path: Path) -> None:
     try:
         with closing(sqlite.connect(path, read_only=False, busy_timeout=1.0)) as old:
-            # Leaving write-ahead mode needs exclusive access. It fails if another program has the file open.
+            # Leaving write-ahead mode needs exclusive access, so it fails if another program uses the file.
             old.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
         explained = sqlite.explain(error, path)

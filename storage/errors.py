@@ -10,7 +10,7 @@ Kind = Literal[
     "not-a-database",  # another kind of file, or another program's database
     "corrupt",  # a database, but damaged
     "newer",  # written by a newer version of the program
-    "older",  # needs a migration that a read-only opening may not do
+    "older",  # needs a migration, which is not possible if the database is opened only for reading
     "read-only",  # the file, its folder or its file system cannot be written
     "locked",  # another program locks the database for longer than the busy timeout
     "unreachable",  # the server of the database does not answer

@@ -28,7 +28,7 @@ _DEFAULT = "marginalia"  # the former name of the program, under which the first
 _WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
 _LINGERS = 2.0  # seconds after which closed connections, or those of a killed program, hold no locks
-# Maximum time of a statement, and between two statements, in a writing transaction; other writers wait.
+# Maximum time of a statement, and between two statements, while a transaction keeps other writers waiting.
 _HUNG = "60s"
 
 _PATIENT = "closecall_patient"  # the execution option for transactions that copy or change every row
@@ -37,7 +37,7 @@ _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 _US = f"closecall {uuid4().hex}"  # application name of this process's connections
 
-# The server must also notice that a program is gone, however it ended.
+# The keepalive settings let the server notice that a program is gone, however it ended.
 _SET_UP = """
 SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeout', %s, false),
        set_config('client_min_messages', 'warning', false),

@@ -60,7 +60,7 @@ class ConceptState:
         self._newest_pool = pool
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
-        self._folded: tuple[LabelState, object] | None = None  # and `LabelLog.newest` before the last update
+        self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
         self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
 

@@ -42,7 +42,7 @@ TIDY_SECONDS = 60
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """The memory of a session, for its next selection.
+    """A session's memory: the scores of all items under one of its earlier hyperplanes.
 
     Parameters
     ----------

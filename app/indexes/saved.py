@@ -10,9 +10,9 @@
 Like the indexes of the query strategies (`app.indexes.strategies`), codes are saved if the pool is complete
 and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
-or belong to another pool or version, are rebuilt with a warning. Codes that learned from far fewer labels
-than there are now (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders
-are removed: of the folders for learned metrics, and of all others, only the `KEPT_CODES` used last are kept.
+or belong to another pool or version, are rebuilt with a warning. Codes that learned from too few of the
+current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders are
+removed: of the folders for learned metrics, and of all others, only the `KEPT_CODES` used last are kept.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Kept:
         return Coded(pool, saved.hasher, saved.codes, labels, _seconds(saved), is_kept=True)
 
     def _taught_by(self, saved: SavedCodes, concept: int, now: Labels) -> Labels | None:
-        """Return the labels that a saved family learned from, or None if `now` has many more (`is_outgrown`).
+        """Return the labels that a saved family learned from, or None if these are too few (`is_outgrown`).
 
         Raises
         ------

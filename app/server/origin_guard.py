@@ -23,7 +23,7 @@ OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of the local machine."""
 
 FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
-"""Headers that let only pages of the same origin frame a response; the second is for old browsers.
+"""Headers that forbid pages of other origins to show a response in a frame. The second is for old browsers.
 
 If a response has its own content security policy, that policy stays in force: browsers obey all policies.
 """

@@ -6,10 +6,10 @@ selections only for the concept that comes next. For this concept there are four
 another class, unsure and skip. Each press gives every concept one answer, so no concept gets fewer labels
 than another.
 
-A concept may select an item that the annotator has already answered for another concept alone. The new answer
-then counts for all concepts, and replaces the earlier one. There are no audit rounds in this view, and
-answers about audited items are never used for training. In a round for a further annotator, the drawn item is
-one that needs a further annotator for the concept whose turn it is. The answer counts for all concepts.
+A concept may select an item that the annotator has already answered for another concept. The new answer then
+counts for all concepts, and replaces the earlier answer. There are no audit rounds in this view, and answers
+about audited items are never used for training. In a round for a further annotator, the item drawn is one
+that needs another answer for the concept whose turn it is. The annotator's answer counts for all concepts.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class OpenProject(Project):
 
         Start a new session if there is no such session or if it has another concept. Without an id, also
         start one if somebody is using the newest session (`SessionState.is_attended`). A session that is
-        opened again continues after its last round in the log. The owner of the session is not checked here,
-        but in `session_of`.
+        opened again continues after its last round in the log. This method does not check whose session it
+        returns; `session_of` does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)

@@ -29,7 +29,7 @@ class SearchPage(NamedTuple):
     Parameters
     ----------
     how : dict
-        Parameters for the log that say how each item was found, by item, in the order of the page.
+        Parameters for the log that say how each item was found. The keys are the items, in the page's order.
     facts : dict
         Keyword arguments for `app.engine.selection.take_found`.
     """
