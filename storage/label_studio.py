@@ -121,7 +121,7 @@ def _result(vote: Vote) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the tasks of a file one by one, each after a phrase for its place in the file, such as "task 3".
+    """Yield the tasks of a file one by one, as pairs of a place, such as "task 3", and the task.
 
     Raises
     ------

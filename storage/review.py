@@ -30,7 +30,7 @@ UNKNOWN = -1
 """Value in the column `Answers.taken` if the duration is unknown."""
 
 DECIDED = -2
-"""Annotator's number for all adjudications, whoever decides: only an item's last adjudication counts."""
+"""Number used as the annotator of all adjudications, because only an item's last adjudication counts."""
 
 Column = NDArray[np.int64]
 

@@ -64,8 +64,8 @@ class Others:
     def again(self, lost: Iterable[int]) -> Others:
         """Return the other sessions' current leases; keep the items leased earlier, and add the `lost` items.
 
-        Items leased earlier may have been answered since then, after this session read the labels. They must
-        therefore stay excluded.
+        Items leased earlier may have been answered after this session read the labels, so these items must
+        stay excluded.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))

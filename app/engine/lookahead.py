@@ -54,7 +54,7 @@ class Lookahead:
     annotator : str
         The annotator who is about to answer.
     reason : object
-        A value for everything else that the selections depend on. They are valid as long as it is the same.
+        A value for everything else that the selections depend on. If it changes, they are no longer valid.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ SUPPOSED = "supposed"
 """Selection parameter: the answer that a look-ahead selection assumes (`app.engine.lookahead`).
 
 It has the `answer`, the `item` that the answer is about, and the id of the `selection` that shows this item.
-`trains` says whether the hyperplane was trained on this answer. It was not if the item belongs to the audit.
+`trains` says whether the hyperplane was trained on this answer; it is false if the item belongs to the audit.
 """
 
 PART = "part"

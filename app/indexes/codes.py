@@ -159,7 +159,7 @@ def ranks_by_angle(family: str) -> bool:
 def unfitted(
     recipe: Recipe, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
 ) -> SimilarityHasher:
-    """Return the unfitted family for codes of `n_rows` rows; for the other parameters see `coded`."""
+    """Return the hash family, not yet fitted, for codes of `n_rows` rows; see `coded` for the rest."""
     how = {"n_functions": recipe.value("functions"), "random_state": SEED, **recipe.params(n_rows)}
     if metric is not None:
         return MetricLSH(metric=metric, **how)

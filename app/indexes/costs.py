@@ -175,7 +175,8 @@ def guarantee_of(
     Raises
     ------
     InputError
-        If functions agree on rows beyond (1 + ε) times the radius at least as often as on rows within it.
+        If hash functions agree on rows beyond (1 + ε) times the radius at least as often as on rows within
+        the radius.
     """
     if (rule := _rule(recipe, n_rows, family)) is None:
         return None

@@ -110,7 +110,7 @@ class Wanted:
         return word if self.labels is None else f"{word}-{self.concept}"
 
     def unfitted(self, n_rows: int) -> SimilarityHasher:
-        """Return the unfitted family for codes of `n_rows` rows."""
+        """Return the hash family, not yet fitted, for codes of `n_rows` rows."""
         return unfitted(self.recipe, self.metric.metric if self.metric is not None else None, n_rows)
 
 

@@ -231,7 +231,7 @@ def show_card(project: OpenProject, view: View) -> None:
 
 
 def key_of(view: View) -> str:
-    """Return the first part of the key of the view's component; it differs between kinds of views."""
+    """Return a word for the kind of the view, with which the key of its component begins."""
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name

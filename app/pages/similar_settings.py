@@ -90,7 +90,10 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The entered settings, or the settings in use if none were entered since those last changed."""
+        """The entered settings, or the settings in use if none were entered.
+
+        Entered settings are dropped when the settings in use change.
+        """
         before, entered = state.get(self.key, (None, self.in_force))
         return entered if before == self.in_force else self.in_force
 
@@ -116,7 +119,7 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
-    """Return the names of the settings to show: those that apply to the codes.
+    """Return the names of the settings to show, which are the settings that apply to the codes.
 
     If `is_learned`, the search is under a learned metric, and settings must apply to its codes, too.
     """

@@ -62,7 +62,7 @@ FOLDERS = (
     "/modules/",
     "/static/",
 )
-"""Beginnings of URL paths that are logged without the rest of the path, which may be a secret key."""
+"""Beginnings of URL paths. The rest of such a path is not logged, because it may be a secret key."""
 
 _logger = logging.getLogger("closecall")
 

@@ -37,8 +37,8 @@ class ItemView:
     Parameters
     ----------
     session : SessionState
-        The leading session, to which items are leased. If there is no item in view, its `trouble` or
-        `exhausted` gives the reason.
+        The leading session, to which items are leased. If there is no item in view, the `trouble` or
+        `exhausted` of this session gives the reason.
     """
 
     def __init__(self, session: SessionState) -> None:

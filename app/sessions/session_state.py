@@ -84,7 +84,7 @@ class SessionState:
         self.shown: SelectionRecord | None = None
         """The selection in view, if this session made it."""
         self.view: object = None
-        """The view that made the selection in view. When another view is shown, it selects again."""
+        """The view that made the selection in view. A view that replaces another view selects again."""
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
         self.owed: AnswerRecord | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from closecall.storage import AnswerRecord
 
     Looks = Callable[[LabelingSession, int], dict[str, Any]]
-    """A function that returns those fields of a cell that show the item, such as its image."""
+    """A function that returns the fields with which a cell shows an item, such as the image."""
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
