@@ -45,9 +45,9 @@ STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
 """Names of the selection methods used before there is a hyperplane, by the reason that the log records."""
 
 ROUNDS_APART = 1_000_003
-"""Difference between the round seeds of sessions with consecutive seeds; see `Occasion.seed`.
+"""Factor of the session's seed in the seed of a round; see `Occasion.seed`.
 
-Sessions with different seeds share no round seed as long as they have fewer rounds than this.
+Sessions with different seeds have different seeds in all rounds, as long as they have fewer rounds than this.
 """
 
 
@@ -117,7 +117,7 @@ class Occasion:
 
     @property
     def seed(self) -> int:
-        """Return the seed of the round."""
+        """Return the seed of the round, which depends on the session's seed and the number of the round."""
         return self.session_seed * ROUNDS_APART + self.round
 
 
@@ -245,7 +245,7 @@ def _chosen(
 ) -> Chosen:
     """Return the items found, with their records for the log; `own` has the parameters of each item.
 
-    Only the first record lists the items leased to other sessions, because the list is the same for all.
+    The items leased to other sessions are the same for all records, so only the first record lists them.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from closecall.storage import Labels
 
 MOST_TAUGHT = 20_000
-"""Maximum number of answers that a family learns from, drawn at random.
+"""Maximum number of answers that a family learns from. If there are more, answers are drawn at random.
 
 Learning from this many answers takes a minute and 120 MB.
 """
@@ -110,7 +110,7 @@ def parameters(
     measure : "weights" or "disagreements"
         The distance between codes. It is left out if it is "weights", the only distance of earlier versions.
     labels : Labels or None
-        The labels that the family learned from, if it learns.
+        The labels that the family learned from, if it learns from labels.
     former : Former
         How the search differs from a search by this version.
     """
@@ -192,7 +192,8 @@ def coded(
     labels : Labels or None
         Training labels for codes that learn from them.
     most_taught : int
-        Maximum number of labels that a supervised family learns from, drawn at random.
+        Maximum number of labels that a supervised family learns from. If there are more, labels are drawn at
+        random.
 
     Raises
     ------

@@ -51,7 +51,7 @@ class Intake:
         Raises
         ------
         InputError
-            If there is no pool to check the answers against. Nothing is stored, and all may be sent again.
+            If there is no pool to check the answers against. No answer is stored; all may be sent again.
         StorageError
             If `LabelLog.append_answers` raises it.
         """

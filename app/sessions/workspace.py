@@ -76,7 +76,7 @@ class NewProject:
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
-        Image files that show a yes.
+        Image files, each of which is an example of a yes.
     use_classes : bool or None
         Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
         None, subfolders are classes if the question names one of them, or if `positive_class` is given.
