@@ -22,7 +22,7 @@ from closecall.storage.place import LabelFile, Server, Where, place_of
 _events = logging.getLogger("closecall.storage")
 
 _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-only", "corrupt", "other"})
-"""Errors of the database itself rather than of a request or a value."""
+"""Kinds of errors that the database causes, rather than a request or a value."""
 
 
 class Database:

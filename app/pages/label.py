@@ -231,7 +231,7 @@ def show_card(project: OpenProject, view: View) -> None:
 
 
 def key_of(view: View) -> str:
-    """Return a word for the kind of the view, with which the key of its component begins."""
+    """Return a word for the kind of the view. The key of the view's component begins with this word."""
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name

@@ -68,7 +68,7 @@ class Health:
         }
 
     def _databases(self, projects: Sequence[OpenProject]) -> list[str]:
-        """Return for each project "ok" or the kind of error that storing a label would raise."""
+        """Return, for each project, "ok" or the kind of error that storing a label would raise."""
         until = time.monotonic() + PATIENCE_SECONDS
         asked = [self._executor.submit(_database, project) for project in projects]
         states = []

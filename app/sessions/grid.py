@@ -106,7 +106,7 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """Select the items to show next, without logging them. None if no item of the view can be answered.
+        """Select the items to show next, without logging them; return None if no item can be answered.
 
         Raises
         ------

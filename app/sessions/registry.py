@@ -90,7 +90,7 @@ class OpenProject(Project):
         return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
-        """Return the session's view Find similar."""
+        """Return the session's Find similar view."""
         return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:
