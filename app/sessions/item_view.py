@@ -224,7 +224,7 @@ class ItemView:
         return True
 
     def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
-        """Return the selection that the undone answer was given to; None if that answer named no selection."""
+        """Return the selection that the undone answer was given to; None if the answer named none."""
         undone = self.project.log.answer(undo.undoes or "")
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
