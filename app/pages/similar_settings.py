@@ -66,7 +66,7 @@ NUMBERS = {
         "Radius (°)", 1, "Tables for items within this angle; if not set, as many as fit into the memory"
     ),
     "epsilon": Number(
-        "ε", 0.1, "How much farther found items may be, as a share; a smaller one needs more memory"
+        "ε", 0.1, "Found items are at most 1 + ε times as far as the nearest; a smaller ε needs more memory"
     ),
     "memory": Number("Memory (bytes per item)", 32, "Limits tables and orders; codes are not included"),
 }

@@ -194,7 +194,7 @@ def nearest(
         found = values[np.arange(len(queries)), best]
         better = found > most
         rows[better], most[better] = first + best[better], found[better]
-        first += len(block)
+        first += block.shape[0]
     return rows, most
 
 
@@ -208,7 +208,7 @@ def codes_of(hashers: Sequence[KernelHasher], blocks: Iterable[tuple[int, Rows]]
             whole = [Codes(np.zeros((n_rows, c.packed.shape[1]), np.uint8), c.n_functions) for c in some]
         for codes, new in zip(whole, some, strict=True):
             codes.packed[first : first + len(new)] = new.packed
-        first += len(block)
+        first += block.shape[0]
     return whole
 
 
