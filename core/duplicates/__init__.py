@@ -1,4 +1,4 @@
-"""Near-duplicates and bursts: groups of items that show almost the same."""
+"""Near-duplicates and bursts: groups of items that look almost the same."""
 
 from closecall.core.duplicates.bursts import find_bursts
 from closecall.core.duplicates.defaults import default_angle

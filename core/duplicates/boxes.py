@@ -1,9 +1,9 @@
 """Bounding boxes of rows that are near each other: a k-d tree [1]_ of fixed shape.
 
-Rows are split at the median, again and again, along the coordinate of the largest standard deviation; a split
-halves the deviation of its coordinate. The tree is complete: node v has the children 2v and 2v + 1, the root
-is node 1, and the leaves are the last n_leaves nodes. All rows within a radius of a row are found in the
-leaves whose boxes are within this radius.
+Each level of the tree splits all nodes at their medians along one coordinate: the one with the largest
+standard deviation, which is then assumed to be halved. The tree is complete: node v has the children 2v and
+2v + 1, the root is node 1, and the leaves are the last n_leaves nodes. All rows within a radius r of a row
+lie in leaves whose boxes are within r of it.
 
 References
 ----------
@@ -24,26 +24,26 @@ LEAF_ROWS = 64
 """Maximum number of rows in a leaf."""
 
 BOX_COORDINATES = 16
-"""Number of leading coordinates that boxes bound; they fill one cache line."""
+"""Number of leading coordinates for which boxes have bounds. They fill one cache line."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoxTree:
-    """Rows in the order of the leaves, and the boxes of all nodes.
+    """A k-d tree: rows in the order of the leaves, and the boxes of all nodes.
 
     Parameters
     ----------
     points : array of shape (N, n_coordinates), float32
-        Coordinates of the rows, in the order of the leaves. The position of a row in it is its slot.
-        n_coordinates is a multiple of `BOX_COORDINATES`.
+        Coordinates of the rows, in the order of the leaves. The index of a row in this array is called its
+        slot. n_coordinates is a multiple of `BOX_COORDINATES`.
     order : array of shape (N,), int64
         Row in each slot.
     slots : array of shape (N,), int64
         Slot of each row.
     starts : array of shape (n_leaves + 1,), int64
-        First slot of each leaf, and N.
+        First slot of each leaf, followed by N.
     lower, upper : array of shape (2 n_leaves, BOX_COORDINATES), float32
-        Least and largest leading coordinates in each node; row 0 is unused.
+        Smallest and largest value of each leading coordinate in each node; row 0 is unused.
     """
 
     points: Floats32
@@ -55,7 +55,7 @@ class BoxTree:
 
     @classmethod
     def of(cls, points: Floats32) -> Self:
-        """Return the tree of rows with these coordinates, of shape (N, n_coordinates), N ≥ 1."""
+        """Build the tree of rows with coordinates `points`, of shape (N, n_coordinates), N ≥ 1."""
         n = len(points)
         depth = max(0, int(np.ceil(np.log2(n / LEAF_ROWS))))
         deviations = points.std(axis=0)

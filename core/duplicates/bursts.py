@@ -1,13 +1,13 @@
 """Bursts: photographs of one folder that were taken one after another and look alike.
 
-The photographs of a folder are ordered by the time at which they were taken if it is known for all of them.
-Otherwise they are ordered by name, with numbers in names in numerical order. In this order, a photograph
-belongs to the burst of the one before if it was taken at most `gap` seconds after it, and if its angle to the
-first of the burst, the leader, is small enough. Otherwise it begins a new burst. A burst therefore ends when
-the scene has changed since its beginning, however slowly.
+The photographs of a folder are ordered by capture time, if it is known for all of them. Otherwise they are
+ordered by name, with numbers in names in numerical order. The first photograph of a burst is its leader. A
+photograph joins the burst of its predecessor on two conditions: it was taken at most `gap` seconds after the
+predecessor, and its angle to the leader is at most `angle`. Otherwise it begins a new burst. A burst
+therefore ends when the scene has changed since its beginning, however slowly.
 
-The order makes a larger angle safe than among all pairs of a pool, because each photograph is only compared
-with one other.
+Each photograph is compared with only one other. A larger angle is therefore safe here than in a search among
+all pairs of a pool.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def find_bursts(
 ) -> Groups:
     """Return the bursts among the rows of a pool.
 
-    New photographs may change earlier bursts, so they are found again when a pool has grown.
+    New photographs may change earlier bursts, so all bursts must be found again when a pool has grown.
 
     Parameters
     ----------
     pool : Pool or ArrayPool
         N rows of unit norm.
     names : sequence of str
-        Name of each row's photograph: its path, with slashes. Names without a slash are of one folder.
+        Name of each row's photograph: its path, with slashes. Names without a slash belong to one folder.
     times : array of shape (N,), float64
-        Time at which each was taken, in seconds; NaN where unknown.
+        Capture time of each photograph, in seconds; NaN if unknown.
     angle : float
         Largest angle between a photograph and the leader of its burst, in radians.
     gap : float
-        Longest time between two photographs of a burst that follow each other, in seconds. It does not matter
-        in folders that are ordered by name.
+        Longest time between consecutive photographs of a burst, in seconds. It is ignored in folders that are
+        ordered by name.
 
     Raises
     ------
@@ -88,7 +88,8 @@ def in_sequence(
     order : array of shape (N,), int64
         Rows, folder by folder.
     breaks : array of shape (N,), bool
-        Whether each row of `order` is the first of its folder, or too late after the one before.
+        Whether each row of `order` is the first of its folder, or was taken more than `gap` seconds after its
+        predecessor.
     """
     numbers = {folder: i for i, folder in enumerate(sorted({name.rpartition("/")[0] for name in names}))}
     folders = np.array([numbers[name.rpartition("/")[0]] for name in names], dtype=np.int64)

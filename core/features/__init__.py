@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Describer(Protocol):
-    """Feature extractor for grayscale images. It treats each image separately, and threads may share it."""
+    """Feature extractor for grayscale images. It processes each image independently; threads may share it."""
 
     @property
     def n_features(self) -> int:
@@ -41,7 +41,10 @@ class Describer(Protocol):
         """Number of nonzero entries per sparse row; None for dense rows."""
 
     def transform(self, grey: ArrayLike) -> Rows:
-        """Return unit rows, of shape (n_images, n_features), of images of shape (n_images, 32, 32)."""
+        """Return the features of images of shape (n_images, 32, 32).
+
+        The rows have unit norm and shape (n_images, n_features).
+        """
 
 
 EXTRACTORS: dict[Extractor, Describer] = {"gist": Gist(), "edges": EdgeHistogram(), "sets": EdgeSets()}
@@ -61,8 +64,8 @@ def has_sparse_rows(source: Source) -> bool:
 def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     """Compute the items' feature vectors, each of unit norm.
 
-    The vectors are text features, the user's own embeddings, or the features of the source's extractor. The
-    function may be called from several threads, and a vector is the same to the last bit for any batch size.
+    The vectors are text features, the user's own embeddings, or the features of the source's extractor. They
+    are the same to the last bit for any batch size. Several threads may call this function.
 
     Parameters
     ----------
@@ -73,12 +76,12 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
     Returns
     -------
-    X : array of shape (n_readable, n_features), float32, or csr_array (`has_sparse_rows`)
+    X : array of shape (n_readable, n_features), float32; or csr_array, if `has_sparse_rows`
         Rows of unit norm.
     ids : array of shape (n_readable,), int64
         Item of each row, in the order of `items`.
     problems : list of Problem
-        Why the other items could not be read.
+        For each other item, the reason why it could not be read.
     """
     items = source.check_items(items)
     own = source.features(items)
@@ -102,8 +105,8 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
     """Compute the features of one image that need not belong to a source, dense, of shape (n_features,).
 
-    They are comparable with those of the items of `source`, if it `describes_images`; without a source they
-    are GIST.
+    If `source` is given and `describes_images`, the features are comparable with those of its items. Without
+    a source, they are GIST features.
 
     Raises
     ------

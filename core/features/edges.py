@@ -1,8 +1,9 @@
 """Edge histograms: which kinds of edges occur where in an image, as 150 numbers [1]_ [2]_.
 
-The image is divided into 4×4 parts, and each part into blocks. In each block, let a and b be the upper two
-quarters, and c and d the lower two. Five filters detect five kinds of edge. A block has the kind of edge
-whose filter responds most strongly, or no edge if that response is below 11/255. The responses are
+The image is divided into 4×4 parts, and each part into blocks. In each block, let a and b be the mean
+intensities of the upper two quarters, and c and d those of the lower two. Five filters detect five kinds of
+edge. A block has the kind of edge whose filter responds most strongly, or no edge if that response is below
+11/255. The responses are
 
     vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
     non-directional 2·|a − b − c + d|.
@@ -47,10 +48,10 @@ class EdgeHistogram:
     ----------
     n_features : int
         150. Feature 5·(4·row + column) + kind is the share of a kind of edge in the part at that row and
-        column. Kinds are in the order in which the docstring of this module lists them. The last 70 features
-        are 5 shares for each larger area.
+        column. Kinds are numbered in the order of this module's docstring. The last 70 features are 5 shares
+        for each larger area.
     n_entries : None
-        Rows are dense.
+        None, because rows are dense.
     """
 
     n_features = KINDS * (PARTS**2 + 1 + 2 * PARTS + len(SQUARES))

@@ -15,7 +15,7 @@ SIDE = 32
 RIM = 5
 """Pixels of reflected padding on each side of the image during contrast normalization."""
 PADDED = 48
-"""Side of a padded image in memory: 42 pixels, plus zeros up to a multiple of 8 for `multiply`."""
+"""Side of a padded image in memory: 42 pixels and 6 zeros, because `multiply` needs a multiple of 8."""
 GRID = 4
 
 Matrix = NDArray[np.float32]
@@ -40,9 +40,10 @@ def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
 
 @kernel
 def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matrix) -> None:
-    """Write h / (0.2 + √(h²∗g)) to `out`, where h = x − x∗g on the padded image x.
+    """Normalize the contrast of an image: write h / (0.2 + √(h²∗g)) to `out`.
 
-    g is the low-pass filter of `core.features.gist`, and ∗ is convolution.
+    Here x is the padded image, g is the low-pass filter of `core.features.gist`, ∗ is convolution, and
+    h = x − x∗g.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from closecall.core.sources.base import GREY_SIZE
 
 
 def checked_grey(grey: ArrayLike) -> NDArray[np.float32]:
-    """Return the images as float32, of shape (n_images, 32, 32).
+    """Check grayscale images of shape (n_images, 32, 32); return them as float32.
 
     Raises
     ------

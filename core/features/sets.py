@@ -13,14 +13,14 @@ it maps −1, 0 and 1 to themselves.
 
 The pyramid match divides the range of these points into bins at two levels (`core.mercer.box`). Level 0 has
 6 × 6 bins of position, 4 × 4 of direction and 4 of strength, and level 1 has half as many bins in each
-dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The set of features
-is therefore known in advance, and is the same for all pools. Coarser levels would add little, because most
+dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The number and the
+meaning of the features are therefore the same for all pools. Coarser levels would add little, because most
 points match there anyway.
 
 **Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen with 1,000 queries and tested with
-1,000 others. For both sets of queries, the table gives the percentage whose class is predicted correctly by
-their ten nearest neighbours. The last column gives the percentage of these ten neighbours that are among the
-80 images with the most similar LSH codes of 128 bits:
+1,000 others. For both sets, the first two columns give the percentage of queries whose class is predicted
+correctly by their ten nearest neighbours. The last column gives the percentage of these ten neighbours that
+are among the 80 images with the most similar LSH codes of 128 bits:
 
     features                                                         choice        test   by codes
     GIST                                                             53           50          26
@@ -103,7 +103,7 @@ class EdgeSets:
 def points(grey: ArrayLike) -> NDArray[np.float32]:
     """Return the points of each image, of shape (n_images, 144, 5), in units of the finest bins.
 
-    The argument and the errors are those of `EdgeSets.transform`.
+    See `EdgeSets.transform` for the argument and the errors.
     """
     grey = checked_grey(grey)
     inner = slice(_FIRST, _END)

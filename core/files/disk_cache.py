@@ -1,7 +1,7 @@
-"""A cache of byte strings on disk, of bounded size, from which the least recently used are deleted.
+"""Disk cache of byte strings, of bounded size; the least recently used entries are deleted first.
 
-Any number of threads and processes may use the same folder. If the disk is
-full or the folder can't be written, nothing is kept, and no error is raised.
+Any number of threads and processes may use the same folder. If the disk is full or the folder can't be
+written, nothing is stored and no error is raised.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from closecall.core.files.durable import TEMPORARY
 
 _CHECKSUM = 16
 _FILLED_TO = 0.9
-"""Share of the maximum size that is left after deleting, so that not every new entry deletes some."""
+"""Fraction of the maximum size to which a full cache is reduced, so that not every new entry deletes some."""
 _RECOUNTED = 1 / 32
-"""Share of the maximum size after which the folder, which others may fill too, is measured again."""
+"""Fraction of the maximum size. After writing so many bytes, the cache measures its folder again, because
+other processes may add files to it."""
 SPARE_BYTES = 1 << 30
 """Free disk space in bytes below which nothing is added."""
 
 
 class DiskCache:
-    """Byte strings by their keys, in files of the folder `folder`.
+    """Cache of byte strings by key. Each entry is a file below `folder`.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class DiskCache:
         self._unmeasured = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return what is stored under `key`, or None if there is nothing, or it is damaged."""
+        """Return the data stored under `key`, or None if there are none or they are damaged."""
         file = self._file(key)
         try:
             content = file.read_bytes()
@@ -55,7 +56,7 @@ class DiskCache:
         return data if _checksum(data) == content[:_CHECKSUM] else None
 
     def put(self, key: str, data: bytes, *, evict: bool = True) -> None:
-        """Store `data` under `key`; without `evict`, only if there is room without deleting other entries."""
+        """Store `data` under `key`. Unless `evict` is set, do so only if no other entry must be deleted."""
         size = _CHECKSUM + len(data)
         with suppress(OSError), self._lock:
             if not self._has_room(size, evict):
@@ -85,7 +86,7 @@ class DiskCache:
         return (self._bytes or 0) + size <= self._most
 
     def _measure(self) -> list[tuple[float, int, Path]]:
-        """Return the time of last use, the size and the path of each file, and count their bytes."""
+        """Measure the cache; return the time of last use, the size in bytes and the path of each file."""
         found = []
         for file in self._folder.glob("??/*"):
             with suppress(OSError):
@@ -95,7 +96,7 @@ class DiskCache:
         return found
 
     def _delete(self, to: int) -> None:
-        """Delete the least recently used files until the others have at most `to` bytes."""
+        """Delete the least recently used files until at most `to` bytes are left."""
         for _, size, file in sorted(self._measure()):
             if (self._bytes or 0) <= to:
                 return

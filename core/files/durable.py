@@ -84,8 +84,8 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 def publish_folder(temporary: Path, path: Path) -> None:
     """Rename a folder of finished files to `path`, replacing any folder that is already there.
 
-    The replaced folder is deleted, so nothing may refer to it: it must be left over from an interrupted
-    attempt.
+    The replaced folder is deleted. It must be left over from an interrupted attempt, so that nothing refers
+    to it.
     """
     sync_folder(temporary)
     if path.exists():
@@ -101,7 +101,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names of the files in `folder` to the disk; Windows does so by itself."""
+    """Flush the list of files in `folder` to the disk. Windows needs no such call."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

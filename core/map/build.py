@@ -1,13 +1,13 @@
-"""The map of a pool on disk: one position per row, in the folder ``map`` of the pool's folder.
+"""The map of a pool on disk: one position in the plane per row, in the subfolder ``map`` of the pool.
 
     map/layout      the layout of a sample, with the digest of the rows from which the sample was drawn
     map/00000000    the positions of the first rows, with the digest of these rows and of the layout
     map/00065536    the positions of the next rows, and so on
 
-Each folder is an index (`core.selection.files`), written as a whole or not at all. A build that was killed
-continues after the last folder, and gives the same bits as one that was not. While the layout stays the same,
-no position changes: the map of a pool that has grown has all former positions. When the pool has more than
-`GROWTH` times as many rows as the sample was drawn from, the map is made again.
+Each of these folders is written completely or not at all, by `core.selection.files`. A build that was killed
+continues after the last folder, and its result is bit for bit the same as without the interruption. When a
+pool grows, its old rows keep their positions. Only when the pool has more than `GROWTH` times as many rows as
+when the sample was drawn, the map is made again with a new layout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ FOLDER = "map"
 SAMPLE = 10_000
 """Number of rows that UMAP lays out.
 
-The map of 230,000 digits then has a trustworthiness of 0.949 (10,000 digits, 15 neighbours).
+With this number, the map of 230,000 digits has a trustworthiness of 0.949, measured on 10,000 digits with 15
+neighbours.
 """
 
 LEAST = 16
@@ -66,8 +67,8 @@ class PoolMap:
     Parameters
     ----------
     positions : array of shape (n_rows, 2), float32
-        The positions of the pool's first rows: of all rows, unless the pool has grown or the map is being
-        built.
+        The positions of the pool's first rows. These are all rows, unless the pool has grown or the map is
+        still being built.
     sample : array of shape (n_sample,), int64, ascending
         The rows that UMAP laid out.
     digest : str
@@ -102,8 +103,8 @@ def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, se
     pool : Pool
         The pool. The map is written to its folder.
     progress : callable
-        Called with the number of rows placed so far and the number of all rows. If it raises, the build ends,
-        and another one continues it.
+        Called with the number of rows placed so far and the total number of rows. An exception that it raises
+        ends the build; the next build continues after the rows placed so far.
     seed : int
         Seed of the sample and of UMAP.
 
@@ -137,7 +138,7 @@ def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, se
 
 @dataclass(frozen=True, eq=False)
 class _SavedLayout:
-    """A layout on disk, the rows of its sample, and the number of rows from which the sample was drawn."""
+    """Saved layout, with the rows of its sample and the number of rows the pool had when it was drawn."""
 
     layout: Layout
     sample: NDArray[np.int64]
@@ -162,7 +163,7 @@ class _SavedLayout:
 
 
 def _parts(folder: Path, saved: _SavedLayout, pool: Pool) -> list[Floats32]:
-    """Return the positions by this layout of the pool's first rows, folder by folder.
+    """Return the saved positions that belong to this layout, one array per folder.
 
     Raises
     ------
@@ -174,17 +175,21 @@ def _parts(folder: Path, saved: _SavedLayout, pool: Pool) -> list[Floats32]:
     while (path := _part(folder, done)).is_dir():
         header, arrays = read_index(path)
         end = done + len(arrays["positions"])
-        if header["layout"] != saved.digest or end > len(pool):  # of an earlier layout, or a later snapshot
+        if header["layout"] != saved.digest or end > len(pool):  # of an old layout, or of later rows
             break
         parts.append(np.array(arrays["positions"]))
         done, digest = end, header["pool"]
-    if digest is not None:  # of all rows so far
+    if digest is not None:  # the last digest covers all rows so far
         _require_rows(folder, pool, done, digest)
     return parts
 
 
 def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | None:
-    """Return what is on disk; None if it is missing, damaged, of another pool, or outgrown."""
+    """Return the saved layout and positions, or None if a new layout is needed.
+
+    A new layout is needed if there is none, if files are damaged or belong to another pool, or if the pool
+    has outgrown the old layout.
+    """
     try:
         saved = _SavedLayout.read(folder, pool)
         parts = _parts(folder, saved, pool)
@@ -194,7 +199,7 @@ def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | Non
 
 
 def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
-    """Lay out a sample, and write the layout in place of an earlier map."""
+    """Draw a sample and lay it out; delete any earlier map and save the layout."""
     rng = np.random.default_rng(seed_for("map", seed))
     sample = np.sort(rng.choice(len(pool), min(SAMPLE, len(pool)), replace=False)).astype(np.int64)
     saved = _SavedLayout(lay_out(pool.rows(sample), seed=seed), sample, len(pool))
@@ -223,7 +228,7 @@ def _part(folder: Path, first: int) -> Path:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from building the map."""
+    """Prevent other processes from building the map; raise InputError if one is building it already."""
     with disk_trouble(folder):
         folder.mkdir(exist_ok=True)
         lock = FileLock(folder / _LOCK)

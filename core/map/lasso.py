@@ -13,8 +13,8 @@ from closecall.core.errors import InputError
 def inside(positions: ArrayLike, polygon: ArrayLike) -> NDArray[np.bool_]:
     """Return which positions are inside a polygon, by the even-odd rule.
 
-    A position is inside if a ray from it crosses the polygon's sides an odd number of times. Where a polygon
-    overlaps itself twice is therefore outside. A position on a side may count as inside or outside.
+    A position is inside if a ray from it crosses the polygon's sides an odd number of times. An area that the
+    polygon encloses twice is therefore outside. A position on a side may count as inside or outside.
 
     Parameters
     ----------

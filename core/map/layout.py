@@ -1,12 +1,12 @@
-"""The layout of a map: positions of a sample of a pool's items, by UMAP, and of all others by these.
+"""Layout of a map: UMAP places a sample of the items, and all other items are placed between these.
 
-UMAP [1]_ places items in the plane such that items that are near in the space of features are near in the
-plane. Placing a million items takes it half an hour, so it only places a sample of them. Every other item is
-then placed at the weighted mean of the positions of its k nearest sample items. The weights are d⁻ᵖ for the
-distances d, as in Shepard's interpolation [2]_, which places a sample item at its own position.
+UMAP [1]_ places items in the plane such that items with similar features are near each other. It takes half
+an hour for a million items, so it places only a sample. Every other item is then placed at the weighted mean
+of the positions of its k nearest sample items. The weights are d⁻ᵖ for the distances d, as in Shepard's
+interpolation [2]_.
 
-Distances are those between the first principal components of the features, as many as `COMPONENTS`. UMAP
-starts from the first two, because a start by chance loses the arrangement of distant groups [3]_.
+Distances are measured between the first `COMPONENTS` principal components of the features. UMAP starts from
+the first two components, because a random start loses the arrangement of distant groups [3]_.
 
 References
 ----------
@@ -35,7 +35,7 @@ from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.rows import Rows, is_sparse
 
 COMPONENTS = 50
-"""Number of principal components. They keep 91 % of the variance of digits."""
+"""Number of principal components. Fifty of them keep 91 % of the variance of the digits."""
 
 NEIGHBOURS = 15
 """Number of neighbours that UMAP tries to keep near each item of the sample."""
@@ -44,7 +44,7 @@ EPOCHS = 200
 """Number of passes of UMAP's optimization over the pairs of neighbours."""
 
 PLACED_BY = 3
-"""Number k of sample items that place another item.
+"""Number k of nearest sample items that determine the position of another item.
 
 For 10,000 digits outside of a sample of 10,000, the trustworthiness of the map with 15 neighbours is 0.944
 with k = 3, 0.937 with k = 5, and 0.929 with k = 10.
@@ -54,19 +54,19 @@ POWER = 2
 """Exponent p of the weights d⁻ᵖ."""
 
 _WIDTH, _NOISE = 10.0, 1e-4
-"""Largest coordinate from which UMAP starts, and the standard deviation of noise that separates equal items,
-as in its own starts.
+"""Largest initial coordinate, and standard deviation of the noise that separates equal items. UMAP itself
+uses the same values.
 """
 
 _LEAST_DISTANCE = 1e-6
-"""Distance below which an item is at a sample item's place; far below any distance that matters."""
+"""Lower bound of distances, which avoids infinite weights; far below any distance that matters."""
 
 Floats32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The positions of a sample, and what is needed to place other items.
+    """Positions of a sample, with the arrays needed to place other items.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Layout:
     positions: Floats32
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by the name of their parameter."""
+        """Return the arrays by parameter name."""
         return dict(vars(self))
 
     def place(self, blocks: Iterable[Rows]) -> Floats32:
@@ -106,7 +106,7 @@ class Layout:
 
 
 def lay_out(X: Rows, *, seed: int = 0) -> Layout:
-    """Return the layout of a sample of rows, of shape (n_sample, n_features) with n_sample ≥ 3.
+    """Lay out a sample of rows, of shape (n_sample, n_features) with n_sample ≥ 3.
 
     Equal rows and seeds give equal layouts on one machine. Other processors and versions of libraries may
     give other layouts.
@@ -128,10 +128,10 @@ def lay_out(X: Rows, *, seed: int = 0) -> Layout:
 
 
 def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
-    """Return positions of the sample by UMAP, of shape (n_sample, 2).
+    """Compute the positions of a sample with UMAP, of shape (n_sample, 2).
 
-    UMAP gets the exact nearest neighbours. Searching them itself, it would find most of them, and other ones
-    on another number of threads.
+    The exact nearest neighbours are passed to UMAP. Its own search is approximate, and depends on the number
+    of threads.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
     k = min(NEIGHBOURS, len(sample))
     distances, neighbours = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(sample).kneighbors(sample)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # new items are not placed by UMAP, of which it warns
+        warnings.simplefilter("ignore")  # UMAP warns that it could not place new items
         learner = umap.UMAP(
             n_neighbors=k,
             n_epochs=EPOCHS,

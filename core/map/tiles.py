@@ -1,9 +1,9 @@
 """Density tiles of a map: for each cell of a grid, the number of items in it and their scores.
 
-The map is a square, divided at zoom z into 2ᶻ × 2ᶻ tiles, and each tile into cells. Tile (0, 0) is at the
-least coordinates. Items are sorted once by the Morton code of their position [1]_, which interleaves the bits
-of its two coordinates. The items of any tile are then consecutive, and so are those of any cell, so a tile
-costs time in proportion to its items.
+The map is a square. At zoom z, it is divided into 2ᶻ × 2ᶻ tiles, and each tile into cells. Tile (0, 0) has
+the smallest coordinates. Items are sorted once by Morton code [1]_, which interleaves the bits of an item's
+two coordinates. The items of any tile or cell are then consecutive, so computing a tile takes time in
+proportion to its number of items.
 
 References
 ----------
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 
 DEPTH = 20
-"""Zoom at which a tile is as small as positions are told apart: a millionth of the map's side."""
+"""Number of bits per coordinate in a Morton code. They resolve a millionth of the map's side."""
 
 CELLS = 128
 """Number of cells on the side of a tile."""
@@ -29,18 +29,18 @@ Int64s = NDArray[np.int64]
 
 
 class Cells(NamedTuple):
-    """The cells of a tile that have items, each array of shape (n_cells,).
+    """The nonempty cells of a tile. Each array has shape (n_cells,).
 
     Parameters
     ----------
     column, row : array of int64
-        The cell in the tile, from 0 at the least coordinates.
+        Position of the cell in the tile, from 0 at the smallest coordinates.
     n_items : array of int64
         Number of items in the cell.
     mean : array of float64
-        Mean of the scores wᵀx + b of its items.
+        Mean of the scores wᵀx + b of the items in the cell.
     margin : array of float64
-        Least |wᵀx + b| of its items.
+        Smallest |wᵀx + b| of the items in the cell.
     """
 
     column: Int64s
@@ -51,17 +51,17 @@ class Cells(NamedTuple):
 
 
 class MapTiles:
-    """The items of a map, sorted by tiles. Thread-safe.
+    """The items of a map, sorted so that those of any tile are consecutive. Thread-safe.
 
     Parameters
     ----------
     positions : array of shape (n_items, 2)
-        The positions of the items, at least one.
+        The positions of the items. There must be at least one item.
 
     Attributes
     ----------
     origin : array of shape (2,), float64
-        The least coordinates.
+        The smallest coordinate in each dimension.
     side : float
         Length of the map's sides.
 
@@ -101,8 +101,8 @@ class MapTiles:
         Raises
         ------
         InputError
-            If there is no such tile, its cells are smaller than 2^−`DEPTH` of the map's side, or the number
-            of scores is not that of the items.
+            If there is no such tile, if `n_cells` is not a power of two, if the cells would be smaller than
+            2^−`DEPTH` of the map's side, or if there is not one score per item.
         """
         values = np.asarray(scores)
         if values.shape != (len(self),):

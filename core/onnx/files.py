@@ -1,7 +1,7 @@
-"""The files of a model: where they are, and whether they are still the same.
+"""Functions that find the files of a model and detect changes to them.
 
-A pair such as CLIP has two models in one folder. `vision_model.onnx` reads images. `text_model.onnx` reads
-texts, as numbers that `tokenizer.json` gives to words.
+A pair such as CLIP consists of two models in one folder. `vision_model.onnx` reads images. `text_model.onnx`
+reads texts that were converted to numbers with `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FILES = ("vision_model.onnx", "model.onnx")
 """Names of an image model in a folder, or in its subfolder `onnx`; the first one that exists is used."""
 
 VISION, TEXT = "vision_model", "text_model"
-"""First parts of the names of a pair. `vision_model_fp16.onnx` belongs with `text_model_fp16.onnx`, or with
-`text_model.onnx`.
+"""Prefixes of the file names of a pair. `vision_model_fp16.onnx` forms a pair with `text_model_fp16.onnx`, or
+with `text_model.onnx`.
 """
 
 TOKENIZER = "tokenizer.json"
@@ -30,16 +30,16 @@ TOKENIZER_CONFIGS = ("tokenizer_config.json", "config.json")
 """Names of the files that say how texts are truncated and padded."""
 
 _LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])")
-"""The key "location", and the length of its value in one or two bytes."""
+"""Pattern in a model file: the key "location", then the length of its value in one or two bytes."""
 
 
 def find_model(path: Path) -> Path:
-    """Return the model file that `path`, a file or a folder, stands for.
+    """Return the model file at `path`, which is the file itself or its folder.
 
     Raises
     ------
     InputError
-        If there is none, or a folder has several and none of them has a usual name.
+        If there is no model, or if the folder has several models, none of them with a name in `FILES`.
     """
     try:
         return _found_model(path.absolute())
@@ -69,7 +69,7 @@ def _found_model(path: Path) -> Path:
 
 
 def find_text_model(vision: Path) -> tuple[Path, Path] | None:
-    """Return the text model that belongs to a vision model, and its tokenizer; None if one is missing."""
+    """Return the text model that belongs to a vision model, and its tokenizer; None if either is missing."""
     if not vision.name.startswith(VISION):
         return None
     names = dict.fromkeys((vision.name.replace(VISION, TEXT, 1), f"{TEXT}.onnx"))
@@ -78,9 +78,9 @@ def find_text_model(vision: Path) -> tuple[Path, Path] | None:
 
 
 def digest_of(file: Path, *others: Path) -> str:
-    """Return 32 hexadecimal digits computed from all bytes of a model, including data kept beside it.
+    """Return a digest of a model, including its `external_data`, as 32 hexadecimal digits.
 
-    The bytes of `others` follow those of the model.
+    The files `others` are included, too.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
@@ -94,19 +94,20 @@ def digest_of(file: Path, *others: Path) -> str:
 
 
 def configurations(file: Path) -> list[Path]:
-    """Return where the configuration of a model may be."""
+    """Return all paths at which the configuration of a model may be."""
     return beside(file, CONFIGS)
 
 
 def first_beside(file: Path, names: Iterable[str]) -> Path | None:
-    """Return the first file with one of these names `beside` a model, or None."""
+    """Return the first of the paths `beside(file, names)` that is a file, or None."""
     return next((path for path in beside(file, names) if path.is_file()), None)
 
 
 def beside(file: Path, names: Iterable[str]) -> list[Path]:
-    """Return where files that belong to a model may be: beside it, or above its folder `onnx`.
+    """Return all paths at which files that belong to a model may be.
 
-    The hub's cache has links to files elsewhere, so the place of a link comes before the place of its target.
+    They may be in the model's folder or, if it is called `onnx`, in its parent folder. In the cache of the
+    Hugging Face hub, a model is a link, so the folder of the link comes before the folder of its target.
     """
     folders: dict[Path, None] = {}
     for folder in (file.parent, file.resolve().parent):
@@ -117,7 +118,7 @@ def beside(file: Path, names: Iterable[str]) -> list[Path]:
 
 
 def external_data(file: Path) -> list[Path]:
-    """Return the files that have weights of a model, as large models name them, in the model's folder.
+    """Return the files, apart from the model file itself, that contain weights of a large model.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def external_data(file: Path) -> list[Path]:
 
 
 def missing_data(file: Path) -> list[Path]:
-    """Return the files that have weights of a model and are not there; see `external_data`."""
+    """Return the paths of weights that the model refers to but that don't exist; see `external_data`."""
     return [part for part in _named_data(file) if not part.is_file()]
 
 
@@ -140,7 +141,7 @@ def _named_data(file: Path) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def _named(file: Path, identity: tuple[int, int, int]) -> tuple[str, ...]:  # noqa: ARG001 (for the cache)
-    """Return the names that follow the key "location" in the model (`TensorProto.external_data`)."""
+    """Return the file names that follow the key "location" in the model (`TensorProto.external_data`)."""
     names: dict[str, None] = {}
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as model:
         for found in _LOCATION.finditer(model):
@@ -151,7 +152,7 @@ def _named(file: Path, identity: tuple[int, int, int]) -> tuple[str, ...]:  # no
 
 
 def identity_of(file: Path, *others: Path) -> tuple[Any, ...]:
-    """Return a value that changes when one of the files, or a file with weights of the first, changes."""
+    """Return a value that changes when the model `file`, its `external_data` or one of `others` changes."""
     try:
         files = [part for part in (file, *external_data(file), *others) if part.is_file()]
         stats = [(part, part.stat()) for part in files]

@@ -1,4 +1,4 @@
-"""What is slow to load is loaded once, and kept."""
+"""A cache for objects that are slow to load."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """The last results of loading something, or the errors; nobody waits for what somebody else loads.
+    """Cache of the most recently used results of loading. An InputError is cached like a result.
+
+    Threads that need the same result wait for a single load. Loads of different results run concurrently.
 
     Parameters
     ----------
     most : int
-        Number of results that are kept.
+        Maximum number of results in the cache.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,7 +30,7 @@ class Kept(Generic[T]):
         self._results: OrderedDict[Any, Future[T]] = OrderedDict()
 
     def get(self, key: Any, load: Callable[[], T]) -> T:
-        """Return the result for a key, loading it in this thread if no other thread has begun to."""
+        """Return the result for a key. Call `load` unless the result is cached or another thread loads it."""
         with self._lock:
             result = self._results.get(key)
             is_new = result is None
@@ -41,7 +43,7 @@ class Kept(Generic[T]):
             try:
                 result.set_result(load())
             except BaseException as error:
-                if not isinstance(error, InputError):  # the next one tries again
+                if not isinstance(error, InputError):  # the next call tries again
                     with self._lock:
                         self._results.pop(key, None)
                 result.set_exception(error)

@@ -1,4 +1,4 @@
-"""Load models once: the last ones are kept as long as their files stay the same."""
+"""Loading of models. The most recently used models stay in memory until their files change."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _text_models: Kept[TextModel] = Kept(8)
 def load_model(
     path: Path, *, output: str | None = None, preprocessing: Preprocessing | None = None
 ) -> ImageModel:
-    """Return an `ImageModel`, from memory if its files are still the same.
+    """Load an `ImageModel`, or return it from memory if its files have not changed.
 
     Raises
     ------
     InputError
-        See `ImageModel`. A refused model is not loaded again until its files change.
+        See `ImageModel`. After this error, the model is not loaded again until its files change.
     """
     file = find_model(path)
     key = (identity_of(file, *configurations(file)), output, preprocessing)
 
     def load() -> ImageModel:
         model = ImageModel(file, output=output, preprocessing=preprocessing)
-        _ = model.digest  # of the file as it was loaded
+        _ = model.digest  # compute it now, before the file can change
         return model
 
     return _models.get(key, load)
 
 
 def load_text_model(file: Path, tokenizer: Path) -> TextModel:
-    """Return a `TextModel`, from memory if its files are still the same.
+    """Load a `TextModel`, or return it from memory if its files have not changed.
 
     Raises
     ------
     InputError
-        See `TextModel`. A refused model is not loaded again until its files change.
+        See `TextModel`. After this error, the model is not loaded again until its files change.
     """
     key = identity_of(file, tokenizer, *beside(file, TOKENIZER_CONFIGS))
     return _text_models.get(key, lambda: TextModel(file, tokenizer))

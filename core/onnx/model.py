@@ -1,14 +1,14 @@
-"""Image models in ONNX, computed by ONNX Runtime.
+"""Image models in ONNX format, run by ONNX Runtime.
 
 A model is one file, or a folder as the Hugging Face hub lays it out: `onnx/model.onnx` or
 `onnx/vision_model.onnx`, with `preprocessor_config.json` beside the folder `onnx`. Nothing is downloaded.
 
-**The same bits.** A pool promises that an item's features do not depend on the other items, on the number of
-threads, or on interruptions. Batches of images would break this promise: a dynamically quantized model takes
-its scales from all images of a batch. So each run of the model gets one image, and as many threads as there
-are cores run the model at once. On a processor this costs no time: one core needs 15.7 ms per image for
-MobileNetV2 alone, and 17.9 ms in batches of eight. A model that demands a certain number of images per run
-gets copies of the same image.
+**Reproducibility.** The features of an item must not depend on the other items, on the number of threads, or
+on interruptions. With batches of images they would, because a dynamically quantized model takes its scales
+from all images of a batch. So each run of the model gets one image, and as many threads as there are cores
+run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs 15.7 ms per image in
+single runs, and 17.9 ms in batches of eight. If a model demands a certain number of images per run, it gets
+copies of one image.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ MAX_FEATURES = 16_384
 """Maximum length of a feature vector."""
 
 SPEED_SIDE, SPEED_RUNS, SPEED_SECONDS = 256, 3, 0.3
-"""To measure the speed, images of this side are computed at least this often, and for this long."""
+"""Speed is measured on an image with this side in pixels, in at least so many runs and so many seconds."""
 
 _BEST = ("image_embeds", "pooler_output", "last_hidden_state")
 _INNER = re.compile(r"attentions?|hidden_states?|masks?|boxes|past_", re.IGNORECASE)
-"""Names of outputs that describe the inside of a model, or parts of an image."""
+"""Names of outputs with internal values of a model, or with values for parts of an image."""
 _FEW_FEATURES = 8
 _SCORES = ("logits", "probabilities", "scores", "output", "prob", "softmax")
 """Names of outputs that are scores of classes."""
 _CLASS_COUNTS = (1000, 1001, 21_841, 21_843)
-"""Numbers of classes in versions of ImageNet: an output of this length is taken for scores of classes."""
+"""Numbers of classes in versions of ImageNet. An output of such a length is assumed to be class scores."""
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _TYPES = {**_FLOATS, "tensor(uint8)": np.uint8}
-"""Types of outputs and inputs that NumPy has, too."""
+"""Supported types of inputs, with their NumPy types. Only the types in `_FLOATS` are supported as outputs."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a model, and how it becomes one vector per image.
+    """Output of a model, with the pooling that turns it into one vector per image.
 
     Parameters
     ----------
@@ -90,14 +90,15 @@ class ImageModel:
     Parameters
     ----------
     path : Path
-        A file, or a folder (`find_model`).
+        The model's file, or a folder in which `find_model` finds it.
     output : str, optional
-        Name of the output to use. By default the first of these that the model has: `image_embeds`,
-        `pooler_output`, `last_hidden_state`, tokens (the class token, or the mean if there is none) or a
-        feature map (its mean), a vector that is not scores of classes, scores of classes, others.
+        Name of the output to use. The default is the first of these that the model has: `image_embeds`;
+        `pooler_output`; `last_hidden_state`; tokens or a feature map; a vector that is not class scores;
+        class scores; any other output. Of tokens, the class token is used, or their mean if they have none.
+        Of a feature map, the mean is used.
     preprocessing : Preprocessing, optional
-        By default that of the configuration in the folder of the file, or above its folder `onnx`
-        (`core.onnx.preprocessing`); without one, the steps usual for ImageNet.
+        The default is described by the first of the files `configurations(file)` that exists; if there is
+        none, by `Preprocessing.imagenet`.
 
     Attributes
     ----------
@@ -109,12 +110,12 @@ class ImageModel:
     outputs : list of Output
         All outputs that can be used as features, best first.
     output : Output
-        The one in use.
+        The output in use.
 
     Raises
     ------
     InputError
-        If there is no such model, it can't be loaded, reads no images, or has no such output; or if ONNX
+        If the model doesn't exist, can't be loaded, doesn't read images, or lacks the output; or if ONNX
         Runtime is not installed.
     """
 
@@ -134,7 +135,7 @@ class ImageModel:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the file (`digest_of`)."""
+        """Digest of the model's files; see `digest_of`."""
         return digest_of(self.file)
 
     @property
@@ -147,11 +148,11 @@ class ImageModel:
         return self.features_of_resized(self.resizing(*image.size).of(image))
 
     def resizing(self, width: int, height: int) -> Resizing:
-        """Return how the model wants an image of this size resized."""
+        """Return how to resize an image of this size for the model."""
         return replace(self.preprocessing.resizing(width, height), mode=self._mode)
 
     def features_of_resized(self, resized: Image.Image) -> NDArray[np.float32]:
-        """Return the feature vector of an image that has been resized as `resizing` says; see `features`."""
+        """Return the feature vector of an image that was resized according to `resizing`; see `features`."""
         (value,) = self._run([self.output.name], self._prepared(resized))
         vector = self.output.vector(value)
         if len(vector) != self.n_features:
@@ -163,7 +164,7 @@ class ImageModel:
 
     @cached_property
     def images_per_second(self) -> float:
-        """How many images one core prepares and computes per second, measured on a few."""
+        """Number of images per second that one core prepares and runs the model on, measured in a few runs."""
         image = Image.new("RGB", (SPEED_SIDE, SPEED_SIDE), "gray")
         began, runs = time.perf_counter(), 0
         while runs < SPEED_RUNS or time.perf_counter() - began < SPEED_SECONDS:
@@ -172,7 +173,7 @@ class ImageModel:
         return runs / (time.perf_counter() - began)
 
     def about(self) -> list[str]:
-        """Return sentences about the features, for a person who is about to build a pool."""
+        """Return sentences that describe the features to a user before a pool is built."""
         by = "" if self.output.pooling == "none" else f" ({self.output.pooling})"
         per_second, steps = self.images_per_second, self.preprocessing.in_words()
         sentences = [
@@ -192,7 +193,7 @@ class ImageModel:
         return "L" if self._input.channels == 1 else "RGB"
 
     def _prepared(self, resized: Image.Image) -> NDArray[Any]:
-        """Return the input of the model, of shape (batch, …)."""
+        """Return the model's input for a resized image, of shape (batch, …)."""
         pixels = self.preprocessing.cropped(resized)
         values = pixels if self._input.dtype == np.uint8 else self.preprocessing.values(pixels)
         if values.ndim == 2:
@@ -208,7 +209,7 @@ class ImageModel:
         return values
 
     def _image_input(self) -> _Input:
-        """Return the model's only input of images."""
+        """Return the model's image input, which must be its only input."""
         inputs = self._session.get_inputs()
         images = [_input_of(one.name, one.shape, one.type) for one in inputs if len(one.shape) == 4]
         usable = [one for one in images if one is not None]
@@ -231,7 +232,10 @@ class ImageModel:
         return usable[0]
 
     def _fitted(self, given: Preprocessing | None) -> Preprocessing:
-        """Return the preprocessing, after checking that its images have the size that the model reads."""
+        """Check that preprocessed images have the size that the model reads; return the preprocessing.
+
+        If `given` is None, return the usual preprocessing for ImageNet.
+        """
         wanted = self._input.size
         if given is None:
             if wanted is None:
@@ -256,7 +260,7 @@ class ImageModel:
         return given
 
     def _usable_outputs(self) -> list[Output]:
-        """Return the outputs that can be features, best first, from their shapes for one black image."""
+        """Return the outputs that can be features, best first. Run the model once to find their shapes."""
         height, width = self.preprocessing.size or (1, 1)
         black = self._prepared(Image.new(self._mode, (width, height)))
         names = [one.name for one in self._session.get_outputs() if one.type in _FLOATS]
@@ -281,7 +285,7 @@ class ImageModel:
 
 @dataclass(frozen=True)
 class _Input:
-    """The input of images: where the channels are, and the numbers that are fixed."""
+    """Image input of a model. `size` is the fixed height and width, or None if they may vary."""
 
     name: str
     batch: int
@@ -292,7 +296,7 @@ class _Input:
 
 
 def _input_of(name: str, shape: Sequence[Any], kind: str) -> _Input | None:
-    """Return the input if it can be one of images, in color or gray."""
+    """Return the input if it can be an image in color or gray, otherwise None."""
     batch, *rest = (one if isinstance(one, int) and one > 0 else None for one in shape)
     if kind not in _TYPES:
         return None
@@ -306,7 +310,10 @@ def _input_of(name: str, shape: Sequence[Any], kind: str) -> _Input | None:
 
 
 def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Output | None:
-    """Return how an output becomes a vector per image of this height and width, or None if it can't."""
+    """Choose the pooling of an output from the shape of its `value` for an image of height and width `size`.
+
+    Return None if the output can't be turned into one vector per image.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim not in (2, 3, 4):
         return None
     if len(value) != batch or 0 in value.shape:
@@ -326,12 +333,12 @@ def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Outp
 
 
 def _is_grid(shape: Sequence[int], size: tuple[int, int]) -> bool:
-    """Return whether height and width can be those of a map of the image, which is smaller by one factor."""
+    """Return whether `shape` can be that of a feature map: height and width divided by one integer."""
     return any(tuple(shape) == (-(-size[0] // n), -(-size[1] // n)) for n in range(1, max(size) + 1))
 
 
 def _rank(output: Output) -> tuple[int, int]:
-    """Return the order in which outputs are preferred; see `ImageModel`."""
+    """Return a sort key, which is smallest for the preferred output; see `ImageModel`."""
     if output.name in _BEST:
         return 0, _BEST.index(output.name)
     if _INNER.match(output.name):

@@ -1,10 +1,10 @@
-"""From an image of any size to the numbers that a model reads, as the model's configuration says.
+"""Preprocessing of images for a model, as described in the model's configuration.
 
 The configuration is `preprocessor_config.json`, or the part `image_processor` of `processor_config.json`.
 The Hugging Face hub keeps these files beside a model. The steps and their order are those of the
-`transformers` library: resize, crop the center, scale the values, normalize each channel. Resizing is
-Pillow's. Some image processors have rules of their own, which are followed, too: those of ConvNeXT, LeViT,
-PoolFormer and EfficientNet. A configuration with steps that are not known here is refused.
+`transformers` library: resize with Pillow, crop the center, scale the values, normalize each channel. The
+special rules of the image processors of ConvNeXT, LeViT, PoolFormer and EfficientNet are followed. A
+configuration with unknown steps is refused.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ CONFIGS = (CONFIG, "processor_config.json")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 SHORT_EDGE = 256 / 224
-"""Shortest edge before the crop, relative to the crop, for models of ImageNet without a configuration."""
+"""Shortest edge after resizing divided by the shortest edge after cropping, without a configuration."""
 
 LARGEST_SIDE = 4096
 """Maximum side in pixels of the images that a model may read."""
 
 MOST_RESIZED = 16
-"""Maximum size of a resized image, relative to the crop; of a longer one, only the crop is computed."""
+"""Maximum number of pixels of a resized image, as a multiple of the pixels that are left after cropping. If
+an image would have more, only the cropped part is computed.
+"""
 
 _SQUARE = ("ViT", "DeiT", "Beit", "Siglip")
 """Image processors for which a single number as `size` is both height and width, not the shortest edge."""
@@ -60,18 +62,19 @@ class Preprocessing:
     Parameters
     ----------
     resize : int, (int, int) or None
-        Length in pixels of the shortest edge after resizing, which keeps the shape of the image; or height
-        and width, which does not; None to keep the size.
+        Length in pixels of the shortest edge after resizing with the same aspect ratio; or height and width
+        after resizing, whatever the aspect ratio; or None to keep the size.
     crop : (int, int) or None
-        Height and width of the part of the center that is kept; what is missing is black. None to keep all.
+        Height and width of the central part that is kept; smaller images are padded with black. None to keep
+        the whole image.
     resample : int
-        Interpolation, as Pillow numbers it: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic, 4 box, 5 Hamming.
+        Pillow's number of the interpolation: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic, 4 box, 5 Hamming.
     scale : float
-        Factor for values from 0 to 255.
+        Factor by which pixel values from 0 to 255 are multiplied.
     mean, deviation : tuple of float
-        Subtracted from the scaled values and divided by, for each channel.
+        For each channel, the mean that is subtracted from scaled values, and the deviation that divides them.
     is_bgr : bool
-        Whether blue comes first.
+        Whether the channels are in the order blue, green, red.
     """
 
     resize: int | tuple[int, int] | None
@@ -146,14 +149,14 @@ class Preprocessing:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
-        """Restore the steps that returned `spec`."""
+        """Create steps from what `spec` returned."""
         tuples: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()
         }
         return cls(**tuples)
 
     def spec(self) -> dict[str, Any]:
-        """Return the parameters as JSON."""
+        """Return the parameters as values that JSON can represent."""
         spec: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return spec
 
@@ -165,7 +168,7 @@ class Preprocessing:
         return self.resize if isinstance(self.resize, tuple) else None
 
     def resizing(self, width: int, height: int) -> Resizing:
-        """Return how an image of this size is resized; what the crop leaves out of a long one is not made."""
+        """Return how to resize an image of this size; see `MOST_RESIZED` for long images."""
         w, h = self._resized(width, height)
         inside = (0, 0, w, h)
         if (
@@ -202,7 +205,7 @@ class Preprocessing:
         return values
 
     def in_words(self) -> str:
-        """Describe resizing and cropping: "shortest edge 256, middle 224 × 224"."""
+        """Describe resizing and cropping in words, such as "shortest edge 256, middle 224 × 224"."""
         parts = []
         if isinstance(self.resize, int):
             parts.append(f"shortest edge {self.resize}")
@@ -223,7 +226,7 @@ class Preprocessing:
 
 
 def _of_convnext(resize: int | tuple[int, int], crop_pct: float) -> tuple[Any, tuple[int, int] | None]:
-    """Return `resize` and `crop` by the rule of ConvNeXT: large images are squeezed instead of cropped."""
+    """Return `resize` and `crop` by ConvNeXT's rule: images of at least 384 pixels are not cropped."""
     side = _shortest(resize)
     return (_side(side / crop_pct), (side, side)) if side < 384 else ((side, side), None)
 

@@ -1,10 +1,10 @@
 """Resizing of large images a few rows at a time, without a copy of the whole image.
 
 Pillow resizes an image in two passes, one along its rows and one along its columns, and rounds in between.
-Here the rows of a large image come first. Each row is then resized by itself. So the first pass is given a
-few rows at a time, which are copied, converted and rotated for it, and only its result, which is small, is
-kept for the second pass. The result is Pillow's, bit for bit, except where Pillow begins with the columns, as
-version 13 does if the height shrinks much more than the width: there it differs by rounding.
+This module processes a few rows of a large image at a time. It copies, converts and rotates these rows,
+applies the first pass, and keeps only the result, which is small. The second pass follows when all rows have
+been processed. The final result equals Pillow's bit for bit, unless Pillow begins with the columns; then it
+differs by rounding. Pillow 13 begins with the columns if the height shrinks much more than the width.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from typing import Protocol
 from PIL import Image
 
 MOST_COPIED = 1 << 21
-"""Maximum number of pixels copied at once, if a row has not more. Pillow alone resizes smaller images."""
+"""Maximum number of pixels copied at once, unless one row has more. Smaller images are resized in one step."""
 
 MOST_BETWEEN = 1 << 25
-"""Maximum number of pixels between the passes: columns come first in a narrow image that is too high."""
+"""Maximum number of pixels between the passes. If widening a high image would produce more, the columns are
+resized before the rows.
+"""
 
 _REACH = 3
-"""Pixels around a place that the widest interpolation takes into account, Lanczos."""
+"""Radius in pixels of the widest interpolation, Lanczos."""
 
 
 class Croppable(Protocol):
-    """What is needed of an image: an `Image.Image`, or something that makes its parts when asked."""
+    """Image that can be cropped: an `Image.Image`, or an object that creates parts of an image on demand."""
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height."""
 
     def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
-        """Return a copy of the part between left, top, right and bottom, in mode RGB or L."""
+        """Return a copy of the part in a box (left, top, right, bottom), in mode RGB or L."""
 
 
 @dataclass(frozen=True)
 class Resizing:
-    """How an image is resized; except for `mode`, these are arguments of `Image.resize`.
+    """Parameters of resizing an image. All except `mode` are arguments of `Image.resize`.
 
     Parameters
     ----------
@@ -47,9 +49,9 @@ class Resizing:
     box : (float, float, float, float)
         Left, top, right and bottom of the part that is resized, in pixels of the image.
     resample : int
-        Interpolation, as Pillow numbers it.
+        Pillow's number of the interpolation.
     mode : {"RGB", "L"}
-        Mode to which the image is converted before.
+        Mode to which the image is converted before it is resized.
     """
 
     size: tuple[int, int]
@@ -82,7 +84,7 @@ class Resizing:
         return between.resize(self.size, self.resample, (0, top, width, bottom))
 
     def _needed(self, axis: int, length: int) -> tuple[int, int]:
-        """Return the first of an axis's pixels that are needed, and the first after them."""
+        """Return the range of pixels needed along an axis: the first one, and the one after the last."""
         first, last = self.box[axis], self.box[axis + 2]
         reach = _REACH * max(1.0, (last - first) / self.size[axis]) + 1
         return max(0, math.floor(first - reach)), min(length, math.ceil(last + reach))

@@ -1,4 +1,4 @@
-"""ONNX Runtime: loading a model, and what its errors mean."""
+"""Functions that load and run models with ONNX Runtime, and explain its errors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from closecall.core.onnx.files import identity_of, missing_data
 from closecall.core.onnx.kept import Kept
 
 _QUIET = 4
-"""Log level of ONNX Runtime: only fatal errors, because all others are raised."""
+"""Log level of ONNX Runtime: only fatal errors, because all others are raised as exceptions."""
 
 
 _sessions: Kept[Any] = Kept(2)
 
 
 def open_session(file: Path) -> Any:
-    """Return the session of a model, which computes each run on the processor, in the thread that calls it.
+    """Return the ONNX Runtime session of a model. It runs on the CPU, in the calling thread.
 
-    The last sessions are kept as long as their files stay the same.
+    The most recent sessions are cached until their files change.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def _opened(file: Path) -> Any:
     options.log_severity_level = _QUIET
     try:
         return runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its own classes, which it does not export
+    except Exception as error:  # ONNX Runtime does not export its exceptions
         if missing := ", ".join(part.name for part in missing_data(file)):
             raise InputError(f"{file} has its weights in other files: put {missing} beside it") from error
         raise InputError(f"{file} is not a model that ONNX Runtime can load: {_reason(error)}") from error
@@ -48,7 +48,7 @@ def _opened(file: Path) -> Any:
 def outputs_of(
     session: Any, names: Sequence[str], feed: Mapping[str, Any], file: Path, *, of: str = "an image"
 ) -> list[Any]:
-    """Return the outputs with these names; `of` says in messages what the model reads.
+    """Run a model on the inputs `feed` and return the outputs `names`; `of` describes the input in messages.
 
     Raises
     ------
@@ -64,13 +64,13 @@ def outputs_of(
 _PLACE = re.compile(
     r"(?:Non-zero status code .*? Status Message: )?[\w/]+\.(?:cc|h):\d+ [\w:~]+(?:\([^)]*\))? "
 )
-"""Where in its own source ONNX Runtime noticed an error."""
+"""Pattern of the location in ONNX Runtime's source code in an error message."""
 
 _KINDS = {"INVALID_PROTOBUF": "it is damaged, or no ONNX file", "NO_SUCHFILE": "there is no such file"}
 
 
 def _reason(error: Exception) -> str:
-    """Return why a model fails, without the number and name of the status and without further lines."""
+    """Return the first line of an error message, without the number and the name of the status."""
     line = str(error).strip().partition("\n")[0]
     status = re.match(r"\[ONNXRuntimeError\] : \d+ : (\w+) : (.*)", line)
     if status is None:

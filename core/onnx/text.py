@@ -1,9 +1,10 @@
-"""Text models in ONNX: they give words a vector in the space of the images of a pair such as CLIP.
+"""Text models in ONNX format, which map a text to the vector space of an image model.
 
-A pair is trained so that an image and its description have similar vectors: CLIP (Radford et al. 2021,
-*Learning Transferable Visual Models From Natural Language Supervision*, Section 2.3), and SigLIP (Zhai et
-al. 2023, *Sigmoid Loss for Language Image Pre-Training*). On the Hugging Face hub, CLIP's models have the
-outputs `image_embeds` and `text_embeds`. SigLIP's outputs are both called `pooler_output`.
+A text model and an image model are trained as a pair, so that an image and its description have similar
+vectors. Examples are CLIP (Radford et al. 2021, *Learning Transferable Visual Models From Natural Language
+Supervision*, Section 2.3) and SigLIP (Zhai et al. 2023, *Sigmoid Loss for Language Image Pre-Training*). On
+the Hugging Face hub, CLIP's models have the outputs `image_embeds` and `text_embeds`. Both models of SigLIP
+have the output `pooler_output`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from closecall.core.onnx.runtime import open_session, outputs_of
 from closecall.core.onnx.tokens import TextTokenizer, Tokens
 
 OUTPUTS = ("text_embeds", "pooler_output")
-"""Names of outputs in the space of images; the first one that a model has is used."""
+"""Names of outputs in the vector space of images. The first one that a model has is used."""
 
 _MASK = "attention_mask"
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -34,25 +35,25 @@ class TextModel:
     file : Path
         The model.
     tokenizer : Path
-        Its `tokenizer.json`.
+        The model's `tokenizer.json`.
 
     Attributes
     ----------
     file : Path
     output : str
-        Name of the output in use: one of `OUTPUTS`, or the only one with a vector for each text.
+        Name of the output in use. If several outputs are vectors, one of `OUTPUTS`.
     n_features : int
         Length of a vector.
     context_length : int
         Number of tokens that the model reads; the rest of a longer text is ignored.
     digest : str
-        Digest of the model and its tokenizer (`digest_of`).
+        Digest of the model and its tokenizer; see `digest_of`.
 
     Raises
     ------
     InputError
-        If a file can't be loaded, the model needs other inputs than tokens and their mask, or it has no such
-        output; or if ONNX Runtime or `tokenizers` is not installed.
+        If a file can't be loaded, if the model needs inputs other than tokens and their mask, if it has no
+        suitable output, or if ONNX Runtime or `tokenizers` is not installed.
     """
 
     def __init__(self, file: Path, tokenizer: Path) -> None:
@@ -82,7 +83,8 @@ class TextModel:
         Raises
         ------
         InputError
-            If the text is empty or can't be read (`TextTokenizer.tokens`), or its vector has no direction.
+            If the text can't be tokenized (see `TextTokenizer.tokens`), or if its vector is zero or not
+            finite.
         """
         (value,) = self._run([self.output], self._tokenizer.tokens(text))
         vector = np.asarray(value[0], dtype=np.float64)
@@ -106,7 +108,7 @@ class TextModel:
         )
 
     def _check_inputs(self) -> None:
-        """Find the input of tokens; there may be their mask beside it."""
+        """Find the model's input of tokens. The only other input allowed is the mask of the tokens."""
         others = [name for name in self._inputs if name != _MASK]
         all_inputs = ", ".join(self._inputs) or "nothing"
         if len(others) != 1:

@@ -1,9 +1,10 @@
-"""From a text to the tokens that a text model reads, as the files beside the model say.
+"""Conversion of texts to the tokens that a text model reads.
 
-The tokenizer is `tokenizer.json`, run by the library `tokenizers`. It also adds the tokens that mark the
-beginning and the end. Every text is truncated or padded to the model's context length, since the models were
-trained on texts of this length. For CLIP, padding makes no difference: it takes the features of the first end
-token. SigLIP takes the features of the last token, even if this is padding. MobileCLIP convolves over tokens.
+The tokenizer is described by `tokenizer.json` and run by the library `tokenizers`. It also adds the tokens
+that mark the beginning and the end. Every text is truncated or padded to the model's context length, because
+models are trained on texts of this length. Padding does not affect CLIP, which uses the features of the first
+end token. It affects SigLIP, which uses the features of the last token even if this is padding, and
+MobileCLIP, which convolves over tokens.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ MAX_CHARACTERS = 10_000
 """Maximum length of a text."""
 
 MAX_TOKENS = 8192
-"""Maximum context length; `tokenizer_config.json` has an immense number where the length is unknown."""
+"""Maximum context length. If the length is unknown, `tokenizer_config.json` contains an immense number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A text as a text model reads it.
+    """Text in the form that a text model reads.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Tokens:
     mask : array of shape (context_length,), int64
         1 for tokens that the model should attend to, 0 for the others.
     is_truncated : bool
-        Whether the text was longer.
+        Whether the text was longer than the context.
     """
 
     ids: NDArray[np.int64]
@@ -54,17 +55,16 @@ class TextTokenizer:
     file : Path
         A `tokenizer.json`.
     model : Path
-        The text model. `tokenizer_config.json` and `config.json` are looked for beside it, and above its
-        folder `onnx`.
+        The text model. Its `tokenizer_config.json` and `config.json` are found by `first_beside`.
     length : int or None
         The number of tokens that the model demands. If it is None, the context length is the first of these
-        that is given: the length to which the tokenizer pads, `model_max_length` of `tokenizer_config.json`,
-        `max_position_embeddings` of `config.json`.
+        numbers that exists: the length to which the tokenizer pads, `model_max_length` in
+        `tokenizer_config.json`, `max_position_embeddings` in `config.json`.
 
     Attributes
     ----------
     context_length : int
-        Number of tokens of every text.
+        Number of tokens of every text after truncation or padding.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class TextTokenizer:
         Raises
         ------
         InputError
-            If the text is empty, has no word, is far too long, or is not valid Unicode.
+            If the text is empty, has no known word, is longer than `MAX_CHARACTERS`, or is not valid Unicode.
         """
         shown = f"“{text:.60}”"
         if not text.strip():
@@ -137,7 +137,11 @@ class TextTokenizer:
     def _padding_id(
         self, padding: Mapping[str, Any], tokenizer_config: Mapping[str, Any], text_config: Mapping[str, Any]
     ) -> int:
-        """Return the id of padding: the tokenizer's, that of `pad_token`, `pad_token_id`, or 0 as in CLIP."""
+        """Return the id of the padding token.
+
+        It is the first of these that exists: `pad_id` of the tokenizer, the id of the configured `pad_token`,
+        the configured `pad_token_id`. If none exists, it is 0, as in CLIP.
+        """
         if "pad_id" in padding:
             return int(padding["pad_id"])
         token = tokenizer_config.get("pad_token")
@@ -150,7 +154,7 @@ class TextTokenizer:
 
 
 def _first_length(*lengths: Any) -> int:
-    """Return the first of these that can be a context length, or 0."""
+    """Return the first number that can be a context length, or 0."""
     return next((n for n in lengths if isinstance(n, int) and 1 <= n <= MAX_TOKENS), 0)
 
 
