@@ -1,10 +1,10 @@
 """A few coordinates per row that bound the distance between rows from below.
 
-Let V have m orthonormal columns. A row x gets the m coordinates Vᵀx, and as a last one the length of the
-rest, √(‖x‖² − ‖Vᵀx‖²). By the reverse triangle inequality, the distance between two rows in these m + 1
-coordinates is at most ‖x − y‖. A pair that is too far apart in them needs no exact distance, whatever V is.
-The bound is tightest if V has the directions in which the rows are longest, so V has the leading right
-singular vectors of a sample of rows.
+Let V be a matrix with m orthonormal columns. The first m coordinates of a row x are Vᵀx. The last coordinate
+is the length of the remainder, √(‖x‖² − ‖Vᵀx‖²). By the reverse triangle inequality, the distance between the
+coordinates of two rows x and y is at most ‖x − y‖, whatever V is. If this lower bound is already too large,
+the exact distance need not be computed. The bound is tightest if the columns of V are the directions in which
+the rows are longest. They are therefore the leading right singular vectors of a sample of rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 N_DIRECTIONS = 31
-"""Maximum number of columns of V. With the length of the rest, a row takes 128 bytes."""
+"""Maximum number of columns of V. With the length of the remainder, a row has at most 32 coordinates."""
 
 _MULTIPLE = 16
-"""The number of coordinates is a multiple of this number; see `kernels`."""
+"""The number of coordinates is filled up with zeros to a multiple of this number; see `kernels`."""
 
 SLACK = 1e-5
 """Upper bound on the error of a distance in coordinates, which are rounded to float32."""
@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class RowBlocks(Protocol):
-    """The part of a pool that near-duplicates are found in; `Pool` and `ArrayPool` have it."""
+    """Interface through which near-duplicates are found in a pool. `Pool` and `ArrayPool` provide it."""
 
     @property
     def n_features(self) -> int:
@@ -59,10 +59,10 @@ class RowBlocks(Protocol):
 
 
 def coordinates(pool: RowBlocks) -> Floats32:
-    """Return the coordinates of all rows, of shape (N, 16) or (N, 32): Vᵀx, the rest, and zeros.
+    """Return the coordinates of all rows, filled up with zeros to the shape (N, 16) or (N, 32).
 
-    m is at most `N_DIRECTIONS`, and at most the number of features. They are computed in float64, so that the
-    coordinates of a row err by less than `SLACK` / 2 in total.
+    They are computed in float64 and rounded to float32. The error of a row's coordinates, as the length of a
+    vector, is less than `SLACK` / 2.
     """
     sample = pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64)))
     V = _directions(sample)
@@ -86,7 +86,7 @@ def coordinates(pool: RowBlocks) -> Floats32:
 
 
 def _directions(sample: Rows) -> Floats64:
-    """Return orthonormal columns, of shape (n_features, m)."""
+    """Return the matrix V for a sample of rows, of shape (n_features, m)."""
     n = min(N_DIRECTIONS, *sample.shape)
     _, _, Vt = randomized_svd(sample.astype(np.float64), n, n_iter=2, random_state=0)
     return np.asarray(np.linalg.qr(Vt.T)[0])

@@ -1,6 +1,6 @@
-"""Groups of a pool, saved in a folder inside the pool's folder.
+"""Saving and loading of a pool's groups of near-duplicates.
 
-Groups are saved with the rule by which they were found and the fingerprint of the rows that they cover, like
+Groups are saved with the parameters of the search and with the fingerprint of the rows that they cover, like
 every index (`core.selection.files`). Reading verifies every byte. When the pool has grown, the groups of its
 first rows remain readable.
 """
@@ -19,14 +19,14 @@ from closecall.core.selection.files import covered_rows, header_of, read_index, 
 from closecall.core.selection.reader import PoolRows
 
 FOLDER = "duplicates"
-"""Folder inside a pool's folder; the groups of each kind have a folder in it."""
+"""Subfolder of a pool's folder. It contains one folder for each kind of groups."""
 
 Kind = Literal["near", "bursts"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """By which rule groups were found.
+    """Parameters with which groups were found.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Rule:
     angle : float
         Largest angle between an item and its leader, in radians.
     gap : float or None
-        For bursts, the longest time between two photographs that follow each other, in seconds.
+        For bursts, the longest time between consecutive photographs, in seconds. Otherwise None.
     """
 
     kind: Kind
@@ -45,7 +45,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class SavedGroups:
-    """Groups of a pool's first rows, and the rule by which they were found."""
+    """Groups of a pool's first rows, with the parameters with which they were found."""
 
     rule: Rule
     groups: Groups
@@ -62,7 +62,7 @@ def save_groups(folder: Path, pool: PoolRows, rule: Rule, groups: Groups) -> Non
     Raises
     ------
     InputError
-        If the folder cannot be written, or the groups cover another number of rows.
+        If the folder cannot be written, or the groups have fewer or more rows than the pool.
     """
     if len(groups) != len(pool):
         raise InputError(f"groups of {len(groups)} rows can't be saved for a pool of {len(pool)}")
@@ -76,7 +76,7 @@ def load_groups(folder: Path, pool: PoolRows) -> SavedGroups:
     Raises
     ------
     InputError
-        If there are none, or they are damaged, of a newer version, or of another pool.
+        If there are no groups, or if they are damaged, of another version, or of another pool.
     """
     header, arrays = read_index(folder)
     covered = covered_rows(folder, header, pool)

@@ -1,4 +1,4 @@
-"""Groups of near-duplicates: each item, and the leader of its group."""
+"""Groups of near-duplicates, each with a leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Groups:
     Parameters
     ----------
     leaders : array of shape (N,), int64
-        Row of the leader of each row's group. A leader is its own leader, and so is a row without
+        Row of the leader of each row's group. A leader has itself as leader, and so has a row without
         near-duplicates.
     angles : array of shape (N,), float32
         Angle between each row and its leader, in radians; 0 for leaders.
@@ -33,7 +33,7 @@ class Groups:
 
     @cached_property
     def sizes(self) -> RowNumbers:
-        """Number of rows of the group that each row leads, of shape (N,); 0 for rows that lead none."""
+        """Number of rows in the group that each row leads, of shape (N,); 0 for rows that are no leaders."""
         return np.bincount(self.leaders, minlength=len(self)).astype(np.int64)
 
     @property
@@ -43,19 +43,19 @@ class Groups:
 
     @property
     def n_repeated(self) -> int:
-        """Number of rows that have another row as their leader."""
+        """Number of rows whose leader is another row."""
         return len(self) - int((self.sizes > 0).sum())
 
     def members(self, row: int) -> RowNumbers:
-        """Return all rows of the group of `row`, ascending, `row` among them."""
+        """Return all rows of the group that contains `row`, in ascending order."""
         leader = int(self.leaders[row])
         found = self._by_leader[self._starts[leader] : self._starts[leader] + self.sizes[leader]]
         return np.sort(found)
 
     def listed(self) -> list[RowNumbers]:
-        """Return the rows of each group of at least two: its leader, then the others, nearest first.
+        """Return the rows of each group of at least two rows: the leader, then the others, nearest first.
 
-        Groups are in order of their leaders.
+        Groups are ordered by leader.
         """
         return [
             self._by_leader[self._starts[leader] : self._starts[leader] + self.sizes[leader]]

@@ -1,7 +1,7 @@
-"""Rows of a pool together with its held-out items, to find groups that straddle the border between them.
+"""Search for near-duplicates between a pool and its held-out items.
 
-A near-duplicate of a held-out item among the labeled ones makes measured accuracy too high: the item's answer
-has been seen in training.
+If a labeled item is a near-duplicate of a held-out item, the measured accuracy is too high, because the
+classifier has been trained on almost the same item.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WithHeldOut:
 
 
 def straddling(groups: Groups, n_rows: int) -> NDArray[np.int64]:
-    """Return the leaders of the groups that have rows on both sides of `n_rows`, ascending."""
+    """Return the leaders of the groups that have rows both below and from `n_rows` on, ascending."""
     held_out = np.arange(len(groups)) >= n_rows
     inside = np.bincount(groups.leaders[~held_out], minlength=len(groups)) > 0
     outside = np.bincount(groups.leaders[held_out], minlength=len(groups)) > 0

@@ -11,8 +11,8 @@ Floats32 = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
 _AT_ONCE = 16
-"""Number of coordinates after which a sum that is too large ends. Rows have a multiple of it; a fixed number
-makes the loops several times as fast.
+"""Number of coordinates that are added before a sum is compared with its limit. The number of coordinates of
+a row is a multiple of it. As a constant, it makes the loops several times as fast.
 """
 
 
@@ -29,7 +29,7 @@ def near_leaders(
     slots: Numbers,
     squares: Floats32,
 ) -> tuple[int, int]:
-    """Find the leaders within √square of queries, by their coordinates.
+    """Find, for each query, all leaders whose coordinates are within a distance of √square.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def near_leaders(
     square : float
         Largest squared distance.
     places, slots, squares : array of shape (n_room,)
-        Written: position of the query, slot of the leader, and squared distance, for each pair.
+        Output for each pair found: index of the query, slot of the leader, and squared distance.
 
     Returns
     -------
     n_pairs, n_done : int
-        Number of pairs written, and of queries done. They are not all done if there is no room for more.
+        Number of pairs written, and number of queries done. If the output is full, some queries are not done.
     """
     n_leaves = starts.shape[0] - 1
     d = points.shape[1]
@@ -94,10 +94,10 @@ def near_leaders(
 def near_each_other(
     points: Floats32, queries: Numbers, leaderless: NDArray[np.bool_], square: float, pairs: Numbers
 ) -> int:
-    """Find the pairs of a query and an earlier, leaderless query within √square, by their coordinates.
+    """Find all pairs of a query and an earlier query without a leader, with coordinates within √square.
 
-    Writes the positions of both queries to `pairs`, of shape (n_room, 2), and returns the number of pairs,
-    even if there was room for fewer.
+    The indices of both queries are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns
+    the number of pairs found, which may be larger than n_room.
     """
     n_pairs, d = 0, points.shape[1]
     for q in range(queries.shape[0]):
@@ -128,17 +128,17 @@ def settle(
     leaders: Numbers,
     rows: Numbers,
 ) -> None:
-    """Let each row of a batch join the nearest leader among the earlier rows.
+    """Assign each row of a batch to the nearest leader among the earlier rows.
 
     Parameters
     ----------
     pairs : array of shape (n_pairs, 2), int64
-        Positions in the batch of near rows, the later one first, in ascending order.
+        Pairs of near rows, in ascending order. Each pair has two positions in the batch, the later one first.
     squares : array of shape (n_pairs,), float64
         Squared distance of each pair.
     nearest, leaders : array of shape (n_rows,)
-        The squared distance and the row of each row's nearest leader before the batch, ∞ and −1 if there is
-        none. Updated; rows that keep −1 are leaders.
+        On input, the squared distance and the row of the nearest leader before the batch; ∞ and −1 if there
+        is none. Updated in place. A row that still has −1 in `leaders` is a new leader.
     rows : array of shape (n_rows,), int64
         The rows of the batch.
     """
@@ -159,22 +159,22 @@ def follow(
     leaders: Numbers,
     squares: NDArray[np.float64],
 ) -> None:
-    """Let each row of a sequence join the leader before it, or else become the next leader.
+    """Assign each row of a sequence to the latest leader, or make the row a new leader.
 
     Parameters
     ----------
     X : array of shape (n, n_features), float32
         Features, in the order of the sequence.
     rows : array of shape (n,), int64
-        Their rows in the pool.
+        Row number in the pool of each row of X.
     breaks : array of shape (n,), bool
-        Whether a row is a leader whatever its distance.
+        Whether a row becomes a leader whatever its distance.
     square : float
-        Largest squared distance from the leader.
+        Largest squared distance from the latest leader at which a row does not become a leader.
     current, first : array of shape (1,), int64, and of shape (n_features,), float64
-        Row and features of the leader before the sequence. Updated.
+        Row number and features of the latest leader. Updated in place.
     leaders, squares : array of shape (N,)
-        Written for these rows: the leader's row, and the squared distance from it.
+        Output at the indices in `rows`: row number of the leader, and squared distance from it.
     """
     for i in range(rows.shape[0]):
         total = 0.0

@@ -1,20 +1,20 @@
 """Near-duplicates by leader clustering, exact for any number of rows.
 
-Rows are visited in their order. A row joins the nearest leader within the given angle; without one, it
-becomes a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the first. It
-has four properties that single linkage lacks:
+Rows are visited in order. A row joins the nearest leader within the given angle. If there is no such leader,
+the row becomes a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the
+first. It has four properties that single linkage lacks:
 
-- Groups don't chain: each member is within the angle of its leader, and any two members within twice of it.
-- Leaders are farther apart than the angle, so showing only leaders shows nothing twice.
+- Groups don't chain. Any two members are within twice the angle, because both are within it of their leader.
+- Leaders are farther apart than the angle, so a view of all leaders shows nothing twice.
 - A later row never changes the group of an earlier one. When a pool has grown, only its new rows are visited.
 - The work does not grow with the number of near pairs, which is quadratic if thousands of rows are alike.
 
-A member of one group may be within the angle of a member of another. Only the distance to leaders counts.
+Members of different groups may be within the angle of each other, because only distances to leaders count.
 
-Every leader within the angle is found, because candidates are only left out if their coordinates or boxes
-prove that they are too far away (`coordinates`, `boxes`). The distances of the others are computed from their
-features in float64. The running time depends on the angle: the smaller it is compared with the usual angle
-between two rows, the more boxes are skipped.
+Every leader within the angle is found. A leader is skipped only if its coordinates or its box prove that it
+is too far away (`coordinates`, `boxes`). The distances to all other leaders are computed from the features in
+float64. The search is fastest if the angle is much smaller than the usual angle between two rows, because
+most boxes are skipped then.
 
 References
 ----------
@@ -42,7 +42,8 @@ Floats64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 _FIRST_BATCH, _BATCH = 64, 2048
-"""Numbers of rows in the first batch and in later ones. Batches double, because the first rows may be alike.
+"""Number of rows in the first batch, and the limit up to which the size of batches doubles. The first batch
+is small, because all its pairs are compared if its rows are alike.
 """
 
 _ROOM = 1 << 18
@@ -61,7 +62,7 @@ def near_duplicates(
     angle : float
         Largest angle between a row and its leader, in radians.
     earlier : Groups, optional
-        The result for the first rows of the pool, at the same angle. Only the others are visited.
+        The result for the first rows of the pool, at the same angle. Only later rows are visited.
     progress : callable, optional
         Called with the number of rows done and N.
 
@@ -102,7 +103,7 @@ def angles_of(squares: Floats64) -> NDArray[np.float32]:
 
 
 def squared_distances(pool: RowBlocks, some: RowNumbers, others: RowNumbers) -> Floats64:
-    """Return the squared distance of each row of `some` from the row of `others` in its place, in float64."""
+    """Return the squared distance between the rows some[i] and others[i] for each i, in float64."""
     out = np.empty(len(some))
     for first in range(0, len(some), _COMPARED_AT_ONCE):
         here = slice(first, first + _COMPARED_AT_ONCE)
@@ -116,7 +117,7 @@ def squared_distances(pool: RowBlocks, some: RowNumbers, others: RowNumbers) -> 
 
 
 class _Search:
-    """Exact search for the nearest leader within `radius`, a distance."""
+    """Exact search for the nearest leader within the distance `radius`."""
 
     def __init__(self, pool: RowBlocks, radius: float) -> None:
         self._pool = pool
@@ -130,7 +131,10 @@ class _Search:
         self._leads[self._tree.slots[rows]] = True
 
     def joined(self, rows: RowNumbers, threads: ThreadPoolExecutor) -> tuple[RowNumbers, Floats64]:
-        """Return the leader of each of the next rows, and its squared distance; leaders are their own."""
+        """Return the leader of each of the next rows, and the squared distance from it.
+
+        A row that becomes a leader has itself as leader.
+        """
         parts = np.array_split(rows, os.cpu_count() or 1)
         found = list(threads.map(self._nearest_leaders, parts))
         leaders = np.concatenate([part for part, _ in found])
@@ -144,7 +148,7 @@ class _Search:
         return leaders, squares
 
     def _nearest_leaders(self, rows: RowNumbers) -> tuple[RowNumbers, Floats64]:
-        """Return the nearest leader of each row, and its squared distance; −1 and ∞ if there is none."""
+        """Return each row's nearest leader and the squared distance from it; −1 and ∞ if there is none."""
         leaders, squares = np.full(len(rows), -1), np.full(len(rows), np.inf)
         tree, done, room = self._tree, 0, _ROOM
         while done < len(rows):
@@ -178,10 +182,10 @@ class _Search:
         leaders: RowNumbers,
         squares: Floats64,
     ) -> None:
-        """Write the nearest of its candidates and its squared distance for each row that has any.
+        """Write the nearest candidate of each row to `leaders`, and its squared distance to `squares`.
 
-        The candidate that is nearest by coordinates comes first. Others whose coordinates are farther away
-        than it is are not compared.
+        The exact distance of the candidate with the nearest coordinates is computed first. A candidate whose
+        coordinates are already farther away than this distance is skipped.
         """
         order = np.lexsort((rough, places))
         places, candidates, rough = places[order], candidates[order], rough[order]

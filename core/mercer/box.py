@@ -1,9 +1,10 @@
 """The pyramid match of sets of points in a known box.
 
-`core.mercer.pyramid` learns its vocabulary, the features of its sparse rows, from the sets that it is fitted
-to. In a box, the vocabulary is known in advance if the number of bins per side and the maximum number of
-points of one set in a bin are known. It has one feature for each "level, bin, at least j points in it". No
-fitting is needed, and the inner product of the rows of any two sets is exactly the kernel's value.
+In general, the features of the sparse rows depend on the sets to which `core.mercer.pyramid` is fitted. If
+all points lie in a known box, and the maximum number of points of one set in a bin is known, the features are
+known in advance. There is one feature for each level, bin and number j, which states that at least j points
+lie in the bin. No fitting is needed, and the inner product of the rows of any two sets is exactly the
+kernel's value.
 
 The number of bins may differ between directions. A bin of level i is 2ⁱ finest bins wide in every direction.
 """
@@ -22,13 +23,13 @@ from closecall.core.numerics.rows import sparse_rows
 
 
 class PyramidBox:
-    """Embedding of sets of points in a box, whose finest bins are cubes of side 1, as sparse rows.
+    """Embedding of sets of points in a box as sparse rows. The finest bins of the box are cubes of side 1.
 
     Parameters
     ----------
     n_bins : sequence of int
-        Number n of finest bins in each direction, in which the box is [0, n). It must be a multiple of
-        2 ** (n_levels − 1).
+        Number n of finest bins in each direction. In this direction, the box is [0, n). The number must be a
+        multiple of 2 ** (n_levels − 1).
     most : sequence of int
         Maximum number of points of a set in one bin of level 0, 1, …; its length is the number of levels.
 
@@ -63,10 +64,10 @@ class PyramidBox:
             raise InputError(f"n_bins and most must give at most 2³¹ features, got {self.n_features:,}")
 
     def transform(self, sets: ArrayLike) -> csr_array:
-        """Return the rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
+        """Embed sets as rows of shape (n_sets, n_features), float32 and of unit norm.
 
         The inner product of two rows is the normalised kernel K̃ of the two sets; see `core.mercer.pyramid`.
-        Each row depends on its set alone.
+        Each row depends only on its own set.
 
         Parameters
         ----------

@@ -2,25 +2,27 @@
 
 (Compiled loops, as in `core.numerics.jit`, are called kernels too, but are unrelated.)
 
-All of them are normalised: κ(x, x) = 1. Rows are `prepared` once before they are compared, so that this holds
-without a division by √(κ(x, x)·κ(y, y)) for each pair. Equation numbers are those of [1]_.
+All kernels here are normalised: κ(x, x) = 1. For this purpose, each row is scaled once before it is compared
+(`Kernel.prepared`), which saves a division by √(κ(x, x)·κ(y, y)) for each pair. Equation numbers are those of
+[1]_.
 
 ===============  ==========================  =================================  ===========================
-name             prepared rows               κ(x, y)                            1 − κ is half
+name             prepared rows               κ(x, y)                            2·(1 − κ(x, y))
 ===============  ==========================  =================================  ===========================
 `Cosine`         unit Euclidean norm         xᵀy                                ‖x − y‖²
 `ChiSquared`     histograms: they add to 1   Σ 2·x_f·y_f/(x_f + y_f)  (eq. 20)  Σ (x_f − y_f)²/(x_f + y_f)
-`Intersection`   histograms                  Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f|
-`Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              ‖x' − y'‖²
+`Intersection`   histograms: they add to 1   Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f|
+`Learned`        Gx scaled to unit norm      xᵀAy / √(xᵀAx · yᵀAy)              ‖x' − y'‖²
 ===============  ==========================  =================================  ===========================
 
-Here, x' and y' are the prepared rows of x and y: Gx and Gy, scaled to unit norm.
+The sums are over all features f of the prepared rows x and y. For `Learned`, A = GᵀG is the metric, and x'
+and y' are the prepared rows of x and y.
 
 **The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), preserves every ranking and makes the
 eigenvalues of κ decay more slowly. With the last column as a distance, the transformed kernel is
-exp(−s/2 · distance). The Gaussian RBF kernel with parameter γ on unit rows is therefore the cosine
-transformed with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is the transformed additive one, and the
-Laplacian kernel is the transformed intersection.
+exp(−s/2 · distance). The Gaussian RBF kernel with parameter γ on unit rows is therefore the transformed
+`Cosine` with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is the transformed `ChiSquared`, and the Laplacian
+kernel is the transformed `Intersection`.
 
 χ² and intersection are kernels of histograms, so features must not be negative. GIST and edge histograms as
 stored in a pool are valid; centred or projected features are not.
@@ -58,7 +60,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def prepared(self, X: Rows) -> Matrix:
-        """Return the rows of X in the form in which they are compared: C-contiguous, float32.
+        """Scale the rows of X for comparison; return a C-contiguous float32 array.
 
         X has shape (n_samples, n_features).
 
@@ -70,11 +72,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def values(self, A: Matrix, B: Matrix) -> Matrix:
-        """Return κ of n prepared rows with m others, of shape (n, m), float32; callers keep n · m small."""
+        """Return κ for each pair of a prepared row of A and one of B, of shape (len(A), len(B)), float32.
+
+        Callers must keep the number of pairs small enough for memory.
+        """
 
     @property
     def flat(self) -> Kernel:
-        """The kernel that this one transforms, or itself if it is no transformation."""
+        """The untransformed kernel: this kernel itself, unless it is `Transformed`."""
         return self
 
     def of_flat(self, values: Matrix) -> Matrix:
@@ -147,7 +152,7 @@ class Intersection(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """The transformed kernel exp(s·(κ − 1)): the same ranking, with eigenvalues that decay more slowly.
+    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does; its eigenvalues decay more slowly.
 
     Parameters
     ----------
@@ -173,7 +178,7 @@ class Transformed(Kernel):
 
     @property
     def word(self) -> str:
-        """The word of the untransformed kernel with the exact scale, such as "chi2:scale=5"."""
+        """Name of the untransformed kernel, with the exact scale, such as "chi2:scale=5"."""
         separator = "," if ":" in self.kernel.word else ":"
         return f"{self.kernel.word}{separator}scale={str(float(self.scale)).removesuffix('.0')}"
 
@@ -206,7 +211,7 @@ class Learned(Kernel):
     Parameters
     ----------
     A : array of shape (n_features, n_features)
-        Symmetric and positive semidefinite, as `core.metric.ExplicitMetric.A`.
+        The metric, symmetric and positive semidefinite, such as `core.metric.ExplicitMetric.A`.
 
     Raises
     ------
@@ -255,7 +260,7 @@ def rbf(gamma: float) -> Transformed:
 
 
 def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
-    """Return the kernel with this word, such as ``chi2``, ``intersection:scale=5`` or ``rbf:gamma=2``.
+    """Return the kernel with this name, such as ``chi2``, ``intersection:scale=5`` or ``rbf:gamma=2``.
 
     Parameters
     ----------
@@ -294,7 +299,7 @@ def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
 
 
 def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: float = 0.0) -> None:
-    """Raise InputError if an eigenvalue is below zero by more than rounding explains.
+    """Raise InputError if an eigenvalue is more negative than rounding errors can explain.
 
     Parameters
     ----------
@@ -303,7 +308,8 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
     what : str
         Subject of the error message: what must be positive semidefinite.
     at_least : float
-        Rounding is judged relative to the largest eigenvalue, or to this number if it is larger.
+        Rounding errors are assumed to be proportional to the largest eigenvalue, or to this number if it is
+        larger.
     """
     least, most = float(eigenvalues.min()), float(eigenvalues.max())
     if least < -_ROUNDING * max(most, at_least):
@@ -341,7 +347,7 @@ def _finite(X: Rows, word: str) -> Matrix:
 
 
 OF_HISTOGRAMS = (ChiSquared.word, Intersection.word)
-"""Words of the kernels that refuse negative features."""
+"""Names of the kernels that refuse negative features."""
 
 
 def _histograms(X: Rows, word: str) -> Matrix:

@@ -20,14 +20,14 @@ MOST_WORDS = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class LocalFeatures:
-    """The local features of one image, in any order. Use `of`, which checks the arrays, to make one.
+    """The local features of one image, in any order. Create it with `of`, which checks the arrays.
 
     Parameters
     ----------
     words : array of shape (n_features,), int64
         Index of the visual word of each feature, from 0 on.
     positions : array of shape (n_features, n_dimensions), float64
-        Usually two dimensions, in pixels.
+        Position of each feature; usually in two dimensions and in pixels.
     scales : array of shape (n_features,), float64
         Size of each feature, in the unit of the positions.
     """
@@ -69,9 +69,9 @@ class LocalFeatures:
         return cls(own.astype(np.int64), at, size)
 
     def distances(self) -> Floats64:
-        """Return all distances between features, of shape (n_features, n_features), infinite on the diagonal.
+        """Return the distances between all pairs of features, in the unit of the positions.
 
-        They are in the unit of the positions.
+        The array has shape (n_features, n_features), and is infinite on the diagonal.
         """
         apart = np.asarray(cdist(self.positions, self.positions))
         np.fill_diagonal(apart, np.inf)

@@ -1,23 +1,25 @@
-"""The proximity distribution kernel: two images have the same visual words near each other.
+"""The proximity distribution kernel, which compares what visual words are near each other in two images.
 
-For words i and j and a rank r, let H(i, j, r) be the number of pairs of features of an image in which the
-first has word i, the second has word j and is among the r nearest neighbours of the first. As r grows from 1
-to R, H(i, j, r) is the cumulative distribution of how near word j is to word i. The kernel [1]_ measures what
-these distributions have in common in two images A and B:
+For words i and j and a rank r, let H(i, j, r) be the number of ordered pairs of features of an image that
+satisfy three conditions: the first feature has word i, the second feature has word j, and the second feature
+is among the r nearest neighbours of the first. As r grows from 1 to R, H(i, j, r) is the cumulative
+distribution of how near word j is to word i. The kernel [1]_ measures the overlap of these distributions in
+two images A and B:
 
     K(A, B) = Σ_{i,j} Σ_{r=1}^{R} min(H_A(i, j, r), H_B(i, j, r)),   K̃ = K / √(K(A, A) K(B, B))
 
-Only ranks matter, so an image may be moved, turned and scaled.
+Only ranks matter, so K does not change if an image is moved, rotated or scaled.
 
-**As an inner product** [2]_. Counts written in unary make K the inner product of sparse rows, as for the
-pyramid match (`core.mercer.pyramid`). K is therefore positive semidefinite, and methods for sparse rows
-apply, such as random hyperplanes and learned metrics. An image of n > R features has about n R (R + 1)/2
-entries. The vocabulary, the features of the rows, consists of the pairs of words and ranks that occur in the
-fitted images. The inner product of a fitted image and any other is exactly K̃.
+**As an inner product** [2]_. If the counts are written in unary, K is the inner product of sparse rows, as
+for the pyramid match (`core.mercer.pyramid`). K is therefore positive semidefinite, and methods for sparse
+rows apply, such as random hyperplanes and learned metrics. The row of an image with n > R features has about
+n R (R + 1)/2 nonzero entries. The features of the rows form the vocabulary. They are the combinations of a
+rank and two words that occur in the fitted images. The inner product of a fitted image and any other image is
+exactly K̃.
 
-The survey [3]_ only mentions the kernel. This module reads [1]_ as follows. Pairs are ordered, and a feature
-is not its own neighbour. All features as near as the r-th neighbour count as among the r nearest. In an image
-of n ≤ R features, all n − 1 others are neighbours from r = n − 1 on. K is normalised like the pyramid match.
+This module interprets [1]_ as follows; the survey [3]_ only mentions the kernel. A feature is not its own
+neighbour. All features as near as the r-th neighbour count as among the r nearest. In an image of n ≤ R
+features, all n − 1 others are neighbours if r ≥ n − 1. K is normalised like the pyramid match.
 
 References
 ----------
@@ -43,7 +45,7 @@ from closecall.core.numerics.rows import joined, no_rows
 
 _ENTRIES_AT_ONCE = 1 << 20
 _BIN = np.dtype((np.void, 12))
-"""The bytes of a rank and two words."""
+"""Data type of a bin: the bytes of a rank and two words."""
 
 
 class ProximityDistribution:
@@ -91,9 +93,9 @@ class ProximityDistribution:
         return self.vocabulary_.n_features
 
     def transform(self, sets: Sequence[LocalFeatures]) -> csr_array:
-        """Return the rows of these sets, of shape (n_sets, n_features_), float32.
+        """Embed sets as rows of shape (n_sets, n_features_), float32.
 
-        Sets of fewer than two features give zeros. Each row depends on its set alone.
+        Sets of fewer than two features give zeros. Each row depends only on its own set.
         """
         rows = [self._rows(part) for part in self._parts(sets)]
         return joined(rows or [no_rows(self.n_features_, sparse=True)])
@@ -112,13 +114,16 @@ class ProximityDistribution:
         return self.vocabulary_.rows(owners, bins, 1 / np.sqrt(squares[owners]), len(sets))
 
     def _bins(self, sets: Sequence[LocalFeatures]) -> tuple[Places, Bins]:
-        """Return, for each pair of features that H counts, its set, and its rank and words as a bin."""
+        """Return two arrays with an entry for each rank and each pair of features that H counts at this rank.
+
+        The first array has the index of the set, the second the bin, which is the rank and the two words.
+        """
         pairs = [self._pairs(own) for own in sets]
         owners = np.repeat(np.arange(len(sets)), [len(own) for own in pairs])
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return (r, word, word) for all pairs within rank r, for each r, of shape (n_entries, 3)."""
+        """Return (r, first word, second word) for each rank r and each pair of features within this rank."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

@@ -1,6 +1,6 @@
 """The pyramid match kernel of sets of points, as the inner product of sparse rows.
 
-Images are often described by sets of local features, with any number of points in no order. The pyramid match
+Images are often described by sets of local features: any number of points, in no order. The pyramid match
 [1]_ counts how many points of two sets can be paired, and how closely. Space is divided into bins, of side
 s·2ⁱ at level i. Let c and c' be the numbers of points of the two sets in a bin. Then I_i = Σ min(c, c'),
 summed over all bins of level i, is the number of pairs within bins. N_i = I_i − I_{i−1} of these pairs are
@@ -11,23 +11,23 @@ new at level i. A pair counts less at coarser levels:
 Nothing is paired below level 0, so I_{−1} = 0. A set of n points has K(x, x) = n.
 
 **As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w_i = 0 above the
-last level. Moreover, min(c, c') is the inner product of c and c' written in unary: a count is that many ones,
-followed by zeros. With a feature of value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in
-it", the inner product of rows is K. If each row is divided by √n, where n is the number of points of its set,
-the inner product is K̃. Nearly all features are zero: a point adds just one per level. Methods for sparse
-rows therefore apply to sets: hash functions by random hyperplanes agree with probability 1 − arccos(K̃)/π
-(`core.hashing.lsh`), and a metric can be learned implicitly (`core.metric`) and built into the hash functions
-(`core.hashing.metric_lsh`).
+last level. Moreover, min(c, c') is the inner product of c and c' written in unary: c ones followed by zeros,
+and c' ones followed by zeros. A set is therefore represented by a row with one feature for each level i, bin
+and number j. The feature is √(w_i − w_{i+1}) if at least j points of the set lie in the bin, and 0 otherwise.
+The inner product of two rows is K. If each row is divided by √n, where n is the number of points of its set,
+the inner product is K̃. Rows are sparse: each point contributes one nonzero feature per level. Methods for
+sparse rows therefore apply to sets. Hash functions by random hyperplanes agree with probability
+1 − arccos(K̃)/π (`core.hashing.lsh`). A metric can be learned implicitly (`core.metric`) and built into the
+hash functions (`core.hashing.metric_lsh`).
 
-**Shifts.** Near points may be separated by a bin boundary at all levels. With several pyramids, each shifted
-as a whole by a random vector, the result is the mean of their kernels, which is a kernel, too. Bins remain
-nested in each pyramid.
+**Shifts.** Near points may be separated by a bin boundary at all levels. Several pyramids, each shifted by
+its own random vector, make this less likely. Their kernel is the mean of the pyramids' kernels.
 
-**The vocabulary**, the features of the rows, consists of the bins that the fitted sets occupy, each as often
-as the maximum number of points of one set in it. The inner product of a fitted set and any other set is
-exactly K̃, because bins outside the vocabulary only affect the norm of the other set. Between two new sets,
-pairs in bins outside the vocabulary are lost. If all points lie in a known box, nothing needs to be fitted
-and nothing is lost: see `core.mercer.box`.
+**The vocabulary** lists the features of the rows. For each bin that the fitted sets occupy, it contains the
+numbers j from 1 to the maximum number of points of one fitted set in this bin. The inner product of a fitted
+set and any other set is exactly K̃, because features outside the vocabulary only affect the norm of the other
+set. Between two new sets, pairs in bins outside the vocabulary are not counted. If all points lie in a known
+box, nothing needs to be fitted and all pairs are counted: see `core.mercer.box`.
 
 References
 ----------
@@ -60,7 +60,7 @@ class PyramidMatch:
     Parameters
     ----------
     n_levels : int
-        From 1 to 31.
+        Number of levels, from 1 to 31.
     side : float or None
         Side of the finest bins, in the unit of the points. None chooses the side such that one unshifted bin
         of the last level contains all fitted points.
@@ -161,7 +161,7 @@ class PyramidMatch:
         return self.vocabulary_.n_features
 
     def transform(self, sets: Sequence[ArrayLike]) -> csr_array:
-        """Return the rows of these sets, of shape (n_sets, n_features_), float32; empty sets give zeros.
+        """Embed sets as rows of shape (n_sets, n_features_), float32; empty sets give zeros.
 
         Raises
         ------
@@ -226,7 +226,10 @@ class PyramidMatch:
 
 
 def weights_of_levels(n_levels: int) -> Floats64:
-    """Return w_i − w_{i+1} of each level, of shape (n_levels,); they add to 1."""
+    """Return w_i − w_{i+1} for each level i, of shape (n_levels,), where w_i = 2⁻ⁱ.
+
+    Above the last level, w_i = 0. The differences therefore add to 1.
+    """
     w = 2.0 ** -np.arange(n_levels)
     return np.asarray(w - np.append(w[1:], 0.0))
 

@@ -15,8 +15,7 @@ from closecall.core.numerics.jit import fast_kernel
 Matrix = NDArray[np.float32]
 
 _TILE = 64
-"""Number of rows of B that are compared with all rows of A at a time, so few that they stay in the cache.
-"""
+"""Number of rows of B that are compared with all rows of A at a time. So few rows stay in the cache."""
 
 _NOTHING = np.float32(1e-30)
 """Added to each denominator, so that 0 · 0 / (0 + 0) is 0."""

@@ -1,9 +1,10 @@
 """Sums of minima of counts as inner products of sparse rows.
 
 Kernels of sets often count what two sets have in common: Σ min(c, c'), summed over many bins, where c and c'
-are the numbers of entries of the two sets in a bin. This is the inner product of c and c' written in unary: a
-count is that many ones, followed by zeros. There is one feature for each "this bin, at least j entries in
-it". A vocabulary has the features that the fitted sets need.
+are the numbers of entries of the two sets in a bin. The minimum min(c, c') is the inner product of c and c'
+written in unary: c ones followed by zeros, and c' ones followed by zeros. A set is therefore represented by a
+row with one feature for each bin and number j, which states that at least j entries of the set lie in the
+bin. A vocabulary lists the features that occur in the fitted sets.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ T = TypeVar("T")
 Floats64 = NDArray[np.float64]
 Places = NDArray[np.int64]
 Bins = NDArray[np.void]
-"""Each bin is the bytes of a few integers."""
+"""Bins, each encoded as the bytes of a few integers."""
 Counts = tuple[Bins, Places]
 
 
 class Vocabulary(NamedTuple):
-    """The bins that some sets occupy; each has as many features as the maximum count of one set.
+    """The features of sparse rows: for each bin, one per entry that a single fitted set has in it at most.
 
     Parameters
     ----------
     bins : array of shape (n_bins,)
-        Distinct and sorted.
+        All bins that the fitted sets occupy, distinct and sorted.
     firsts : array of shape (n_bins + 1,), int64
         Bin b has the features from firsts[b] up to, but not including, firsts[b + 1].
     """
@@ -43,9 +44,9 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
-        """Return the vocabulary of all sets in `counted`.
+        """Build the vocabulary of all sets in `counted`.
 
-        Each element of `counted` describes a batch of sets, by the set and the bin of every entry.
+        Each element of `counted` is a batch of sets: two arrays with the set and the bin of every entry.
         """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))
@@ -90,9 +91,9 @@ def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[S
 
 
 def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """Return the order of the entries by set and bin, and a number for each entry, in that order.
+    """Return two arrays: the order of the entries by set and bin, and a number for each ordered entry.
 
-    This is the number of earlier entries of the same set and bin.
+    The number counts the earlier entries of the same set and bin.
     """
     order = np.lexsort((places, owners))
     ordered = np.stack([owners[order], places[order]])
@@ -102,7 +103,7 @@ def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
 
 
 def _greatest(owners: Places, bins: Bins) -> Counts:
-    """Return the distinct bins, sorted, and the maximum number of entries of one set in each."""
+    """Return the distinct bins, sorted, and the maximum number of entries of one set in each bin."""
     different, places = np.unique(bins, return_inverse=True)
     order, turns = _turns(owners, places)
     most = np.zeros(len(different), dtype=np.int64)

@@ -5,8 +5,8 @@ The squared distance of a similar pair should be at most `upper`, that of a diss
 squared distances of random pairs of unequal rows, by default the 5th and the 95th, as in Davis et al. 2007.
 
 A triple (i, j, k) states that row i is nearer to row j than to row k: its squared distance to k should be
-larger by at least a margin. Such relative constraints are an alternative to pairs if people can compare
-distances but not judge them (Grauman and Fergus 2013, footnote 5).
+larger by at least a margin. Such relative constraints are an alternative to pairs if people can compare two
+distances but can't judge a single one (Grauman and Fergus 2013, footnote 5).
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class Constraints:
     def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
         """Return pairs and weights such that A⁻¹ − A₀⁻¹ is the weighted sum of vvᵀ over the pairs.
 
-        v is the difference of the two rows of a pair; A and A₀ are as in `core.metric.itml`.
+        Here, v is the difference of the two rows of a pair, and `multipliers` has the λ of each pair; see
+        `core.metric.itml` for λ, A and A₀.
         """
         return self.pairs, self.terms * multipliers
 
@@ -194,7 +195,7 @@ class RelativeConstraints:
         Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`, where d_A is the squared
         distance under the learned metric.
     margin : float
-        Minimum difference of the two squared distances, in their unit. Slack is relative to it.
+        Minimum difference of the two squared distances. Slack is relative to this margin.
 
     Raises
     ------
@@ -324,7 +325,7 @@ def _check_rows(items: NDArray[np.int64], n_rows: int, what: str) -> None:
 def _drawn(
     known: NDArray[np.int64], classes: NDArray[np.int64], wanted: int, rng: np.random.Generator
 ) -> tuple[Pairs, Pairs]:
-    """Return up to wanted / 2 pairs within classes and as many between classes, or all if there are fewer."""
+    """Draw at most wanted / 2 pairs of rows of the same class, and at most as many of different classes."""
     n = len(known)
     if n * (n - 1) // 2 <= 20 * wanted:
         pairs = known[np.column_stack(np.triu_indices(n, 1))]

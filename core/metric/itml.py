@@ -5,23 +5,23 @@ constraints, ITML finds the one closest to A₀ in the LogDet divergence
 
     D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d,
 
-which is finite only for positive definite A, so that A stays positive definite [1]_. The bound b of each pair
-has slack: it may become ξ at a cost of γ D(ξ, b), with D for 1 × 1 matrices [2]_. With equation numbers as in
-[1]_, the problem is
+where A has the shape (d, d). The divergence is finite only for positive definite A, so A stays positive
+definite [1]_. The bound b of each pair has slack: it may become ξ at a cost of γ D(ξ, b), where D is the
+divergence of 1 × 1 matrices [2]_. With equation numbers as in [1]_, the problem is
 
     min D(A, A₀) + γ Σ D(ξ, b)   with d_A ≤ ξ for similar pairs and d_A ≥ ξ for dissimilar ones        (2)
 
-**Bregman projections.** Each constraint in turn is satisfied with the smallest possible change, over repeated
-passes. Let v be the difference of its two rows, δ = 1 for similar and −1 for dissimilar pairs, and λ ≥ 0 its
-multiplier:
+**Bregman projections.** In repeated passes, each constraint in turn is satisfied with the smallest possible
+change of A. Let v be the difference of the two rows of a pair, λ ≥ 0 its multiplier, and δ = 1 for a similar
+and −1 for a dissimilar pair. The update is
 
     p = vᵀAv,   a = min(λ, δ γ/(γ + 1) (1/p − 1/ξ)),   λ ← λ − a,   ξ ← γξ/(γ + δaξ),
     A ← A + β Avvᵀ A,   β = δa/(1 − δap)                                                                  (3)
 
-(`a` is derived from the Lagrangian: A'⁻¹ = A⁻¹ − δa vvᵀ and 1/ξ' = 1/ξ + δa/γ are consistent where d_A' = ξ'.
-[2]_ prints δ/2 (1/p − γ/ξ), which is the same only for γ = 1.) Without slack (γ = ∞), ξ remains b and the
-factor γ/(γ + 1) is 1. The projections have converged when a whole pass changes the multipliers by at most
-`tol` times their sum.
+The formula for a follows from the Lagrangian. If A' and ξ' are the values after the update, then
+A'⁻¹ = A⁻¹ − δa vvᵀ and 1/ξ' = 1/ξ + δa/γ, and a is determined by d_A' = ξ'. [2]_ prints δ/2 (1/p − γ/ξ)
+instead, which is equal only for γ = 1. Without slack (γ = ∞), ξ remains b and the factor γ/(γ + 1) is 1. The
+projections have converged when a whole pass changes the multipliers by at most `tol` times their sum.
 
 **Explicit form.** Only the factor G of A = GᵀG is stored. With y = Gv, so that p = yᵀy and Av = Gᵀy, (3)
 becomes
@@ -30,32 +30,32 @@ becomes
 
 This costs O(d²) per constraint, and rounding cannot make A indefinite.
 
-**Implicit form.** Let A₀ = I, let Φ have the c constrained rows as columns, and K₀ = ΦᵀΦ. Then G always has
-the form I + ΦSΦᵀ (Lemma 2). With u = e_i − e_j, a = u + SK₀u (so that Gv = Φa) and h = K₀a,
+**Implicit form.** Let A₀ = I, let the columns of Φ be the c constrained rows, and let K₀ = ΦᵀΦ. Then G always
+has the form I + ΦSΦᵀ (Lemma 2). For the rows i and j, let u = e_i − e_j be the difference of unit vectors,
+a = u + SK₀u the vector with Gv = Φa, and h = K₀a. The update of G becomes
 
     p = aᵀh,   S ← S + αa(a + Sᵀh)ᵀ
 
-is the update of the Lemma, written out. It costs O(c²) per constraint for any number of features. It needs
-only K₀, which may come from sparse rows or from any positive semidefinite kernel. The kernel matrix of the c
-rows under the metric is K₀ + K₀MK₀, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S. Update (4) of [1]_ gives the
-same result.
+It costs O(c²) per constraint for any number of features. It needs only K₀, which may come from sparse rows or
+from any positive semidefinite kernel. The kernel matrix of the c rows under the metric is K₀ + K₀MK₀, where
+A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S. Update (4) of [1]_ gives the same result.
 
-**Relative constraints** state that row i is nearer to row j than to row k [3]_. Let v = x_i − x_j and
-w = x_i − x_k. With a margin b > 0 and slack ξ as for pairs, which starts at b and never falls below it:
+**Relative constraints** state that row i is nearer to row j than to row k [3]_. Let b > 0 be the margin. The
+bound ξ starts at b and never falls below it. The constraint is
 
     d_A(x_i, x_j) − d_A(x_i, x_k) + 2b ≤ ξ,   at a cost of γ D(ξ, b)
 
-so that without slack the squared distances differ by at least b, and with slack any triples are feasible. A
-step μ of the multiplier changes A⁻¹ by μ(vvᵀ − wwᵀ) and 1/ξ by −μ/γ. With p = vᵀAv, q = wᵀAw, r = vᵀAw,
-t = p − q and Δ = pq − r²,
+Without slack, ξ = b, so the squared distances differ by at least b. With slack, any triples are feasible. Let
+v = x_i − x_j and w = x_i − x_k. A step μ of the multiplier changes A⁻¹ by μ(vvᵀ − wwᵀ) and 1/ξ by −μ/γ. Let
+p = vᵀAv, q = wᵀAw, r = vᵀAw, t = p − q and Δ = pq − r². With A' after the step,
 
     d_A'(x_i, x_j) − d_A'(x_i, x_k) = (t − 2μΔ)/(1 + μt − μ²Δ)
 
-falls as μ grows, from +∞ to −∞ between the roots of the denominator, which is det A / det A'. If the
-constraint still holds after a step of −λ, then μ = −λ. Otherwise bisection finds the only μ at which it holds
-with equality. The update consists of two updates (3), one with v and δa = −μ, and one with w and δa = μ. The
-update that shrinks A comes first, so that A stays positive definite. If v and w are parallel, μ may not exist
-without slack.
+The denominator is det A / det A'. Between its roots, the difference falls from +∞ to −∞ as μ grows. If the
+constraint still holds after a step of −λ, then μ = −λ. Otherwise, bisection finds the only μ at which both
+sides of the constraint are equal. The update consists of two updates (3), one with v and δa = −μ, and one
+with w and δa = μ. The update that shrinks A comes first, so that A stays positive definite. If v and w are
+parallel, μ may not exist without slack.
 
 References
 ----------
@@ -158,14 +158,14 @@ class ITML(Projecting):
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints or RelativeConstraints
-            Whether each pair is similar, and the thresholds on κ(x, x) + κ(y, y) − 2κ(x, y); or the margin.
+            Pairs or triples; their bounds refer to squared distances κ(x, x) + κ(y, y) − 2κ(x, y).
         items : array of shape (n_constraints, 2 or 3), int
-            The pairs or triples of `constraints` as rows of K0.
+            The pairs or triples of `constraints`, as row numbers of K0.
 
         Returns
         -------
         array of shape (c, c), float64
-            S, from which `core.metric.metrics.weights_of` computes M, and so the kernel under the metric.
+            S. To evaluate the kernel under the metric, compute M with `core.metric.metrics.weights_of`.
 
         Raises
         ------

@@ -1,14 +1,15 @@
 """Kernel learning: the kernel matrix closest to a given one that satisfies the constraints.
 
-For c items with kernel matrix K₀, κ(x, x) + κ(y, y) − 2κ(x, y) is the squared distance of two items. Kernel
-learning finds the K closest to K₀ in the LogDet divergence whose distances satisfy the constraints, up to
-slack (eq. 37 of [1]_):
+Let K₀ be the kernel matrix of c items. The squared distance of two items x and y is κ(x, x) + κ(y, y) −
+2κ(x, y). Among all K whose distances satisfy the constraints, up to slack, kernel learning finds the one
+closest to K₀ in the LogDet divergence D (eq. 37 of [1]_):
 
     min D(K, K₀) + γ Σ D(ξ, b)   with uᵀKu ≤ ξ for similar pairs and uᵀKu ≥ ξ for others,   u = e_i − e_j
 
-where e_i is the i-th unit vector. This is the problem of `core.metric.itml` in terms of K = ΦᵀAΦ instead of
-the metric A. Algorithm 1 projects onto one constraint at a time, with δ = 1 for similar pairs and −1 for
-dissimilar ones:
+Here, i and j are the two items of a pair, e_i is the i-th unit vector, and b is the bound of the pair, which
+slack changes to ξ. This is the problem of `core.metric.itml` in terms of K = ΦᵀAΦ instead of the metric A,
+where the columns of Φ are the items. Algorithm 1 projects onto one constraint at a time. With the multiplier
+λ ≥ 0 of a pair, and δ = 1 for a similar and −1 for a dissimilar pair, it computes
 
     p ← uᵀKu                                     (line 5)
     α ← min(λ, δ γ/(γ + 1) (1/p − 1/ξ))          (7)
@@ -27,8 +28,9 @@ printed. (In its eq. 32, the bound of dissimilar pairs should be l instead of u.
 Computing p takes only three entries of K, so an inactive constraint costs O(1) and an active one O(c²).
 
 **For any other items** x and y, the learned kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and
-the c items, and K = K₀ + K₀MK₀ (eq. 36). This gives M = K₀⁻¹(K − K₀)K₀⁻¹, but kernel matrices are almost
-singular. The multipliers give M without inverting K₀: K⁻¹ = K₀⁻¹ + C with C = Σ δλ uuᵀ implies
+the c items, and K = K₀ + K₀MK₀ (eq. 36). Solving this equation for M would require the inverse of K₀, but
+kernel matrices are almost singular. The multipliers give M without this inverse. Let C = Σ δλ uuᵀ. Then
+K⁻¹ = K₀⁻¹ + C implies
 
     M = −C(I + K₀C)⁻¹.
 

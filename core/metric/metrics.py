@@ -1,8 +1,8 @@
 """Learned inner products xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse ones.
 
 A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
-(`core.hashing.metric_lsh`). The implicit form is G = I + ΦSΦᵀ, with c rows as columns of Φ, and stores
-neither G nor A. Let z = Φᵀx and z' = Φᵀy be the inner products of x and y with these rows. Then
+(`core.hashing.metric_lsh`). In the implicit form, G = I + ΦSΦᵀ, where the columns of Φ are c rows. Φ and S
+are stored instead of G or A. Let z = Φᵀx and z' = Φᵀy be the inner products of x and y with the c rows. Then
 
     xᵀAy = xᵀy + zᵀM z',   M = S + Sᵀ + SᵀK₀S,   and   rᵀGx = (r + Φγ)ᵀx,   γ = Sᵀ(Φᵀr)                    (8)
 

@@ -93,7 +93,7 @@ class OnlineITML:
         return self.start
 
     def update(self, X: Rows, constraints: AnyConstraints) -> list[Change]:
-        """Project onto each constraint once, in their order.
+        """Project onto each constraint once, in order.
 
         Parameters
         ----------
@@ -105,7 +105,8 @@ class OnlineITML:
         Returns
         -------
         list of Change
-            The changes in their order, for the hash functions; empty if all constraints hold already.
+            The changes of the metric, in order, for updates of hash functions. Empty if all constraints
+            already hold.
 
         Raises
         ------
@@ -163,7 +164,7 @@ class _Explicit:
 
 
 class _Implicit:
-    """The implicit form: S, K₀ and the rows Φᵀ so far; u stands for the difference of rows v = Φu."""
+    """The implicit form: S, K₀ and the rows Φᵀ so far. A difference of rows v = Φu is represented by u."""
 
     def __init__(self, points: Rows, S: Floats64) -> None:
         self.points = points.astype(np.float64)

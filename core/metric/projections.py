@@ -1,15 +1,20 @@
 """Bregman projections: satisfy one constraint after the other, each with the smallest possible change.
 
-These are the steps of eq. 3 in `core.metric.itml`. For a pair at squared distance p, the same a, λ, ξ and β
-apply in all forms. For a triple, one step μ consists of two updates like that of a pair. β updates one of
-three arrays: the factor G of the metric, as in A ← A + β Avvᵀ A; the matrix S that represents the same metric
-implicitly; or a kernel matrix (`core.metric.kernel_learning`).
+The steps are those of eq. 3 in `core.metric.itml`, where all symbols are defined. The learned array has one
+of three forms: the factor G of the metric, the matrix S that represents the metric implicitly, or a kernel
+matrix (`core.metric.kernel_learning`). The step for a pair computes a, λ, ξ and β in the same way for all
+forms. The step μ for a triple consists of two updates like the update for a pair.
 
-A pass projects onto all constraints once. The arguments of every pass are, in this order: the array that is
-learned, which the pass updates; the rows, or their kernel matrix K₀ (none if a kernel matrix is learned); the
-constraints as row numbers, of shape (n, 2) or (n, 3); the signs δ of pairs, or the offsets of triples; the
-order; the multipliers λ and bounds ξ, which the pass updates; and γ. A pass returns the sum of the absolute
-changes of the multipliers.
+A pass projects onto all constraints once, and returns the sum of the absolute changes of the multipliers. The
+arguments of every pass are, in this order:
+
+- the learned array, which the pass updates
+- the rows, or their kernel matrix K₀; left out if a kernel matrix is learned
+- the constraints as row numbers, of shape (n, 2) or (n, 3)
+- the signs δ of pairs, or the offsets 2b of triples
+- the order in which constraints are visited
+- the multipliers λ and the bounds ξ, which the pass updates
+- γ
 """
 
 from __future__ import annotations
@@ -31,14 +36,16 @@ Items = NDArray[np.int64]
 Pass = Callable[[Floats64, Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 KernelPass = Callable[[Floats64, Items, Floats64, Items, Floats64, Floats64, float], float]
 Steps = Callable[[Floats64, float, float, float], Floats64]
-"""A function that returns the s of each difference v of rows, for a projection from λ = 0.
+"""Function that projects onto a constraint with λ = 0, and returns a number s for each difference v of rows.
 
-The projection changes A⁻¹ by −svvᵀ. The arguments are the inner products of the differences under A, of
-shape (1, 1) or (2, 2); δ or the offset; the target; and γ.
+The projection adds −svvᵀ to A⁻¹ for each v. The arguments are the inner products of the differences under A,
+of shape (1, 1) or (2, 2); the sign δ or the offset 2b; the initial bound b; and γ.
 """
 
 _HALVINGS = 200
-"""Maximum number of bisections for μ; they usually end earlier, with bounds that are adjacent numbers."""
+"""Maximum number of bisection steps for μ. Bisection usually ends earlier, because its interval contains no
+further floating-point number.
+"""
 
 
 class Passes(NamedTuple):
@@ -81,7 +88,7 @@ class Projecting:
         γ > 0, the cost of slack: larger values satisfy the constraints more exactly. `np.inf` allows no
         slack.
     tol : float
-        Convergence tolerance: the change of the multipliers in a whole pass, as a share of their sum.
+        Convergence tolerance: the change of the multipliers in a whole pass, as a fraction of their sum.
     max_passes : int
         Maximum number of passes.
     random_state : int
@@ -146,7 +153,7 @@ class Projecting:
 def _step(
     p: float, sign: float, number: int, multipliers: Floats64, bounds: Floats64, gamma: float
 ) -> tuple[float, float]:
-    """Project onto one pair at distance p; return s = δa and the absolute change of its multiplier."""
+    """Project onto a pair at squared distance p; return s = δa and the absolute change of the multiplier."""
     share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
     a = min(multipliers[number], sign * share * (1 / p - 1 / bounds[number]))
     if not np.isinf(gamma):
@@ -166,7 +173,10 @@ def _edge(t: float, delta: float) -> float:
 
 @kernel
 def _is_violated(mu: float, t: float, delta: float, offset: float, bound: float, gamma: float) -> bool:
-    """Return whether a triple is violated after a step μ: (t − 2μΔ)/ratio + offset > ξ/room."""
+    """Return whether a triple is violated after a step μ.
+
+    The condition is (t − 2μΔ)/(1 + μt − μ²Δ) + `offset` > ξ/(1 − μξ/γ), where ξ is `bound`.
+    """
     ratio, room = 1 + mu * t - mu * mu * delta, 1 - mu * bound / gamma
     return bool((t - 2 * mu * delta + offset * ratio) * room > bound * ratio)
 
@@ -182,7 +192,7 @@ def _triple_step(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project onto one triple with vᵀAv = p, wᵀAw = q and vᵀAw = r; return μ, NaN if there is none."""
+    """Project onto one triple with vᵀAv = p, wᵀAw = q and vᵀAw = r; return μ, or NaN if no μ exists."""
     t, delta, bound = p - q, max(p * q - r * r, 0.0), bounds[number]
     low, least = -multipliers[number], -_edge(-t, delta)
     if low <= least or _is_violated(low, t, delta, offset, bound, gamma):
@@ -204,13 +214,13 @@ def _triple_step(
 
 @kernel
 def _root_step(beta: float, p: float) -> float:
-    """Return α of eq. 9, the counterpart of β for the factor G."""
+    """Return α of eq. 9 in `core.metric.itml`, by which the factor G is updated."""
     return float((np.sqrt(1 + beta * p) - 1) / p)
 
 
 @kernel
 def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
-    """Return the a with Gv = Φa, where v is the difference of the rows i and j."""
+    """Return the vector a with Gv = Φa, where v is the difference of the rows i and j."""
     a: Floats64 = S @ (K0[i] - K0[j])
     a[i] += 1
     a[j] -= 1
@@ -219,7 +229,10 @@ def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
 
 @kernel
 def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
-    """Change A⁻¹ by −svvᵀ, as G ← G + y(αAv)ᵀ with y = Gv and p = yᵀy > 0; return αAv."""
+    """Add −svvᵀ to A⁻¹ by the update G ← G + y(αAv)ᵀ, in place; return αAv.
+
+    Here, y = Gv and p = yᵀy > 0.
+    """
     w = _root_step(s / (1 - s * p), p) * (y @ G)
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
@@ -229,7 +242,10 @@ def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
 
 @kernel
 def change_weights(S: Floats64, a: Floats64, h: Floats64, p: float, s: float) -> Floats64:
-    """Change A⁻¹ by −svvᵀ, as S ← S + αa(a + Sᵀh)ᵀ with Gv = Φa, p = aᵀh > 0; return the b with αAv = Φb."""
+    """Add −svvᵀ to A⁻¹ by the update S ← S + αa(a + Sᵀh)ᵀ, in place; return the vector b with αAv = Φb.
+
+    Here, Gv = Φa, h = K₀a and p = aᵀh > 0.
+    """
     b = _root_step(s / (1 - s * p), p) * (a + h @ S)
     for row in range(S.shape[0]):
         for column in range(S.shape[1]):
@@ -239,7 +255,7 @@ def change_weights(S: Floats64, a: Floats64, h: Floats64, p: float, s: float) ->
 
 @kernel
 def _change_kernel(K: Floats64, column: Floats64, p: float, s: float) -> None:
-    """Change K⁻¹ by −suuᵀ, with column = Ku and p = uᵀKu."""
+    """Add −suuᵀ to K⁻¹ by an update of K in place, where column = Ku and p = uᵀKu."""
     beta = s / (1 - s * p)
     for row in range(K.shape[0]):
         scaled = beta * column[row]
@@ -258,7 +274,7 @@ def explicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project G of shape (d, d) onto each pair once."""
+    """Project the factor G, of shape (d, d), onto each pair once."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -283,7 +299,7 @@ def implicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Do the same as `explicit_pass` for S of shape (c, c)."""
+    """Project the matrix S, of shape (c, c), onto each pair once."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -308,7 +324,7 @@ def kernel_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Do the same as `explicit_pass` for K of shape (c, c); inactive constraints cost O(1)."""
+    """Project the kernel matrix K, of shape (c, c), onto each pair once; inactive constraints cost O(1)."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -332,7 +348,7 @@ def explicit_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project G of shape (d, d) onto each triple once."""
+    """Project the factor G, of shape (d, d), onto each triple once."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]
@@ -361,7 +377,7 @@ def implicit_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Do the same as `explicit_triples` for S of shape (c, c)."""
+    """Project the matrix S, of shape (c, c), onto each triple once."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]
@@ -390,7 +406,7 @@ def kernel_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Do the same as `explicit_triples` for K of shape (c, c); inactive constraints cost O(1)."""
+    """Project the kernel matrix K, of shape (c, c), onto each triple once; inactive constraints cost O(1)."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]

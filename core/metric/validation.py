@@ -1,17 +1,17 @@
-"""Choosing the slack γ of a learned metric by cross-validation over the labels.
+"""Choice of the slack γ of a learned metric by cross-validation over the labels.
 
-With a large γ, the metric meets the constraints closely; with a small one, it changes little (see
-`core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes on CIFAR-10's GIST,
-γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). With few labels
-that tell one class from the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation as
-well.
+A large γ makes the metric satisfy the constraints closely. A small γ keeps the metric close to its prior (see
+`core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes and GIST features of
+CIFAR-10, γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). With
+few labels, of one class against the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation
+as well.
 
-The labeled rows are divided into `FOLDS` parts with about the same share of each class. A metric is learned
-from all parts but one with each γ of `GAMMAS`, and judged on the part that was left out. The γ with the
+The labeled rows are divided into `FOLDS` folds with about the same fraction of each class. For each γ of
+`GAMMAS` and each fold, a metric is learned from the other folds and scored on this fold. The γ with the
 largest mean score is chosen; ties go to the first of `GAMMAS`. The labels and the seed determine the result.
 
-**Cost.** Twelve metrics are learned, each from two thirds of the labels. Small γ take fewer passes: together,
-the folds take about seven times as long as one metric with γ = 1 from as many pairs.
+**Cost.** Twelve metrics are learned, each from two thirds of the labels. A small γ takes fewer passes, so all
+twelve metrics take about seven times as long as one metric with γ = 1 and the same number of pairs.
 
 References
 ----------
@@ -58,7 +58,7 @@ class Validated:
 
 
 def folds_of(classes: ArrayLike, n_folds: int, seed: int) -> Places:
-    """Return the fold of each row, from 0 on, with about the same share of each class in all folds.
+    """Assign rows to folds, numbered from 0, with about the same fraction of each class in all folds.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from typing import Protocol
 from PIL import Image
 
 MOST_COPIED = 1 << 21
-"""Maximum number of pixels copied at once, unless one row has more. Smaller images are resized in one step."""
+"""Maximum number of pixels copied at once, unless one row has more. Smaller images are resized at once."""
 
 MOST_BETWEEN = 1 << 25
 """Maximum number of pixels between the passes. If widening a high image would produce more, the columns are

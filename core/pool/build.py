@@ -1,4 +1,4 @@
-"""Build a pool from a source, with any number of threads and interruptions, and always the same bytes.
+"""Building of a pool from a source; threads and interruptions do not affect the files.
 
 The items that are neither held out nor published are divided, in order of their ids, into segments, and each
 segment into chunks. Threads compute the features of chunks. Results are consumed in order, so the files
@@ -47,7 +47,9 @@ SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
 """Maximum size of a segment in bytes, because it is held in memory while it is filled."""
 SLOW_SEGMENT_ROWS, SLOW_SEGMENT_GROWTH = 2_000, 0.5
-"""The same for a source that `is_slow`, so that an interrupted build loses at most a third of its work."""
+"""Maximum size and growth of segments for a source that `is_slow`. An interrupted build then loses at most a
+third of its work.
+"""
 CHUNK_ITEMS = 1_000
 SLOW_CHUNK_ITEMS = 1
 CHUNKS_A_SEGMENT = 8
@@ -56,9 +58,11 @@ CHUNKS_A_SEGMENT = 8
 The division into chunks does not affect the features.
 """
 ANNOUNCED_ITEMS = 256
-"""Minimum number of items that a source across a network knows to come next."""
+"""Minimum number of items announced to the source before they are needed, so that a source across a network
+can read them ahead.
+"""
 SPARE_BYTES = 32 << 20
-"""Free disk space in bytes that a build leaves."""
+"""Free disk space in bytes that a build must leave."""
 
 FeatureType = Literal["float32", "float16"]
 J = TypeVar("J")
@@ -154,7 +158,7 @@ def build(
 
 
 def _continuing(source: Source, pool: Path) -> Source:
-    """Return `source` with the items of the pool first, if the pool was built from fewer items of it."""
+    """Return `source`, reordered to begin with the items of the existing pool; see `Source.continuing`."""
     if not (pool / MANIFEST).exists():
         return source
     manifest = Manifest.read(pool)
@@ -164,7 +168,7 @@ def _continuing(source: Source, pool: Path) -> Source:
 
 
 def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
-    """Return a publisher whose manifest is on disk and names `source`."""
+    """Write the manifest of a new pool, or check or extend that of an existing one; return the publisher."""
     if not (pool / MANIFEST).exists():
         require_own_folder(pool)
         if not len(source):
@@ -215,7 +219,7 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """A part of the pool to build from these ids, some in each chunk; `stop` as in `Part`."""
+    """A part of the pool that is still to be built, from the items `ids`; see `Part` for `stop`."""
 
     ids: NDArray[np.int64]
     stop: int
@@ -284,7 +288,7 @@ def _fill(
             del gathered  # free its memory before the next segment takes as much
             reporter.published(publisher.manifest)
     except InputError as error:
-        if stop.is_set():  # then items that are read across a network raise one
+        if stop.is_set():  # this makes items that are read across a network raise an InputError
             return
         message = str(error)
         raise
@@ -337,7 +341,7 @@ class _Gathered:
 
 
 def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
-    """Return the features of these items in the stored dtype, with their truth.
+    """Compute the features of these items, in the stored dtype; return them with the true classes.
 
     Raises
     ------
@@ -354,7 +358,7 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _announced(
     chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the chunks, each after at least `ANNOUNCED_ITEMS` items that follow it are announced."""
+    """Yield the chunks. Before each one, announce at least `ANNOUNCED_ITEMS` of the items that follow it."""
     waiting: deque[NDArray[np.int64]] = deque()
     ahead = 0
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Progress of building a pool, reported to a callback, and in a small file to other processes."""
+"""Progress of building a pool, reported to a callback and, in a small file, to other processes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Reporter:
 
 
 def read_progress(pool: Path | str) -> Progress | None:
-    """Return the progress of the build in the folder `pool`, by any process; None if there is no pool.
+    """Return the progress of the build in the folder `pool`, in any process; None if there is no pool.
 
     Raises
     ------

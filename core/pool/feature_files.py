@@ -100,7 +100,7 @@ LAYOUTS: dict[str, Layout] = {"dense": Dense(), "sparse": Sparse()}
 def array(
     pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], mapped: bool = False
 ) -> NDArray[Any]:
-    """Return the array at the end of a .npy file, of known shape, without reading its header.
+    """Read an array of known shape from the end of a .npy file, without parsing the file's header.
 
     Raises
     ------

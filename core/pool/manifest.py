@@ -1,4 +1,4 @@
-"""The manifest `pool.json`: which files a pool consists of, with their sizes and checksums.
+"""The manifest `pool.json`, which lists the files of a pool with their sizes and checksums.
 
 The manifest is authoritative: files that it does not name are not part of the pool. It is only ever replaced
 as a whole, after the files that it names are on disk.
@@ -80,6 +80,7 @@ class Manifest:
     held_out : Part or None
         The held-out items; None until they are published, or if there are none.
     segments : tuple of Part
+        The published segments, in order.
     """
 
     title: str

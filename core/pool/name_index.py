@@ -2,8 +2,8 @@
 
 Before a classifier exists, file names are often the quickest way to find a first positive item. Names are
 stored one after the other as bytes, in blocks, and a search scans all blocks. A million names take about 10
-ms if none matches and 200 ms if all match. There is no index structure, so a word may also match part of a
-word.
+ms if none matches and 200 ms if all match. As there is no index of words, a search term may also match a part
+of a word.
 
 Matching ignores case and the encoding of accents: names and words are casefolded and converted to Unicode
 normal form C.
@@ -61,7 +61,7 @@ class _Block:
 
 
 class Names:
-    """An index of the names of a pool's items. Immutable, so any number of threads may search it.
+    """The names of a pool's items, prepared for search. Immutable, so any number of threads may search them.
 
     Parameters
     ----------

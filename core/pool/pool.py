@@ -1,4 +1,4 @@
-"""A pool on disk: features, ids and true classes of its items, and the source that shows them.
+"""A pool on disk: features, ids and true classes of its items, and the source that displays them.
 
 A pool is a folder. Its features are immutable segments of raw (not centered) unit-norm rows, dense or sparse.
 They are mapped into memory, so any number of processes share one copy in the page cache and a pool needs
@@ -130,7 +130,7 @@ class Pool:
         return _open(Path(path), version, None)
 
     def refreshed(self) -> Pool:
-        """Return the newest snapshot, or this one within microseconds if nothing has changed.
+        """Return the newest snapshot. If nothing has changed, this takes microseconds and returns `self`.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Pool:
         return gathered(found)
 
     def placed_rows_of(self, ids: ArrayLike) -> PlacedRows:
-        """Return the dense features of the items `ids` by address, without a copy unless they are float16.
+        """Return the memory addresses of the dense features of the items `ids`; only float16 rows are copied.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Pool:
 
     @cached_property
     def source(self) -> Source:
-        """Source of the items, which can show any of them.
+        """Source of the items, which can display any of them.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class Pool:
 
     @cached_property
     def feature_kind(self) -> str:
-        """Kind of the features, as `Source.feature_kind`, but found without the files of the source.
+        """Kind of the features; see `Source.feature_kind`. It is found without the files of the source.
 
         Raises
         ------
@@ -382,7 +382,7 @@ class Pool:
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """Return this snapshot's whole segments, after checking that `manifest` starts with them."""
+        """Check that `manifest` begins with this snapshot's segments; return those that are not shortened."""
         parts = self._manifest.segments
         if parts != manifest.segments[: len(parts)]:
             raise InputError(f"the pool {self.path} was replaced by another pool: open it again")

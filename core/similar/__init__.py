@@ -1,4 +1,4 @@
-"""Find similar: the nearest items to an example, found exactly or by hash codes."""
+"""Search for the items nearest to an example, exactly or by hash codes."""
 
 from closecall.core.similar.index import ExactSearch, HashedSimilarity, Neighbours, SimilaritySearch
 from closecall.core.similar.nearness import ByAngle, ByDistance, ByFamily, Nearness, nearness_of

@@ -1,15 +1,15 @@
 """A metric learned from yes and no answers, under which positive items are near each other.
 
 Items answered yes should be near each other, and far from items answered no. Two items answered no need not
-be near each other. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
-information-theoretic metric learning (`core.metric`) learns from them.
+be near each other. The metric is therefore learned from similar pairs (yes, yes) and dissimilar pairs
+(yes, no), drawn uniformly, by information-theoretic metric learning (`core.metric`).
 
 The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a metric
-is judged by how it orders the items that were left out. They are ordered by their angle to the nearest of the
-other items answered yes, as on the page Find similar. The score is the area under the ROC curve: the
-probability that an item answered yes comes before one answered no. Each fold learns from half as many pairs
-as the final metric. Choosing γ then takes about four times as long as learning with γ = 1: for 384 features,
-0.3 s with 100 answers, and 3 s with 1,000 answers or more.
+is learned from the training answers and scored on the test answers. The test items are ordered by their angle
+to the nearest training item answered yes, as on the page Find similar. The score is the area under the ROC
+curve: the probability that a test item answered yes comes before one answered no. Each fold learns from half
+as many pairs as the final metric. Choosing γ then takes about four times as long as learning with γ = 1: for
+384 features, 0.3 s with 100 answers, and 3 s with 1,000 answers or more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_PASSES = 200
 SEED = 0
 
 MOST_JUDGED = 1000
-"""Maximum number of answers in a fold that a metric is judged by; they are spread evenly over the fold."""
+"""Maximum number of test answers that a metric is scored on. They are spread evenly over the fold."""
 
 _ROWS_AT_ONCE = 8192
 
@@ -72,7 +72,7 @@ class AnswersMetric:
     row_norms : array of shape (n_rows,), float32
         ‖Gx‖ of each row of the pool.
     gamma : float
-        γ with which the metric was learned.
+        The slack γ with which the metric was learned.
     """
 
     def __init__(self, metric: Metric, pool: Pool, row_norms: NDArray[np.float32], gamma: float) -> None:
@@ -85,7 +85,7 @@ class AnswersMetric:
 
     @property
     def n_items(self) -> int:
-        """Number of rows in the pool whose norms are known."""
+        """Number of rows in the pool."""
         return len(self.pool)
 
 
@@ -106,11 +106,11 @@ def learn_from_answers(
     pool : Pool
         The pool that contains the answered items.
     answers : Answers
-        At least `LEAST` of each kind.
+        At least `LEAST` yes answers and as many no answers.
     n_pairs : int
         See `pairs_of`.
     gamma : float or None
-        See `core.metric.ITML`. None chooses it by cross-validation (`validated`).
+        See `core.metric.ITML`. If it is None, `validated` chooses it by cross-validation.
     max_passes : int
         See `core.metric.ITML`.
     seed : int
@@ -151,16 +151,16 @@ def validated(
 ) -> Validated:
     """Choose γ by cross-validation over answers.
 
-    The docstring of this module describes how metrics are judged.
+    The docstring of this module describes how metrics are scored.
 
     Parameters
     ----------
     X : array or csr_array of shape (n_answers, n_features)
         Rows of the answered items.
     yes : array of shape (n_answers,), bool
-        Whether each item was answered yes; at least `LEAST` of each kind.
+        Whether each item was answered yes; at least `LEAST` entries of each value.
     n_pairs, max_passes, seed, go_on
-        See `learn_from_answers`; a fold learns from n_pairs / 2 pairs.
+        See `learn_from_answers`. In a fold, a metric is learned from n_pairs / 2 pairs.
     """
 
     def learn(train: Places, gamma: float) -> Metric:
@@ -194,9 +194,9 @@ def _metric(
 def pairs_of(
     is_yes: NDArray[np.bool_], n_pairs: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw pairs of answers that should be near and pairs that should be far.
+    """Draw pairs of items that should be near each other, and pairs that should be far apart.
 
-    Both arrays have the shape (≤ n_pairs / 2, 2).
+    Each array has at most n_pairs / 2 rows, which are pairs of indices into `is_yes`.
     """
     rng = np.random.default_rng(seed)
     yes, no = np.flatnonzero(is_yes), np.flatnonzero(~is_yes)

@@ -1,15 +1,15 @@
-"""Search by words: from a description to the direction of the images that it describes.
+"""Search by words: compute the direction in feature space of the images that match a description.
 
 CLIP's authors put the name of a class into several sentences, such as "a blurry photo of a {}.", and
 average the unit vectors of these sentences (Radford et al. 2021, *Learning Transferable Visual Models From
-Natural Language Supervision*, Section 3.1.4). A description is treated in the same way. If p is the mean of
-its sentences' vectors, the direction is w = p / ‖p‖. If n is the mean of the vectors of excluded
-descriptions, the direction is
+Natural Language Supervision*, Section 3.1.4). A description is treated in the same way. Let p be the mean of
+the vectors of its sentences. The direction is w = p / ‖p‖. If some descriptions are excluded, let n be the
+mean of the vectors of their sentences. The direction is then
 
     w = (p − αn) / ‖p − αn‖.
 
-This is the rule by which Rocchio (1971, *Relevance Feedback in Information Retrieval*) moves a query away
-from documents that are not relevant. Its use for descriptions is ours, and so is the value α = 0.5.
+Rocchio (1971, *Relevance Feedback in Information Retrieval*) uses the same rule to move a query away from
+documents that are not relevant. The value α = 0.5 is not from the paper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from closecall.core.errors import InputError
 from closecall.core.onnx.text import TextModel
 
 BLANK = "{}"
-"""The place of the description in a template."""
+"""Placeholder for the description in a template."""
 
 TEMPLATES = (
     BLANK,
@@ -38,18 +38,18 @@ TEMPLATES = (
     "a good photo of {}.",
 )
 """The description alone, and the sentences for CIFAR-10 from `data/prompts.md` in CLIP's repository.
-Descriptions have their own article, so the article before `{}` and the sentences with "small" and "big" are
-left out.
+Descriptions contain their own article, so the article before `{}` and the sentences with "small" and "big"
+are left out.
 """
 
 ALPHA = 0.5
-"""Weight of what is excluded."""
+"""Weight of excluded descriptions."""
 
 MOST_TEXTS = 100
 """Maximum number of descriptions, of exclusions, and of templates."""
 
 _NO_DIRECTION = 1e-6
-"""A shorter sum of unit vectors has no direction: only rounding errors are left of it."""
+"""Length below which p − αn consists only of rounding errors and has no direction."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Description:
     excluded : sequence of str
         Descriptions of what is not wanted.
     templates : sequence of str
-        Sentences into which each text is put in place of `{}`.
+        Sentences in which each text replaces `{}`.
     alpha : float
-        Weight α of what is excluded.
+        Weight α of excluded descriptions.
 
     Raises
     ------
@@ -103,12 +103,12 @@ class Description:
             raise InputError(f"alpha must be at least 0, got {self.alpha}")
 
     def direction(self, model: TextModel, go_on: Callable[[], None] = lambda: None) -> NDArray[np.float32]:
-        """Return w, of shape (n_features,), of unit norm.
+        """Return the direction w of the matching images, of shape (n_features,) and unit norm.
 
         Parameters
         ----------
         model : TextModel
-            The text model of the pair whose vision model gave the images their features.
+            The text model that forms a pair with the image model by which the features were computed.
         go_on : callable
             Called before each sentence is encoded. An exception that it raises ends the work.
 
@@ -134,7 +134,7 @@ class Description:
         return (w / norm).astype(np.float32)
 
     def notes(self, model: TextModel) -> list[str]:
-        """Return a sentence for each description that the model truncates."""
+        """Return a warning for each description that the model truncates."""
         return [
             f"“{text:.60}” is too long: the model reads {model.context_length} tokens and ignores the rest."
             for text in (*self.texts, *self.excluded)

@@ -1,11 +1,10 @@
-"""Codes of a pool and search structures over them, saved in separate folders.
+"""Saving and loading of hash codes and of search structures over them, in separate folders.
 
-A folder of codes also contains the family that made them. A structure that uses the codes in the order of the
-rows is saved without the codes. Several structures over the same codes therefore take space only for their
-own arrays. Every structure is saved with the digest of its codes, which ties it to exactly these codes. Like
-every index (`core.selection.files`), a folder is written completely or not at all, checked byte by byte when
-it is read, and then mapped into memory. Only the arrays of a family are copied into memory, because every
-query needs all of them.
+A folder of codes also contains the fitted hash family. A structure that uses the codes in the order of the
+rows is saved without the codes, so several structures can share them. Every structure is saved with the
+digest of its codes, and is loaded only with exactly these codes. Like every index (`core.selection.files`), a
+folder is written completely or not at all, checked byte by byte when it is read, and then mapped into memory.
+Only the arrays of the family are copied into memory, because every query needs all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Structure = TypeVar("Structure", bound=SearchStructure)
 
 
 class SavedCodes(NamedTuple):
-    """The arguments of `save_codes`, as loaded.
+    """Loaded codes, with the other arguments of `save_codes`.
 
     Parameters
     ----------
@@ -39,9 +38,9 @@ class SavedCodes(NamedTuple):
     codes : Codes
         Codes of the pool's first rows, mapped into memory.
     also : dict
-        The additional plain values.
+        The additional plain values that were saved.
     arrays : dict
-        The additional arrays, copied into memory.
+        The additional arrays that were saved, copied into memory.
     """
 
     hasher: SimilarityHasher
@@ -139,7 +138,7 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
 
 
 def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mapping[str, Any]) -> Structure:
-    """Load a structure over these codes, built with these parameters, that was saved in `folder`.
+    """Load the structure that was saved in `folder`; check its kind, its codes and its parameters `how`.
 
     Raises
     ------
@@ -175,7 +174,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Turn errors from content that another version wrote into an InputError; damage was excluded before."""
+    """Turn an error from reading an undamaged folder into an InputError: another version wrote the folder."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

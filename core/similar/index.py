@@ -1,8 +1,9 @@
-"""Find similar: the items of a pool nearest to an example, found by codes or by a scan.
+"""Search for the items of a pool nearest to an example, by hash codes or by a scan.
 
-A search follows Section 3.3 of Kulis et al. 2009: hash the example, get candidates from a search structure,
-rank them by their exact nearness (`core.similar.nearness`), and return the nearest. Neighbours that are not
-candidates are missed. `ExactSearch` scans all rows and misses none.
+A search follows Section 3.3 of Kulis, Jain and Grauman, *Fast similarity search for learned metrics*, PAMI
+2009: hash the example, get candidates from a search structure, rank them by their exact nearness
+(`core.similar.nearness`), and return the nearest. Neighbours that are not candidates are missed.
+`ExactSearch` scans all rows and misses none.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 COMPARED = 200_000
 
 LEAST_COMPARED = 2_000
-"""Minimum number of codes compared with each of several queries; a few hundred give too few neighbours."""
+"""Minimum number of codes compared with each query if there are several queries. With only a few hundred
+codes, a search finds too few neighbours.
+"""
 
 LEAST_SHARE = 0.02
-"""Share of the pool's codes that may be compared with each query, however many queries there are."""
+"""Fraction of the pool's codes that may be compared with each query, however many queries there are."""
 
 LEAST_CANDIDATES = 256
-"""Minimum number of candidates for each of several queries."""
+"""Minimum number of candidates for each query if there are several queries."""
 
 StructureName = Literal["table", "orders", "scan", "tables", "ball"]
 
@@ -53,15 +56,15 @@ class Neighbours:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        Nearest first; ties go to the lower id.
+        Item ids, nearest first; ties go to the lower id.
     values : array of shape (n,), float64
         The exact nearness of each item.
     measure : "angle", "distance", "kernel" or "overlap"
-        The quantity in `values`: angles are in radians, distances are under the metric.
+        The quantity in `values`. Angles are in radians. Distances are under the metric.
     scored : int
         Number of items whose features were read.
     compared : int
-        Number of codes that were compared, in total over the examples, but at most `items`.
+        Number of codes that were compared with examples, but at most `items`.
     items : int
         Number of items in the pool.
     seconds : float
@@ -88,7 +91,7 @@ class Neighbours:
 
     @property
     def searched(self) -> float:
-        """Share of the pool whose features were read, as counted in the papers."""
+        """Fraction of the pool's items whose features were read."""
         return self.scored / self.items
 
 
@@ -107,7 +110,7 @@ class SimilaritySearch(ABC):
 
     @abstractmethod
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """Return the n items nearest to an example or to any of several, or as many as are found.
+        """Return the n items nearest to any of the examples; fewer if fewer are found.
 
         Parameters
         ----------
@@ -150,7 +153,7 @@ class ExactSearch(SimilaritySearch):
     Parameters
     ----------
     nearness : Nearness
-        Order of the pool's rows.
+        Ranks the rows of the pool.
     """
 
     name = "exact"
@@ -170,7 +173,7 @@ class ExactSearch(SimilaritySearch):
     ) -> list[Neighbours]:
         """Return the result of `neighbours` for each row of `queries` separately, in one pass over the pool.
 
-        Under `ByAngle`, each query takes its own pass. Errors are those of `neighbours`.
+        With `ByAngle`, each query takes its own pass. See `neighbours` for errors.
         """
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
@@ -199,8 +202,8 @@ class HashedSimilarity(SimilaritySearch):
         Number of candidates to rank: the items with the best codes. There are at least ten candidates per
         requested item. With k examples, each gets 1/k of the candidates, but at least `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
-        How codes are compared: by the weights of the example's own bits, or by the number of functions that
-        differ. None means "weights", or "disagreements" if functions have several bits.
+        How codes are compared: by bits weighted for the example, or by the number of functions that differ
+        (see `core.search.ranking`). None means "weights", or "disagreements" if functions have several bits.
 
     Raises
     ------
@@ -301,7 +304,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`; gets more candidates if fewer than n remain to rank."""
+        """See `SimilaritySearch.neighbours`. If fewer than n candidates remain, more are searched for."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)

@@ -1,14 +1,14 @@
-"""Exact nearness of rows to a query, and search for the nearest rows among some rows or all.
+"""Exact nearness of rows to a query, and search for the nearest rows among candidates or all rows.
 
-A search by codes proposes candidates, and exact nearness ranks them. If all rows are ranked by exact
-nearness, the first ones are the true neighbours, with which the results of searches are compared.
+A search by hash codes proposes candidates, and exact nearness ranks them. Ranking all rows gives the true
+neighbours, against which searches are measured.
 
 `ByDistance` orders the rows x of a pool, which have unit norm, by their squared distance from a query q.
 Without a metric, this is ‖q − x‖², which gives the same order as the angle. Under a learned metric A = GᵀG,
 it is d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq. One pass over the pool computes xᵀAx = ‖Gx‖² of every row for a new
-metric. Both distances then need only one inner product wᵀx per row, with w = q or w = Aq, and a scan costs as
-much as exhaustive selection. As in `core.selection.nearest`, float32 scores find the rows that may be among
-the nearest, and float64 distances rank these rows, so that ties go to the lower id.
+metric. Both distances then need only one inner product wᵀx per row, with w = q or w = Aq, so a scan costs no
+more than computing wᵀx for all rows. As in `core.selection.nearest`, float32 scores find the rows that may be
+among the nearest, and float64 distances rank these rows, so that ties go to the lower id.
 
 `ByDistance` also serves families whose estimate follows from the Euclidean distance
 (`SimilarityHasher.by_angle`). `ByFamily` is for all other families. It orders rows by the quantity that the
@@ -22,7 +22,7 @@ cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
 by the mean direction of the queries finds fewer positives. Starting from one positive and labeling 24 items
 per round, ten rounds with the nearest query found 238.9 of 240 possible positives among digits and 115.6
 among CIFAR-10's photographs. Ten rounds with the mean direction found 236.4 and 92.6 (20,000 items each,
-means over 40 starts). A class is seldom a single cluster.
+means over 40 starts). The likely reason is that a class is seldom a single cluster.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3}
 
 
 class Ranked(NamedTuple):
-    """Rows, nearest first, and the value by which the `Nearness` orders each; smaller is nearer."""
+    """Rows, nearest first, with the value `far` by which a `Nearness` orders them; smaller is nearer."""
 
     rows: RowNumbers
     far: Floats64
 
 
 class Nearness(ABC):
-    """An order of a pool's rows for each query.
+    """Exact nearness of a pool's rows to a query, which orders the rows.
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ class ByDistance(Nearness):
     squares : array of shape (N,), float64, optional
         ‖Gx‖² of every row, if known; otherwise one pass computes them.
     progress : callable, optional
-        Called with (rows done, rows in all) during that pass.
+        Called with (rows done, rows in all) while `squares` are computed.
 
     Raises
     ------
     InputError
-        If the metric has another number of features than the pool's rows and `squares` is not given.
+        If `squares` are computed and the metric has another number of features than the pool's rows.
     """
 
     def __init__(
@@ -259,7 +259,10 @@ class ByAngle(Nearness):
         return self.nearest_of(query, rows, n)
 
     def _weights(self, queries: Rows) -> Floats64:
-        """Return the w of each query for which wᵀx is the cosine, or ‖Gx‖ times the cosine under a metric."""
+        """Return a vector w for each query, such that wᵀx is the cosine of the angle between query and row x.
+
+        Under a metric, wᵀx is ‖Gx‖ times the cosine.
+        """
         if self.metric is None:
             dense = queries.toarray() if is_sparse(queries) else queries
             return np.asarray(dense, dtype=np.float64)
@@ -286,7 +289,7 @@ class ByFamily(Nearness):
     ----------
     pool : PoolRows
     family : SimilarityHasher
-        Fitted.
+        The fitted family.
     """
 
     def __init__(self, pool: PoolRows, family: SimilarityHasher) -> None:
@@ -325,8 +328,8 @@ class ByFamily(Nearness):
 def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
     """Return the nearness by which a family's neighbours are ranked.
 
-    This is `ByDistance` for all families that order rows by angle; if such a family has a metric, under this
-    metric. For other families, it is `ByFamily`.
+    For a family that orders rows by angle, this is `ByDistance`, under the family's metric if it has one. For
+    any other family, this is `ByFamily`.
     """
     if family.estimates == "angle" or family.by_angle:
         return ByDistance(pool, getattr(family, "metric", None), progress=progress)
@@ -368,7 +371,7 @@ def _merged(
 
 
 def _to_any(each: list[Ranked], n: int) -> Ranked:
-    """Return the n nearest to any of several queries, given the n nearest to each."""
+    """Return the n rows nearest to any of several queries, given the n rows nearest to each query."""
     if len(each) == 1:
         return each[0]
     rows, far = np.concatenate([one.rows for one in each]), np.concatenate([one.far for one in each])
@@ -384,7 +387,7 @@ def _first(rows: RowNumbers, far: NDArray[np.floating], n: int) -> Ranked:
 
 
 def _unit_distances(query: Rows, X: Rows) -> Floats64:
-    """Return ‖q/‖q‖ − x/‖x‖‖² for each row; for dense rows, small values are accurate, too."""
+    """Return ‖q/‖q‖ − x/‖x‖‖² for each row x of X. Small values are accurate only for dense rows."""
     if is_sparse(X):
         q = query.astype(np.float64).toarray()[0] if is_sparse(query) else query[0].astype(np.float64)
         cosines = X.astype(np.float64) @ q / np.sqrt(squared_norms(X) * (q @ q))

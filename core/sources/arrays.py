@@ -74,7 +74,7 @@ class Arrays(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rows were checked when the source was made and are not read again."""
+        """See `Source.from_spec`. Rows were checked when the source was made, and are not read again."""
         embeddings = Embeddings(Path(spec["features"]))
         if embeddings.digest != spec["digest"]:
             raise changed(embeddings.path)

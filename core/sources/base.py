@@ -1,8 +1,8 @@
 """Base class of sources of items.
 
-A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It returns each item in a form
-that can be displayed, many items at once for the feature extractor, and the true classes if they are known.
-Sources do not change after construction, so any number of threads may use one at once.
+A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It returns single items for
+display, many items at once for the feature extractor, and the true classes if they are known. Sources do not
+change after construction, so any number of threads may use one at once.
 
 A pool is built from a source, and stores two things to restore the source later: `Source.spec()`, which is
 small JSON in the pool's manifest, and the files that `Source.save(folder)` writes, such as a list of 110,000
@@ -51,7 +51,7 @@ def changed(file: Path | None) -> InputError:
 
 
 class UnreadableImageError(InputError):
-    """An image that cannot be shown; the message is the reason, without the image's name."""
+    """Error for an image that cannot be read. The message is the reason, without the image's name."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ class Source(ABC):
         return self.image(item, WHOLE)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-        """Return `whole_image` resized as `resizing` says for its width and height, for models.
+        """Return `whole_image`, resized for a model.
+
+        `resizing` takes the image's width and height, and returns how to resize it.
 
         Raises
         ------
@@ -188,7 +190,7 @@ class Source(ABC):
         return resizing(*image.size).of(image)
 
     def original(self, item: int) -> Path | None:  # noqa: ARG002
-        """Return the item's file, to be copied, or None if the item is not a file.
+        """Return the path of the item's file, for copying, or None if the item is not a file.
 
         Raises
         ------
@@ -198,7 +200,9 @@ class Source(ABC):
         return None
 
     def encoded(self, item: int) -> bytes | None:  # noqa: ARG002
-        """Return the content of an image file that is part of another file, to be copied, or None.
+        """Return the content of the item's image file if it is stored inside another file, otherwise None.
+
+        The content is meant for copying.
 
         Raises
         ------
@@ -221,10 +225,11 @@ class Source(ABC):
 
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:  # noqa: ARG002
-        """Read items across a network before they are asked for, while this context lasts.
+        """Within this context, read items across a network before they are requested.
 
-        It yields a function that takes items in the order in which they will be asked for, once each. Once
-        `stop` is set, items that are not read yet raise an InputError. Other sources do nothing.
+        The context yields a function that announces items. Call it with all items that will be requested, in
+        this order, and once per item. After `stop` is set, a request for an item that has not been read
+        raises an InputError. Sources that do not read across a network ignore announcements.
         """
         yield lambda _: None
 
@@ -236,11 +241,11 @@ class Source(ABC):
         return None
 
     def problem(self, item: int) -> Problem:
-        """Return why the row of an item has only zeros."""
+        """Return the problem of an item whose row has only zeros."""
         return Problem(item, self.name(item), "it is empty")
 
     def about_features(self) -> list[str]:
-        """Return sentences about how features will be computed, for a person who is about to build a pool."""
+        """Return sentences that tell a user, before a pool is built, how features will be computed."""
         return []
 
     @property
@@ -251,8 +256,8 @@ class Source(ABC):
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32] | None:  # noqa: ARG002
         """Return the source's own features of an image of mode RGB or L, of shape (n_features,).
 
-        The image should have its own resolution. None if an extractor computes them, or if they cannot be
-        computed.
+        The image should not have been scaled down. Returns None if features are computed by an extractor, or
+        cannot be computed.
 
         Raises
         ------
@@ -263,16 +268,16 @@ class Source(ABC):
 
     @property
     def has_text_model(self) -> bool:
-        """Whether `text_model` is there, found without loading it."""
+        """Whether there is a `text_model`; found without loading it."""
         return False
 
     def text_model(self) -> TextModel:
-        """Return the model that gives words a vector in the space of the features.
+        """Return the text model, which maps words to vectors in the space of the features.
 
         Raises
         ------
         InputError
-            If there is none, or it does not belong to the features.
+            If there is no text model, or it does not belong to the features.
         """
         raise InputError(
             f"{self.title} can't be searched by words: this needs features from the vision model of a pair "

@@ -1,7 +1,7 @@
-"""The time at which photographs were taken, as the camera wrote it into their EXIF data.
+"""The capture times of photographs, from their EXIF data.
 
-Cameras write the local time, so times are comparable within one camera and a few hours. They are returned in
-seconds since 1970 as if the camera's clock showed UTC.
+Cameras write the local time, so times are comparable only within one camera and a few hours. They are
+returned in seconds since 1970, as if the camera's clock showed UTC.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from closecall.core.errors import InputError
 from closecall.core.sources.base import Items, Source
 
 _EXIF, _TIME, _FRACTION = 0x8769, 0x9003, 0x9291
-"""Tags: the part of EXIF about the exposure; in it, DateTimeOriginal and SubSecTimeOriginal."""
+"""EXIF tags: the data about the exposure, and in these data DateTimeOriginal and SubSecTimeOriginal."""
 
 
 def taken_at(source: Source, items: Items) -> NDArray[np.float64]:
     """Return when the items were taken, in seconds, of shape (n_items,); NaN where unknown.
 
-    The time is unknown if an item is not a photograph in a file, the file has no such time, or it cannot be
+    The time is unknown if an item is not a photograph in a file, or if the file contains no time or cannot be
     read. Only the beginning of each file is read.
     """
     return np.array([_time_of(source, item) for item in source.check_items(items).tolist()], dtype=np.float64)

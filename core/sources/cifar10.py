@@ -95,7 +95,7 @@ class Cifar10(Source):
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
-        """See `name`."""
+        """Return names such as "data_batch_1 #17"."""
         items = self.check_items(items)
         batches = np.searchsorted(self._ends, items, side="right")
         firsts = np.concatenate([[0], self._ends[:-1]])

@@ -35,7 +35,7 @@ _TEST = ("test", "testing")
 _VALIDATION = ("val", "valid", "validation")
 _SPLITS = {name: kind for kind, names in enumerate((_TRAIN, _TEST, _VALIDATION)) for name in names}
 SPLIT_NAMES = frozenset(_SPLITS)
-"""Names of folders and words in names of files that say which split of a data set they have."""
+"""Names of the splits of data sets, as names of folders or as words in names of files."""
 
 _CONTAINERS = frozenset(("images", "image", "imgs", "img", "jpegimages", "data"))
 _MOST_CLASSES = np.iinfo(np.int16).max
@@ -93,9 +93,10 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
 
 
 def of_labels(labels: list[str], most: int) -> Truth:
-    """Return the truth from the class of each image, "" where it is unknown.
+    """Return the truth, given the class of each image, "" where it is unknown.
 
-    Numbers are ordered as numbers. There are no classes if the labels have fewer than 2 or more than `most`.
+    Numbers are ordered as numbers. If there are fewer than 2 or more than `most` different classes, all
+    images count as images without classes.
     """
     labels = [label.replace("\0", "_") for label in labels]
     found = {label for label in labels if label}
@@ -124,11 +125,11 @@ def held_out(
     truth : array of shape (n_images,), int16
         Index of the class of each image, −1 where unknown.
     splits : sequence of str
-        Split of each image, or "", if something other than folders tells it. It is ignored unless there are
-        images of two splits.
+        Split of each image if it is known from something other than folders, otherwise "". Ignored unless
+        there are images of two different splits.
     groups : sequence of str
-        Group of each image. The images of a group are of one folder and one class, and either all of them are
-        held out or none. By default, each image is a group of its own.
+        Group of each image. The images of a group must be from one folder and of one class. Either all or
+        none of them are held out. By default, each image is a group of its own.
     """
     if len({_SPLITS.get(split) for split in set(splits)} - {None}) > 1:
         tops = np.array(splits)
@@ -153,7 +154,7 @@ def held_out(
 
 
 def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
-    """Return the structural folders, whose names say nothing about the images in them.
+    """Return the structural folders, whose names are not classes of the images in them.
 
     The name of a folder is not enough to decide: "train" may be a split or a vehicle. Folders with the names
     of splits (such as "train") or containers (such as "images") are structural in these cases:

@@ -20,10 +20,10 @@ from closecall.core.sources import glyphs
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 
 DRAWING = 1
-"""Version of the drawing, which pools store. It is increased when the image of any seed and item changes."""
+"""Version of the drawing, which pools store. It is increased if any item would look different."""
 
 OWN_SIZE = 128
-"""Side in pixels of the digits that models see."""
+"""Side in pixels of `Digits.whole_image`, from which models compute features."""
 
 MAX_HELD_OUT = 10_000
 MIN_HELD_OUT = 100
@@ -108,7 +108,7 @@ class Digits(Source):
         return self.image(item, OWN_SIZE)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """Return the same drawings at 32 × 32 pixels; there are never problems."""
+        """Draw the items at 32 × 32 pixels. There are never problems; see `Source.grey`."""
         return self._drawn(self.check_items(items), GREY_SIZE), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:
@@ -116,7 +116,7 @@ class Digits(Source):
         return glyphs.bundled_digits()[self._origin(self.check_items(items))]
 
     def held_out(self) -> Items:
-        """Return the first ids."""
+        """Return the ids of the first `n_held_out` items."""
         return np.arange(self.n_held_out, dtype=np.int64)
 
     def _origin(self, items: Items) -> Items:

@@ -1,13 +1,14 @@
 """A source of images whose features are computed by a model in ONNX (`core.onnx`).
 
-The pool keeps the model's path and digest, the chosen output and the preprocessing. The model is loaded when
-features are first needed. Without it the pool can still be labeled; only new images, uploads for example,
-can't be described.
+The pool stores the model's path and digest, the chosen output and the preprocessing. The model is loaded when
+features are first needed. If the model is missing, the pool can still be labeled, but features of new images,
+such as uploads, can't be computed.
 
-If the model is the vision model of a pair such as CLIP, the text model in the same folder gives words a
-vector among those of the images. The pool keeps its digest, too, so that another text model is refused. If
-it was added after the pool was begun, the vision model must still be the same. Whether two models were
-trained together can't be checked, except that their vectors must have the same length.
+If the model is the vision model of a pair such as CLIP, the text model in the same folder maps words to
+vectors that can be compared with those of images. The pool stores the digest of the text model, too, and
+another text model is refused. If the text model was added after the build had begun, no digest is stored, and
+the vision model must be unchanged instead. The vectors of both models must have the same length. Whether the
+models were trained together can't be checked.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Embedded(OtherFeatures):
     Parameters
     ----------
     source : Source
-        Source of images whose features are computed from them.
+        Source of images without features of its own.
     model : ImageModel
         The model.
 
@@ -87,7 +88,7 @@ class Embedded(OtherFeatures):
 
     @property
     def model_name(self) -> str:
-        """Display name of the model: its file's name, after that of its folder if that says more."""
+        """Display name of the model: the name of its folder (above a folder `onnx`) and of its file."""
         folder = self.file.parent.parent if self.file.parent.name == "onnx" else self.file.parent
         return f"{folder.name}/{self.file.name}" if folder.name else self.file.name
 
@@ -98,7 +99,7 @@ class Embedded(OtherFeatures):
         Raises
         ------
         InputError
-            If it is missing, has changed or can't be loaded.
+            If the model is missing, has changed or can't be loaded.
         """
         if self._model is None:
             steps = Preprocessing.from_spec(self._preprocessing)
@@ -109,7 +110,7 @@ class Embedded(OtherFeatures):
         return self._model
 
     def spec(self) -> dict[str, Any]:
-        """Return the source's spec, all that the features depend on, and the digest of the text model."""
+        """Return the source's spec, all parameters of the features, and the digest of the text model."""
         text = {} if self._text_digest is None else {"text_digest": self._text_digest}
         return {
             "kind": self.kind,
@@ -147,7 +148,7 @@ class Embedded(OtherFeatures):
         Raises
         ------
         InputError
-            If the earlier pool has the features of another model.
+            If the features of the earlier pool come from another model, output or preprocessing.
         """
         if spec.get("kind") != self.kind:
             return self
@@ -161,7 +162,7 @@ class Embedded(OtherFeatures):
                 f"images prepared in another way: build another pool"
             )
         earlier = self.source.continuing(spec["source"], folder)
-        text_digest = spec.get("text_digest")  # stays that of the earlier pool
+        text_digest = spec.get("text_digest")  # the text model stays that of the earlier pool
         if earlier is self.source and text_digest == self._text_digest:
             return self
         continued = type(self)(earlier, self.model)
@@ -169,7 +170,7 @@ class Embedded(OtherFeatures):
         return continued
 
     def features(self, items: Items) -> NDArray[np.float32]:
-        """Return the model's vectors; zeros for images that can't be read, or that have no direction."""
+        """Return the model's vectors; zeros for images that can't be read or have no usable vector."""
         rows = np.zeros((len(self.check_items(items)), self.n_features), dtype=np.float32)
         for row, item in enumerate(items.tolist()):
             if not isinstance(found := self._vector(item), str):
@@ -226,7 +227,7 @@ class Embedded(OtherFeatures):
                 f"beside a vision_model.onnx"
             )
         if self._text_digest is None:
-            _ = self.model  # the same as when the pool was built
+            _ = self.model  # raises InputError if it has changed since the pool was built
         model = load_text_model(*found)
         if self._text_digest not in (None, model.digest):
             raise changed(model.file)
@@ -239,11 +240,11 @@ class Embedded(OtherFeatures):
 
     @property
     def _is_embedding(self) -> bool:
-        """Whether the output is a vector for the whole image. Words are compared with nothing else."""
+        """Whether the output is one vector for the whole image; only then can it be compared with words."""
         return bool(self._output["pooling"] == "none")
 
     def _vector(self, item: int) -> NDArray[np.float32] | str:
-        """Return the features of an item, or why it has none."""
+        """Return the features of an item, or the reason why it has none."""
         try:
             return self._of_resized(self.resized_image(item, self.model.resizing))
         except UnreadableImageError as error:

@@ -1,4 +1,4 @@
-"""Source of images with variants that are shifted or mirrored, with other contrast, brightness and noise."""
+"""Source of images and their variants: shifted, mirrored, and changed in contrast, brightness and noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from closecall.core.sources.registry import feature_kind, open_source
 from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
-"""Version of the variants, which pools store. It is increased when the variant of a seed and item changes."""
+"""Version of the variants, which pools store. It is increased if any item would look different."""
 
 _TILE = 256  # side of the square from which the noise of every variant is cut
 
@@ -113,7 +113,7 @@ class Enlarged(Source):
         ]
 
     def image(self, item: int, size: int) -> Image.Image:
-        """Return the original as its source shows it, changed in the same way as its grayscale image."""
+        """Return the image of the original, changed in the same way as its grayscale image in `grey`."""
         return self._variant(item, lambda origin: self.source.image(origin, size))
 
     def whole_image(self, item: int) -> Image.Image:
@@ -121,7 +121,7 @@ class Enlarged(Source):
         return self._variant(item, self.source.whole_image)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-        """See `Source.resized_image`; an original is resized as its source does it."""
+        """See `Source.resized_image`; an item that is no variant is resized by `source`."""
         origins, variants = self._origins(np.array([item]))
         if variants[0] == 0:
             return self.source.resized_image(int(origins[0]), resizing)
@@ -200,7 +200,7 @@ class Enlarged(Source):
 
 
 class _Changes(NamedTuple):
-    """Parameters of n variants. Shifts are in 1/32 of a side, noise and brightness in full intensities."""
+    """Parameters of n variants. Shifts are in 1/32 of a side; in brightness and noise, 1 is white."""
 
     mirrored: NDArray[np.bool_]
     down: NDArray[np.int64]

@@ -4,7 +4,7 @@ scikit-learn's digits are real handwriting, scanned at 32×32 pixels in black an
 number of ink pixels in each 4×4 block. `fields` inverts this counting by iterated back-projection. It finds a
 smooth field whose ink per block equals the stored counts, and converts the field to the distance from the
 outline. `draw` samples such a field through an affine map and gentle waves, and converts distances to
-coverage. Edges are therefore one pixel soft at every size.
+coverage. Edges are therefore blurred over one pixel at every size.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def bundled_digits() -> NDArray[np.int16]:
 
 
 class _Shapes:
-    """The bundled digits, whose fields are computed when they are needed, a part at a time."""
+    """The bundled digits. Their fields are computed when they are needed, some digits at a time."""
 
     _PARTS = 64
 
@@ -210,11 +210,10 @@ def _cover(
     start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the ink of each pixel: `ink` times the part of the pixel in which `level` exceeds `outline`.
+    """Write the ink of each pixel: `ink` times the fraction of the pixel in which `level` exceeds `outline`.
 
-    The part is computed to first order, and a texture from `grain` is applied to the ink.
-
-    `level` has a border of one additional pixel.
+    The fraction is a first-order approximation from the gradient of `level`, which has a border of one
+    additional pixel. A texture from `grain` varies the ink.
     """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)

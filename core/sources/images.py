@@ -37,10 +37,11 @@ MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
 
 PIXELS_A_CORE = 12_500_000
-"""Pixels per core that may be decoded at once for models, if these are more than `MAX_PIXELS`."""
+"""Pixels per core that may be decoded at once for models; all cores together may decode `MAX_PIXELS` anyway.
+"""
 
 _COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4}
-"""Memory that decoders take, at most, in 4 bytes per pixel; most take 1, or 2.5 for progressive JPEGs."""
+"""Maximum memory of decoders, in units of 4 bytes per pixel. Others take 1, or 2.5 for progressive JPEGs."""
 
 MOST_CONVERTED = 1 << 20
 """Maximum number of pixels that are converted to float64 at once."""
@@ -96,11 +97,11 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
 
 
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-    """Read the image in `file` and resize it as `resizing` says for its width and height.
+    """Read the image in `file` and resize it; `resizing` takes its width and height and returns how.
 
-    The result is that of resizing what `read_image` returns for a `size` that is large enough, bit for bit.
-    It takes less memory: a large image is decoded once, without a copy, and images for which there is no
-    `_room` wait for those that other threads read.
+    The result is bit for bit the same as if `read_image` read the image in full size, and it were resized
+    then. But less memory is needed. A large image is decoded without a second copy, and threads wait until
+    there is `_room` for the images that they read.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def format_of(data: bytes) -> str:
     Raises
     ------
     UnreadableImageError
-        If it is not an image.
+        If the content is not an image of a supported format.
     """
     try:
         with Image.open(io.BytesIO(data), formats=_formats()) as image:
@@ -165,7 +166,7 @@ def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @contextmanager
 def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
-    """Open an image file, and raise errors, those of the caller's block too, as `UnreadableImageError`."""
+    """Open an image file; raise errors, including those in the `with` block, as `UnreadableImageError`."""
     try:
         with Image.open(file, formats=_formats()) as image:
             width, height = image.size
@@ -189,7 +190,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Reserve room for `pixels`, or all room if they exceed it; wait until it is free."""
+        """Reserve room for `pixels`, or all room if they need more; wait until enough room is free."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
@@ -206,13 +207,13 @@ _room = _Room(max(MAX_PIXELS, PIXELS_A_CORE * (os.cpu_count() or 1)))
 
 
 def _decoded_pixels(image: Image.Image) -> int:
-    """Return the memory that decoding takes, in pixels of 4 bytes."""
+    """Return the memory that decoding takes, in units of 4 bytes."""
     copies = _COPIES.get(image.format or "", 2.5 if image.info.get("progressive") else 1)
     return int(image.width * image.height * copies)
 
 
 class _Parts:
-    """An image of any mode and orientation, of which parts are made upright, in mode RGB or L.
+    """An image of any mode and orientation. Its parts are returned upright, in mode RGB or L.
 
     Attributes
     ----------
@@ -228,7 +229,7 @@ class _Parts:
         self.size = image.size if self._orientation < 5 else (image.height, image.width)
 
     def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
-        """Return the part between left, top, right and bottom."""
+        """Return the part of the upright image in a box (left, top, right, bottom)."""
         left, top, right, bottom = box if self._orientation < 5 else (box[1], box[0], box[3], box[2])
         width, height = self._image.size
         if self._orientation in (2, 3, 7, 8):
@@ -255,7 +256,7 @@ def _reduced(image: Image.Image, size: int) -> Image.Image:
 
 
 def _convertible(image: Image.Image) -> Image.Image:
-    """Return `image` in a mode that can be resized: colors of a palette and single bits can't."""
+    """Return `image` in a mode that can be resized, which palettes and single bits can't."""
     if image.mode == "1":
         image = image.convert("L")
     elif image.mode in ("P", "PA"):
@@ -276,7 +277,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _range(image: Image.Image) -> tuple[float, float]:
-    """Return the darkest and the brightest of the finite values, two different numbers."""
+    """Return the smallest and the largest finite value, or other limits if they are equal."""
     low, high = math.inf, -math.inf
     step = max(1, MOST_CONVERTED // max(1, image.width))
     for first in range(0, image.height, step):
@@ -303,7 +304,7 @@ def _stretched(image: Image.Image, low: float, high: float) -> Image.Image:
 
 
 def _some_rows(pixels: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return views of some rows each, so that not all are converted at once."""
+    """Return views of a few rows each, so that not all rows are converted at once."""
     step = max(1, MOST_CONVERTED // max(1, pixels.shape[1]))
     return [pixels[first : first + step] for first in range(0, len(pixels), step)]
 
@@ -317,11 +318,11 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What makes an image upright, by its EXIF orientation."""
+"""Transposition that makes an image upright, by EXIF orientation."""
 
 
 def _orientation(image: Image.Image) -> int:
-    """Return the camera orientation of an image, from 1, which is upright, to 8; those from 5 on lie."""
+    """Return the EXIF orientation of an image: 1 if upright; from 5 to 8 if width and height are swapped."""
     orientation = image.getexif().get(0x0112, 1)
     return orientation if orientation in _TURNS else 1
 

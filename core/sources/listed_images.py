@@ -40,7 +40,7 @@ class ListedImages(Source):
         Raises
         ------
         UnreadableImageError
-            If there is none.
+            If there is no such file.
         """
 
     def _read(self, item: int, size: int) -> Image.Image:
@@ -78,7 +78,7 @@ class ListedImages(Source):
         return self._read(item, WHOLE)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-        """See `Source.resized_image`; a large image is never held twice."""
+        """See `Source.resized_image`; memory never holds two copies of a large image."""
         (item,) = self.check_items(np.array([item]))
         return read_resized(self._file(item), resizing)
 

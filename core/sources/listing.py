@@ -1,8 +1,8 @@
-"""Lists of the images, or of other files, in a folder, in a fixed order.
+"""Lists of the images or other files in a folder, in a fixed order.
 
 Files are ordered by a hash of their relative path. This order is the same on every machine, and every prefix
-of the list is a fair sample of the whole, so labeling can start before all files are read. With
-`by_path=True`, files are ordered by path instead, as for embeddings that were computed in this order.
+of the list is a random sample of the whole, so labeling can start before all files are read. With
+`by_path=True`, files are ordered by path instead, which is needed if embeddings were computed in this order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base class of sources that give the images of another source other features."""
+"""Base class of sources that have the images of another source, but different features."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from closecall.core.sources.texts import Texts
 
 
 class OtherFeatures(Source):
-    """The images of `source`, with other features.
+    """The images of `source`, with different features.
 
     Parameters
     ----------
     source : Source
-        Source of images whose features are computed from them.
+        Source of images without features of its own.
     features : str
         Name of the new features, for messages and the title.
 

@@ -100,7 +100,7 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns: a bin has as many columns as the largest number of points of one set in it."""
+        """Number of columns. A bin has as many columns as the largest number of points of one set in it."""
         return self.pyramid.n_features_
 
     @property

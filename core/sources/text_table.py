@@ -45,8 +45,8 @@ class TextTable(Texts):
         A .csv file with a header, a .jsonl file, or a .parquet file.
     text, label : str, optional
         Names of the text column and of the class column. By default, they are the first names in
-        `TEXT_COLUMNS` and `CLASS_COLUMNS` that the table has. Such a default class column is ignored unless
-        it has 2 to 1,000 classes. A missing text counts as an empty text, and a missing class as unknown.
+        `TEXT_COLUMNS` and `CLASS_COLUMNS` that the table has. A default class column is ignored unless it has
+        2 to 1,000 classes. A missing text counts as an empty text, and a missing class as unknown.
     earlier : dict, optional
         Spec of an earlier version of the table with fewer rows. Its classes and held-out items are kept.
     vocabulary : Vocabulary, optional

@@ -63,7 +63,7 @@ class Texts(Source):
             raise InputError(f"{self.name(item)} in {self.title} can't be shown: {error}") from error
 
     def opening(self, text: str) -> str:
-        """Return the text, or a part of it, whose first lines the thumbnail shows."""
+        """Return the part of the text whose first lines the thumbnail shows; by default, the whole text."""
         return text
 
     @cached_property

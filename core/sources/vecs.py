@@ -1,7 +1,7 @@
 """Vectors in .fvecs and .bvecs files, the formats of SIFT1M and similar collections [1]_.
 
-A row consists of its length, a little-endian int32, and as many float32 numbers (.fvecs) or bytes (.bvecs).
-All rows must have the same length, so that the file can be memory-mapped as one matrix.
+A row consists of its length n, a little-endian int32, followed by n float32 numbers (.fvecs) or n bytes
+(.bvecs). All rows must have the same length, so that the file can be memory-mapped as one matrix.
 
 References
 ----------

@@ -22,7 +22,7 @@ from closecall.core.sources.images import grey_drawings
 class Vectors(Source):
     """Source of the rows of a matrix.
 
-    Queries are further items, after the rows, and are held out. If there are classes instead of queries, a
+    Queries are additional items after the rows, and are held out. If there are classes instead of queries, a
     tenth of the rows with a known class, at most 10,000, are held out. Otherwise, nothing is held out.
 
     Parameters
@@ -32,7 +32,7 @@ class Vectors(Source):
     labels : Path, optional
         A .npy or .txt file with one class per row; see `core.sources.class_list.read_classes`.
     queries : Path, optional
-        A file in a format of `path`, with the vectors to search for. Their classes are unknown.
+        A file in one of the formats of `path`, with vectors to search for. Their classes are unknown.
 
     Raises
     ------

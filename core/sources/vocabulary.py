@@ -6,8 +6,8 @@ texts from which the vocabulary was computed, and df is the number of these text
 are normalized to unit norm afterwards. The weights equal those of scikit-learn's `TfidfVectorizer` with its
 default parameters.
 
-All words are kept. Rare words carry most of what a few labels can teach, and linear classifiers cope with any
-number of features.
+All words are kept. With few labels, classifiers learn mostly from rare words, and linear classifiers cope
+with any number of features.
 """
 
 from __future__ import annotations

@@ -166,9 +166,10 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
 
 
 def _model(rest: str, word: str) -> tuple[ImageModel, str]:
-    """Return the model, and the word of the source that it describes.
+    """Return the model, and the word that describes the source of images.
 
-    All names may contain colons. The model is the longest beginning that names a file or folder.
+    Both may contain colons. The model is the longest beginning of `rest` that names a model which can be
+    loaded.
     """
     colons = [colon.start() for colon in re.finditer(":", rest) if colon.start() and rest[colon.end() :]]
     if not colons:
@@ -206,7 +207,7 @@ def _table(rest: str) -> re.Match[str] | None:
 
 
 def _require_no_credentials(word: str) -> None:
-    """Check that no address in the word has a part that may be secret: words are stored and shown."""
+    """Check that no address in the word has a part that may be secret, because words are stored and shown."""
     if address := re.search(r"([a-z]\w*)://(?:[^/]*@|[^?]*\?)", word, flags=re.IGNORECASE):
         raise InputError(
             f"an address that begins with {address[1]}:// must not have a user, password or query, because "

@@ -1,8 +1,8 @@
 """Base class of sources of images inside other files, the shards (`core.sources.packed.shards`).
 
-An image is a range of bytes in a shard, or a frame of a video. Where the images are is read
-once, and saved with the pool, so that a pool opens without looking through its shards again, and any image is
-read by itself.
+An image is a range of bytes in a shard, or a frame of a video. The positions of all images are found once and
+saved with the pool. A pool therefore opens without searching its shards again, and any image can be read
+alone.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ MOST_BYTES = 1 << 30
 class PackedImages(ListedImages):
     """Source of the images in one or more shards, ordered by a hash of their names.
 
-    A name is that of the image in its shard, after the path of the shard unless the source is a single file.
-    Classes that the shards tell have priority over folders. If there are shards of the split `train` and of
-    another one, these splits replace those of folders in `core.sources.classes`.
+    The name of an image is its name in the shard; if the source is not a single file, the path of the shard
+    precedes it. Classes that are stored in the shards have priority over folders. If there are shards of two
+    or more splits, these splits replace those of folders in `core.sources.classes`.
 
     Parameters
     ----------
     path : Path
         A file, a folder or a pattern (`core.sources.packed.shards`).
     options : dict
-        The other arguments of the subclass, which go into the spec.
+        The other arguments of the subclass, which are stored in the spec.
     use_folders : bool
         Whether folders in the names may be classes.
     packing : Packing, optional
@@ -51,15 +51,15 @@ class PackedImages(ListedImages):
     Raises
     ------
     InputError
-        If there is no file, or none with images, or a file is damaged.
+        If there is no file, if no file has images, or if a file is damaged.
     """
 
     path: Path
     suffixes: ClassVar[tuple[str, ...]]
     missing: ClassVar[dict[int, str]]
-    """Reasons why an image has no bytes, by the negative number of bytes in its range."""
+    """Reasons why an image has no bytes, by the negative code in its range in place of a number of bytes."""
     most_classes: int = MOST_CLASSES
-    """Maximum number of classes that shards may tell; if there are more, they are ignored."""
+    """Maximum number of different classes in shards. If there are more, classes are ignored."""
 
     def __init__(
         self, path: Path, options: dict[str, Any], *, use_folders: bool, packing: Packing | None
@@ -108,20 +108,21 @@ class PackedImages(ListedImages):
         )
 
     def _prefixes(self, shards: Shards) -> list[str]:
-        """Return what precedes the names of the images of each shard."""
+        """Return, for each shard, the prefix of its images' names."""
         return [""] if shards.is_one_file else [f"{name}/" for name in shards.names]
 
     def _stretches(self, contents: Contents) -> list[str]:
-        """Return the name of the stretch of a shard to which each image belongs, by whose hash it is ordered.
+        """Return, for each image, the name of the stretch of the shard that it belongs to.
 
-        The images of a stretch stay together, in their order. By default, each image is one of its own.
+        Stretches are ordered by a hash of their names. The images of a stretch stay together in their own
+        order. By default, each image is a stretch of its own.
         """
         return contents.names
 
     def _classes(
         self, shards: Shards, contents: list[Contents], names: list[str], *, use_folders: bool
     ) -> Truth:
-        """Return the truth that the shards tell or, if they tell none, perhaps that of folders in them."""
+        """Return the truth that is stored in the shards or, with `use_folders`, the truth from folders."""
         if any(held.labels for held in contents):
             told = [label for held in contents for label in held.labels or [""] * len(held.names)]
             return classes.of_labels(told, self.most_classes)
@@ -167,7 +168,7 @@ class PackedImages(ListedImages):
         return source
 
     def save(self, folder: Path) -> None:
-        """Save where the images are, so that the shards need not be read again."""
+        """Save the positions of the images, so that the shards need not be searched again."""
         self.packing.save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:

@@ -1,12 +1,12 @@
-"""The columns of images and classes of a table in Arrow's memory.
+"""The columns of images and classes in an Arrow table.
 
 Images are in a column of bytes, or of structs with the fields `bytes` and, optionally, `path`, as the library
-`datasets` of Hugging Face writes them. Without a name, it is the first such column named as in
-`IMAGE_COLUMNS`, or the only one.
+`datasets` of Hugging Face writes them. If no column is named, it is the column of this type with the first
+possible name in `IMAGE_COLUMNS`. If there is no such name, it is the only column of this type.
 
-Classes are strings or integers. The names of integers are taken from the metadata `huggingface` of the
-schema. Without a name, it is the first column named as in `text_table.CLASS_COLUMNS`, or the first one that
-has the type `ClassLabel` there.
+Classes are strings or integers. The names of integer classes are taken from the metadata `huggingface` of the
+schema. If no column is named, it is the column with the first possible name in `text_table.CLASS_COLUMNS`. If
+there is no such name, it is the first column that has the type `ClassLabel` in the metadata.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IMAGE_COLUMNS = ("image", "img", "picture", "photo")
 """Names of the image column to look for if none is given."""
 
 NO_IMAGE, NO_BYTES = -1, -2
-"""Numbers of bytes of an image that is missing, and of one of which there is only the path."""
+"""Codes in place of a number of bytes: the image is missing, or only its path is stored."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Encoded:
     data : pyarrow.Buffer or None
         Buffer with the bytes of all images.
     firsts, sizes : array of shape (n,), int64
-        Place of each image in the buffer, and its number of bytes, or `NO_IMAGE` or `NO_BYTES`.
+        First byte of each image in the buffer, and its number of bytes, `NO_IMAGE` or `NO_BYTES`.
     paths : list of str
         Path of each image, "" where there is none.
     """
@@ -85,7 +85,7 @@ class Encoded:
     paths: list[str]
 
     def copied_to(self, file: BinaryIO) -> NDArray[np.int64]:
-        """Append the images to a file, and return the place of each in it."""
+        """Append the images to a file, and return the position of each image in the file."""
         known = self.sizes >= 0
         start, end = int(self.firsts[known].min()), int((self.firsts + self.sizes)[known].max())
         before = file.tell()

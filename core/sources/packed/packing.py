@@ -1,4 +1,4 @@
-"""Where the images of a data set are: ranges of bytes, or times, in one or more files, the shards."""
+"""Positions of the images of a data set: ranges of bytes, or times, in one or more files, called shards."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class Contents:
     Attributes
     ----------
     names : list of str
-        Different names, with slashes and without "..".
+        Distinct names, with slashes and without "..".
     ranges : array of shape (n_images, 2), int64
-        First byte and number of bytes; for a frame of a video, its time and the time since its keyframe. A
-        negative second number says why the image can't be read: see `PackedImages.missing`.
+        First byte and number of bytes; for a frame of a video, its time and the time since its keyframe. If
+        the second number is negative, it is the reason why the image can't be read, as in
+        `PackedImages.missing`.
     labels : list of str
-        The class of each image if the shard tells, "" where it is unknown; empty if the shard doesn't tell.
+        The class of each image, "" where it is unknown. The list is empty if the shard has no classes.
     """
 
     names: list[str]
@@ -56,14 +57,14 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where the images of a source are.
+    """Positions of the images of a source.
 
     Attributes
     ----------
     files : Listing
         The images in their order, with classes and held-out images.
     ranges : array of shape (n_images, 3), int64
-        Index of the shard, first byte and number of bytes of each image.
+        Index of the shard, followed by the two numbers of `Contents.ranges`, for each image.
     shards : tuple of str
         Absolute paths of the shards.
     prints : tuple of str
@@ -77,7 +78,7 @@ class Packing:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify the images, their places and the shards."""
+        """Sixteen hexadecimal digits that identify the images, their positions and the shards."""
         told = json.dumps([self.files.digest, self.shards, self.prints])
         digest = hashlib.blake2b(told.encode(), digest_size=8)
         digest.update(np.ascontiguousarray(self.ranges).tobytes())

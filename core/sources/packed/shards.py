@@ -1,8 +1,8 @@
-"""Files that hold a data set in parts, the *shards*: one file, a folder of files, or a pattern of names.
+"""Shards: files that each contain a part of a data set, given as one file, a folder, or a pattern of names.
 
-A pattern has the wildcards `*` and `?`, or braces: `{000..009}` for numbers of as many digits, `{train,val}`
-for words. The words of a shard's path tell its split: `imagenet-val-0003.tar` and `val/0003.tar` are of the
-split `val`.
+A pattern has the wildcards `*` and `?`, or braces: `{000..009}` for numbers of this many digits, and
+`{train,val}` for words. The split of a shard is found from words in its path. For example,
+`imagenet-val-0003.tar` and `val/0003.tar` are of the split `val`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Shards:
     Attributes
     ----------
     root : Path
-        The folder of a file, the folder itself, or the part of a pattern before its first wildcard.
+        For a file, its folder; for a folder, the folder itself; for a pattern, the folders before its first
+        wildcard.
     names : tuple of str
         Paths relative to `root`, with slashes.
     is_one_file : bool
@@ -58,8 +59,8 @@ def find_shards(path: Path, suffixes: Sequence[str]) -> Shards:
     """Find the files that `path` names: an absolute path of a file or folder, or a pattern.
 
     A folder is searched recursively for files with one of the suffixes. Hidden files and folders, and the
-    files `cache-*.arrow` that the library `datasets` leaves beside the data, are skipped. Links are followed
-    to files, which is how the Hugging Face hub's tool stores them, but not to folders.
+    files `cache-*.arrow` that the library `datasets` leaves beside the data, are skipped. Links to files are
+    followed, because the Hugging Face hub's tool stores files as links. Links to folders are not followed.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _matching(pattern: Path, root: Path) -> Iterator[Path]:
-    """Yield the files that match a pattern without braces; one without wildcards must exist."""
+    """Yield the files that match a pattern without braces; a pattern without wildcards must name a file."""
     if re.search(r"[*?]", str(pattern)):
         for file in root.glob(str(pattern.relative_to(root))):
             if file.is_file() and not file.name.startswith("."):

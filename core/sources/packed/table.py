@@ -31,21 +31,21 @@ _ARROW_FILE = b"ARROW1"
 
 
 class _NotInPlaceError(Exception):
-    """The bytes of the images are not in the file as they are."""
+    """Error for a file that does not contain the bytes of its images unchanged."""
 
 
 class ImageTable(PackedImages):
     """Source of the images in a column of one or more Parquet or Arrow files.
 
-    An image has the name of the path that is stored with it, or a name such as "row 17", counted from 1. See
-    `PackedImages` for the order and the held-out images.
+    The name of an image is the path that is stored with it. Without a path, it is a name such as "row 17",
+    where rows are counted from 1. See `PackedImages` for the order and the held-out images.
 
     Parameters
     ----------
     path : Path
         A .parquet or .arrow file, a folder of such files, or a pattern (`core.sources.packed.shards`).
     image, label : str, optional
-        Names of the columns of images and classes. By default, see `core.sources.packed.columns`. Such a
+        Names of the columns of images and classes; see `core.sources.packed.columns` for the defaults. A
         default column of classes is ignored unless it has 2 to 1,000 classes.
     packing : Packing, optional
         The images that the source had when it was first made. By default, those that it has now.
@@ -112,7 +112,9 @@ class ImageTable(PackedImages):
         contents.save(folder)
 
     def _read_rows(self, shard: Path, copy: BinaryIO | None) -> Contents:
-        """Return where the images are in the shard or, after copying them, in `copy`.
+        """Return the positions of the images in the shard; if `copy` is given, copy them to this file first.
+
+        The positions are then those in `copy`.
 
         Raises
         ------
@@ -176,7 +178,7 @@ def _different(names: list[str]) -> list[str]:
 
 @contextmanager
 def _damage(file: Path) -> Iterator[None]:
-    """Turn errors of Arrow into one sentence."""
+    """Turn errors of Arrow into an InputError of one sentence."""
     import pyarrow
 
     try:

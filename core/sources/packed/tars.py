@@ -3,8 +3,8 @@
 The headers of an archive are read once, into the user's cache. Nothing is extracted: an image is a range of
 bytes in the archive.
 
-In a WebDataset, files of the same folder whose names are equal up to their first dot are one sample. The
-class of an image is the text of its sample's file `.cls`.
+In a WebDataset, files of the same folder whose names are equal up to their first dot are one sample. The file
+of a sample with the extension `.cls` contains the class of its image.
 
 References
 ----------
@@ -50,7 +50,7 @@ class ImageTars(PackedImages):
     Raises
     ------
     InputError
-        If there is no archive, or none with images, or one is compressed or damaged.
+        If there is no archive, if no archive has images, or if an archive is compressed or damaged.
     """
 
     kind: ClassVar[str] = "tar"
@@ -104,7 +104,7 @@ def _members(tar: tarfile.TarFile, size: int) -> Iterator[tarfile.TarInfo]:
     """Yield the members until the archive, of `size` bytes, ends or is damaged."""
     end = -1
     try:
-        # A forged size could lead back into the archive, or where no file has an end.
+        # A forged size could lead back to an earlier member, or far beyond the end of the archive.
         while end <= size and (member := tar.next()) is not None and tar.offset > end:
             end = tar.offset
             tar.members.clear()  # type: ignore[attr-defined]  # a million of them would take gigabytes

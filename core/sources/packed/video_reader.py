@@ -1,8 +1,9 @@
-"""Reading of videos with PyAV: when their frames are shown, and any frame by itself.
+"""Reading of videos with PyAV: the times of all frames, and single frames.
 
-A frame is always decoded from its keyframe on, the last keyframe that is not shown after it. Its pixels
-therefore don't depend on what was read before, and a damaged frame spoils only the frames up to the next
-keyframe. Readers keep their place: frames that are read in order are decoded once.
+The keyframe of a frame is the last keyframe that is not shown after it. Decoding of a frame always begins at
+its keyframe. The pixels therefore don't depend on what was read before, and a damaged frame affects only the
+frames up to the next keyframe. Readers keep their position, so frames that are read in order are decoded only
+once.
 
 Only formats that are a single file are opened, so that a playlist can't lead to other files or addresses.
 """
@@ -27,21 +28,22 @@ from closecall.core.sources.base import UnreadableImageError
 from closecall.core.sources.images import MAX_PIXELS
 
 MOST_READERS = 8
-"""Number of open videos that are kept for the next frames, by all threads together."""
+"""Maximum number of videos that all threads together keep open for further frames."""
 
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,flv,asf,ogg,mxf"
 _MOST_RECENT, _MOST_RECENT_BYTES = 16, 32 << 20
-"""Limits of the frames that a reader keeps, because other threads may ask for them a moment later."""
+"""Maximum number and size in bytes of decoded frames that a reader keeps for other threads."""
 
 _MOST_LATE = 32
-"""Number of later frames after which a frame is missing; codecs reorder at most 16."""
+"""Number of later frames after which a frame counts as missing. Codecs reorder at most 16 frames."""
 _CUT_SECONDS = 1
 _FFMPEG_ERRORS = 1 << 16
 _STEPS_BACK = (0, 2, 20)
-"""Seconds before a keyframe to which to seek, until the place found is not after it."""
+"""Seconds before a keyframe to which to seek. If seeking leads beyond the keyframe, the next number is tried.
+"""
 
 _NEAR_SECONDS = 2
-"""Seconds up to a keyframe that are skipped by reading on, without seeking."""
+"""If a keyframe is at most this many seconds ahead, it is reached by reading on instead of seeking."""
 
 
 EMPTY, NOT_A_VIDEO, NO_PICTURES, NO_CODEC, NO_TIMES = -10, -11, -12, -13, -14
@@ -52,7 +54,7 @@ REASONS = {
     NO_CODEC: "its codec is not supported",
     NO_TIMES: "it has no frames with times, as a raw stream or a broken file",
 }
-"""Why a video can't be used at all."""
+"""Reasons why a video can't be used at all."""
 
 
 class UnusableVideoError(UnreadableImageError):
@@ -69,15 +71,15 @@ class Timeline(NamedTuple):
     Attributes
     ----------
     shown : array of shape (n_frames,), int64
-        Presentation time of each frame, ascending and different.
+        Presentation time of each frame, strictly ascending.
     keyframes : array of shape (n_frames,), int64
         Presentation time of the keyframe from which to decode each frame.
     end : int
         Time at which the last frame ends.
     time_base : Fraction
-        In seconds.
+        Unit of times, in seconds.
     is_cut : bool
-        Whether the file ends, or becomes unreadable, before the end that its header tells.
+        Whether the file ends, or becomes unreadable, before the end of the video according to its header.
     """
 
     shown: NDArray[np.int64]
@@ -88,7 +90,7 @@ class Timeline(NamedTuple):
 
 
 def read_timeline(file: Path) -> Timeline:
-    """Read when the frames of a video are shown, without decoding them.
+    """Read the times at which the frames of a video are shown, without decoding the frames.
 
     Raises
     ------
@@ -129,7 +131,7 @@ def read_timeline(file: Path) -> Timeline:
 
 
 class VideoReaders:
-    """Readers of frames, shared by all threads; the last ones stay open."""
+    """Readers of frames, shared by all threads. The most recently used readers stay open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -145,7 +147,7 @@ class VideoReaders:
         keyframe, shown : int
             Presentation times of the keyframe and of the frame (`Timeline`).
         wanted : collection of int
-            Times of frames that are likely to be needed next, which are kept when they are passed.
+            Times of frames that are likely to be needed next. They are kept if they are decoded on the way.
 
         Raises
         ------
@@ -163,7 +165,7 @@ class VideoReaders:
 
     @contextmanager
     def _reader(self, file: Path, keyframe: int) -> Iterator[_Reader]:
-        """Reserve the reader that is at this keyframe, or this thread's last one, or a new one."""
+        """Reserve a reader: one that is at this keyframe, or an idle one of this thread, or a new one."""
         thread = threading.get_ident()
         with self._lock:
             of_file = [reader for reader in self._readers if reader.file == file]
@@ -192,7 +194,7 @@ class VideoReaders:
 
 
 class _Reader:
-    """An open video with a place in it. One thread at a time, with `lock`, may read frames."""
+    """An open video with a current position. Only the thread that holds `lock` may read frames."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -200,7 +202,7 @@ class _Reader:
         self.n_users = 0
         self.keyframe: int | None = None
         self.thread: int | None = None
-        self.converter = _av().video.reformatter.VideoReformatter()  # one of each frame's own is slow to make
+        self.converter = _av().video.reformatter.VideoReformatter()  # a new one for each frame would be slow
         self._container: Any = None
         self._frames: Iterator[Any] = iter(())
         self._demuxed: Iterator[Any] = iter(())
@@ -230,7 +232,7 @@ class _Reader:
             self._container = None
 
     def _next(self, shown: int, wanted: Collection[int]) -> Any:
-        """Decode up to the frame with this time, and return it, or None if it is not there."""
+        """Decode up to the frame with this time, and return the frame, or None if it is missing."""
         n_late = 0
         for frame in self._frames:
             if frame.pts in wanted:
@@ -277,7 +279,10 @@ class _Reader:
                 return
 
     def _ways_to(self, keyframe: int) -> Iterator[Iterator[Any]]:
-        """Yield packets from before a keyframe, each time from further back, because seeking may miss it."""
+        """Yield iterators of packets that begin before a keyframe, each iterator from further back.
+
+        Several are needed, because seeking may lead beyond the keyframe.
+        """
         if self._container is None:
             self._container = _open(self.file)
             self._demuxed_to = None
@@ -321,9 +326,10 @@ def _open(file: Path) -> Any:
     Raises
     ------
     UnreadableImageError
-        If it no longer exists or, an `UnusableVideoError`, is no video of a supported format.
+        If the file no longer exists. It is an `UnusableVideoError` if the file is no video of a supported
+        format.
     InputError
-        If it can't be read, or PyAV is not installed.
+        If the file can't be read, or PyAV is not installed.
     """
     av = _av()
     options = {"format_whitelist": _FORMATS, "protocol_whitelist": "file", "max_pixels": str(MAX_PIXELS)}
@@ -347,7 +353,7 @@ def _open(file: Path) -> Any:
 
 
 def _stream_of(container: Any) -> Any:
-    """Return the first stream of moving pictures, which the picture on the cover of a song is not."""
+    """Return the first stream of moving pictures, ignoring a picture on the cover of a song."""
     cover = _av().stream.Disposition.attached_pic
     stream = next((one for one in container.streams.video if not one.disposition & cover), None)
     if stream is None:

@@ -1,11 +1,12 @@
 """Frames of videos, at a rate.
 
-An item is the frame that is shown at a multiple of 1 / rate seconds. A frame that is shown at several of them
-is one item. It is named after its video and the time from the first frame: "clips/fox.mp4 at 0h01m23.500s".
+Items are the frames that are shown at multiples of 1 / rate seconds. A frame that is shown at several such
+times is only one item. An item is named after its video and the time since the first frame:
+"clips/fox.mp4 at 0h01m23.500s".
 
-Videos are divided into stretches, which begin with keyframes and have 10 items or more, except at the end.
-The stretches are ordered by a hash, so that every prefix of the list is a fair sample. Inside a stretch,
-frames are in the order of time, so that building a pool decodes each about once.
+Each video is divided into stretches. A stretch begins with a keyframe and, except at the end of the video,
+has at least 10 items. Stretches are ordered by a hash, so every prefix of the list is almost a random sample.
+Inside a stretch, frames are ordered by time, so a build decodes each frame about once.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from closecall.core.sources.packed.video_reader import (
 from closecall.core.sources.unpacking import unpacked
 
 LEAST_PER_SECOND, MOST_PER_SECOND = 0.001, 1000
-"""Limits of the rate; names tell milliseconds."""
+"""Limits of the rate in frames per second. Names of frames have a resolution of milliseconds."""
 
 _CUT = -1
 _STRETCH = 10
 _NEAR = 64
-"""Number of items before and after a frame that may be kept when they are decoded with it."""
+"""Number of items before and after a requested frame that may be kept if they are decoded on the way."""
 
 
 class Videos(PackedImages):
     """Source of frames of one or more videos.
 
-    The class of a frame is the folder of its video, as for an image in a folder. All frames of a video are
-    held out, or none. See `PackedImages` for the files.
+    The class of a frame is the folder of its video, as for an image in a folder. Either all frames of a video
+    are held out or none. See `PackedImages` for the files.
 
     Parameters
     ----------
@@ -68,7 +69,8 @@ class Videos(PackedImages):
     Raises
     ------
     InputError
-        If the rate is outside its limits, there is no video, none has frames, or PyAV is not installed.
+        If the rate is outside its limits, if there is no video, if no video has frames, or if PyAV is not
+        installed.
     """
 
     kind: ClassVar[str] = "video"
@@ -107,7 +109,7 @@ class Videos(PackedImages):
         return list(shards.names)
 
     def _stretches(self, contents: Contents) -> list[str]:
-        """Return the names of the first frames of the stretches in which the frames are."""
+        """Return, for each frame, the name of the first frame of its stretch."""
         keyframes = contents.ranges[:, 0] - np.maximum(contents.ranges[:, 1], 0)
         firsts = [0]
         for place in range(1, len(keyframes)):
@@ -160,7 +162,7 @@ class Videos(PackedImages):
 
 
 def _frames(file: Path, rate: Fraction) -> Contents:
-    """Return the frames of a video; one that can't be used has a single item, whose range tells why."""
+    """Return the frames of a video or, if it can't be used, one item whose range has the reason."""
     try:
         timeline = read_timeline(file)
     except UnusableVideoError as error:

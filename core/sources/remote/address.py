@@ -1,7 +1,7 @@
-"""Addresses of images on HTTP servers and in object storage, and which part of them may be written down.
+"""Addresses of images on HTTP servers and in object storage, and their parts without credentials.
 
 An address may have credentials: a user name and password before the host, or a signature in the query, as in
-presigned addresses. Only `Address.shown` gets into pools, messages and logs. It has neither.
+presigned addresses. Only `Address.shown`, which has no credentials, is written to pools, messages and logs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 WEB = ("http", "https")
 STORES = ("s3", "gs", "az")
-"""Object storage: Amazon S3 and what speaks its protocol, Google Cloud Storage, Azure Blob Storage."""
+"""Object storage: Amazon S3 and compatible services, Google Cloud Storage, Azure Blob Storage."""
 
 FORMS = "http://, https://, s3://, gs:// or az://"
 
@@ -32,11 +32,12 @@ class Address:
     ----------
     scheme : str
     host : str
-        Host in lower case, with the port if it is not the usual one, or the bucket or container.
+        Host in lower case, with the port if it is not the usual one. For object storage, the bucket or
+        container.
     path : str
         Begins with a slash; percent-encoded as given if the scheme is HTTP.
     query : str
-        Without the question mark; never of object storage.
+        Query without the question mark; empty for object storage.
     user : str
         User name and password as given, separated by a colon.
     """
@@ -64,7 +65,7 @@ class Address:
 
     @cached_property
     def identity(self) -> str:
-        """The address without user, password and signature; the same after the image is signed again."""
+        """The address without user, password and signature. It stays the same if the signature is renewed."""
         pairs = self.query.split("&") if self.query else []
         names = [pair.partition("=")[0] for pair in pairs]
         is_shared = "sig" in names
@@ -76,7 +77,7 @@ class Address:
         return self.shown + ("?" + "&".join(left) if left else "")
 
     def contains(self, other: Address) -> bool:
-        """Return whether `other` is in this folder, or this image itself, also if it is read through TLS."""
+        """Return whether `other` is this address or in this folder. It may use HTTPS instead of HTTP."""
         same = other.place == self.place or (
             self.scheme == "http" and other.scheme == "https" and other.host == self.host
         )

@@ -1,7 +1,8 @@
 """A list of addresses of images, in a text file or in a column of a table.
 
-The pool keeps the addresses without what may be credentials (`core.sources.remote.address`). If the list has
-such parts, it is read again when images are first needed. Signatures may then be new ones.
+The pool stores addresses without parts that may be credentials (`core.sources.remote.address`). If addresses
+in the list have such parts, the list is read again when images are first needed. Signatures may have been
+renewed by then.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ ADDRESS_COLUMNS = ("url", "image_url", "address", "uri", "link")
 
 LIST_FILE = "files.npz"
 _MINOR_SHARE = 0.01
-"""A server with a smaller share of the images doesn't stop a build if it is unreachable."""
+"""A server with a smaller fraction of the images doesn't stop a build if it is unreachable."""
 
 
 class AddressList(RemoteImages):
     """Source of the images at the addresses in a list, ordered by a hash of the address.
 
-    An image has the name of its address without credentials and query. If several have this name, their rows
-    are added. An address that is there twice is one image.
+    The name of an image is its address without credentials and query. If several images have the same name,
+    row numbers are added. If an address occurs more than once, it is one image.
 
     Parameters
     ----------
@@ -53,11 +54,12 @@ class AddressList(RemoteImages):
     address, label : str, optional
         Names of the columns of addresses and classes of a table. By default, they are the first names in
         `ADDRESS_COLUMNS` and `text_table.CLASS_COLUMNS` that the table has, or the only column with
-        addresses. Such a default column of classes is ignored unless it has 2 to 1,000 classes.
+        addresses. A default column of classes is ignored unless it has 2 to 1,000 classes.
     files : Listing, optional
         Images that the source had when it was first made. By default, those that it has now.
     identities : str, optional
-        Digest of their addresses, "" if the names of all are their whole addresses.
+        Digest of the images' addresses, "" if all names are whole addresses. By default, that of the current
+        addresses.
 
     Raises
     ------
@@ -129,7 +131,7 @@ class AddressList(RemoteImages):
             return self
         earlier = self.from_spec(spec, folder)
         if spec["identities"]:
-            _ = earlier._whole  # may have changed
+            _ = earlier._whole  # raises InputError if the earlier addresses have changed
         return type(self)(self.path, files=listing.continued(earlier.files, self.files), **given)
 
     def _address(self, item: int) -> tuple[Address, Address]:
@@ -160,7 +162,7 @@ class AddressList(RemoteImages):
         return digest.hexdigest()
 
     def _identified(self) -> str:
-        """Return the digest of the current addresses, "" if their names say all."""
+        """Return the digest of the current addresses, or "" if all names are whole addresses."""
         if self._addresses is None:
             self._addresses = self._in_order()
         if any(address is not None and (address.user or address.query) for address in self._addresses):
@@ -201,7 +203,7 @@ class AddressList(RemoteImages):
         return rows
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Yield address and class of each row as they are, "" where there is none."""
+        """Yield the unchanged address and class of each row, "" where one is missing."""
         import pyarrow
 
         try:
@@ -215,7 +217,7 @@ class AddressList(RemoteImages):
                 pairs = zip(strings_of(batch, column), labels, strict=True)
                 yield from ((text or "", name or "") for text, name in pairs)
         except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-            # The words of Arrow would have the row.
+            # The error's own message would quote the row, which may have credentials.
             raise InputError(f"{self.path} is damaged, or no list ({type(error).__name__})") from None
         except OSError as error:
             raise InputError(f"{self.path} can't be read: {error.strerror or error}") from error
@@ -242,6 +244,6 @@ class AddressList(RemoteImages):
 
     @cached_property
     def _minor(self) -> frozenset[str]:
-        """The servers and buckets that have a small share of the images."""
+        """The servers and buckets that have only a small fraction of the images."""
         places = Counter("/".join(path.split(os.sep, 3)[:3]) for path in self.files.paths)
         return frozenset(place for place, n in places.items() if n < _MINOR_SHARE * len(self))

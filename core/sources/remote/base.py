@@ -22,8 +22,8 @@ from closecall.core.sources.remote.read_ahead import ReadAhead
 class RemoteImages(ListedImages):
     """Source of images that are read across a network (`core.sources.remote.fetching`).
 
-    Images stay where they are. While a pool is built, several are read at once, ahead of what is being
-    described. Images that were shown lately, and some of the pool, are kept in the user's cache.
+    Images are not copied into the pool. While a pool is built, several images are read at once, before their
+    features are computed. The user's cache keeps images that were displayed recently, and some others.
 
     Subclasses set `path`, `files` and `title`, and call `_connect`.
     """
@@ -35,12 +35,12 @@ class RemoteImages(ListedImages):
 
     @abstractmethod
     def _address(self, item: int) -> tuple[Address, Address]:
-        """Return the address of an image, and the folder outside of which it is not read.
+        """Return the address of an image, and the folder that redirects must not leave.
 
         Raises
         ------
         UnreadableImageError
-            If it has no address that can be read.
+            If the image has no address that can be read.
         """
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Failures of reading across a network. Images refused for good raise `UnreadableImageError`."""
+"""Errors of reading across a network. If a server refuses an image, the error is `UnreadableImageError`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from closecall.core.errors import InputError
 
 
 class UnreachableError(InputError):
-    """A server or bucket that can't be read, so that nothing can be said about its images."""
+    """Error for a server or bucket that can't be read, although its images may exist."""
 
 
 class TemporaryError(Exception):
-    """A failure that may pass.
+    """Error after which a retry may succeed.
 
     Parameters
     ----------
     reason : str
-        Why, without the address.
+        Reason for the error, without the address.
     wait : float
-        Seconds that the server asks to wait.
+        Seconds that the server requests to wait before a retry.
     """
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:

@@ -1,10 +1,11 @@
 """Reading images across a network, with retries and a cache on disk.
 
-A failure that may pass is retried with growing pauses, for `PATIENCE` seconds while a pool is built. If it
-doesn't pass, it is the image's own fault if the server sent other images meanwhile. Otherwise the server or
-bucket is unreachable: an `UnreachableError` stops the build, and the same build goes on later. The same
-happens after `MOST_REFUSED` refusals in a row, because then a bucket is gone, or access has expired. Only the
-images of *minor* servers, which have a small share of a list, are given up instead.
+After a temporary failure, reading is retried with growing pauses; while a pool is built, for `PATIENCE`
+seconds. If all retries fail, but the server has sent other images in the meantime, only this image counts as
+unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError` then stops the build,
+which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row, because the bucket
+may be gone, or access may have expired. *Minor* servers, which have a small fraction of the images in a list,
+do not stop a build. Their images count as unreadable instead.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ CONNECTIONS = 16
 MOST_CACHED = 2 << 30
 """Maximum size of the cache in bytes."""
 PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
-"""Seconds for which a failure is retried while a pool is built, and while somebody waits for an image."""
+"""Seconds for which reading is retried while a pool is built, and while a user waits for an image."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 GIVEN_UP_SECONDS = 30.0
-"""Seconds for which reading from an unreachable server is tried once, without retries."""
+"""Seconds after finding a server unreachable in which reading from it is not retried."""
 MOST_REFUSED = 100
 
 
@@ -42,8 +43,8 @@ class Fetcher:
     Parameters
     ----------
     is_minor : callable
-        Function that returns whether a server or bucket (`Address.place`) doesn't stop a build if it is
-        unreachable.
+        Function that takes a server or bucket (`Address.place`) and returns whether it is minor, which means
+        that it doesn't stop a build.
     """
 
     def __init__(self, is_minor: Callable[[str], bool]) -> None:
@@ -62,17 +63,17 @@ class Fetcher:
         Parameters
         ----------
         address : Address
-            What to read.
+            Address of the image.
         inside : Address
-            The folder outside of which no redirect is followed.
+            Folder that redirects must not leave.
         stop : Event
-            Given while a pool is built: then failures are retried for longer, until it is set, and the cache
-            is filled without deleting older images.
+            Given while a pool is built. Reading is then retried for longer, until `stop` is set, and the
+            cache is filled without deleting older images.
 
         Raises
         ------
         UnreadableImageError
-            If the image is refused for good.
+            If the server refuses the image, or the image is no image file.
         UnreachableError
             If the server or bucket can't be read, or `stop` is set.
         """

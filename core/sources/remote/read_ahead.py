@@ -1,4 +1,4 @@
-"""Reading before it is asked: several connections fetch what a builder is about to need."""
+"""Reading ahead: several threads read images before the builder of a pool needs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from closecall.core.errors import InputError
 from closecall.core.sources.base import Items
 
 MOST_HELD = 256 << 20
-"""Maximum number of bytes that wait to be asked for."""
+"""Maximum number of bytes that have been read ahead and not yet been requested."""
 
 _POLL_SECONDS = 0.2
 
@@ -18,8 +18,9 @@ _POLL_SECONDS = 0.2
 class ReadAhead:
     """Threads that read items in the order in which they are announced.
 
-    Items wait in memory until they are asked for, once each. While they have `MOST_HELD` bytes, none is read
-    ahead, and an item that is asked for is read by the thread that asks.
+    Items that have been read wait in memory until they are requested with `get`, once each. While they have
+    `MOST_HELD` bytes, no further item is read ahead. If `get` is called for an item that has not been read,
+    it reads the item in the calling thread.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class ReadAhead:
     connections : int
         Number of threads.
     stop : Event
-        Once it is set, no item is read any more, and nobody waits.
+        Once it is set, no further item is read ahead, and `get` does not wait for items.
     """
 
     def __init__(self, read: Callable[[int], bytes], connections: int, stop: threading.Event) -> None:
@@ -44,21 +45,21 @@ class ReadAhead:
             threading.Thread(target=self._work, name="read-ahead", daemon=True).start()
 
     def announce(self, items: Items) -> None:
-        """Read these items after those announced before."""
+        """Read these items ahead, after those that were announced before."""
         with self._changed:
             known = self._results.keys() | self._being_read
             self._announced.update({item: None for item in items.tolist() if item not in known})
             self._changed.notify_all()
 
     def get(self, item: int) -> bytes:
-        """Return the bytes of an item, or raise what reading it has raised."""
+        """Return the bytes of an item, or raise the error that occurred when it was read."""
         with self._changed:
             while item in self._being_read and not self._stop.is_set():
                 self._changed.wait(_POLL_SECONDS)
             self._announced.pop(item, None)
             result = self._results.get(item)
             if isinstance(result, bytes):
-                del self._results[item]  # an error is kept, because its reason is asked for again
+                del self._results[item]  # an error is kept, because it is requested again
                 self._held -= len(result)
                 self._changed.notify_all()
         if result is None:
@@ -68,7 +69,7 @@ class ReadAhead:
         return result
 
     def close(self) -> None:
-        """End the threads after what they are reading."""
+        """End the threads, each after the item that it is reading."""
         with self._changed:
             self._closed = True
             self._results.clear()
@@ -90,7 +91,7 @@ class ReadAhead:
                     self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """Wait for an item to read; None if there will be none."""
+        """Wait for an item to read, and return it, or None if no further item will be read."""
         with self._changed:
             while not (self._announced and self._held < MOST_HELD):
                 if self._closed or self._stop.is_set():

@@ -27,7 +27,7 @@ _MOST_PAGE_BYTES = 64 << 20
 class RemoteFolder(RemoteImages):
     """Source of all images in a folder and its subfolders.
 
-    Order and classes are those of a folder on disk: see `core.sources.listing` and `core.sources.classes`.
+    Order and classes are as for a folder on disk: see `core.sources.listing` and `core.sources.classes`.
     Images outside the folder are never read.
 
     Parameters
@@ -42,8 +42,7 @@ class RemoteFolder(RemoteImages):
     Raises
     ------
     InputError
-        If the address is not one of a folder, or has credentials; or if the folder can't be listed or has no
-        images.
+        If the text is no address or has credentials, or if the folder can't be listed or has no images.
     """
 
     kind: ClassVar[str] = "remote folder"
@@ -122,7 +121,7 @@ def _listed(root: Address, use_classes: bool) -> Listing:
     paths = tuple(sorted({name.replace("/", os.sep) for name in names if _is_wanted(name)}, key=path_hash))
     if not paths:
         raise InputError(f"{root.shown} has no images (JPEG, PNG, …), or doesn't list them")
-    # A folder that no system has: lists of classes are looked for beside images on disk only.
+    # The null device is no folder, so no lists of classes are found; they are supported only on disk.
     found, truth = classes.of(Path(os.devnull), paths) if use_classes else classes.unknown(len(paths))
     return Listing(paths, found, truth, classes.held_out(paths, truth))
 
@@ -133,7 +132,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _on_the_web(root: Address) -> set[str]:
-    """Return the names of the files to which the folder's page and those of its subfolders link."""
+    """Return the names of all files to which the pages of the folder and of its subfolders link."""
     web = Web(1)
     names: set[str] = set()
     seen, waiting = {root.path}, [root]

@@ -38,7 +38,7 @@ _NO_CREDENTIALS = frozenset(
 
 
 class Store:
-    """One kind of object storage, used by any number of threads; connected when it is first read.
+    """Client for one kind of object storage. It connects on first use; any number of threads may share it.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ class Store:
         Raises
         ------
         UnreadableImageError
-            If it doesn't exist, may not be read or is too large.
+            If the object doesn't exist, may not be read or is too large.
         UnreachableError
-            If there is no such bucket, or no credentials.
+            If there is no such bucket, or there are no valid credentials.
         TemporaryError
-            If it may succeed later.
+            If a retry may succeed.
         InputError
             If the package for this storage is not installed.
         """
@@ -126,7 +126,7 @@ def _opened(scheme: str) -> Any:
 
 
 def _codes(error: BaseException | None) -> set[str]:
-    """Return the names of an error and of its causes, and the codes of the provider in them."""
+    """Return the class names of an error and its causes, and the provider's error codes in them."""
     codes: set[str] = set()
     while error is not None:
         codes.add(type(error).__name__)
@@ -151,6 +151,6 @@ def _require_access(error: Exception, address: Address) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the kind of a failure; the error's own words could have credentials."""
+    """Return the kind of an error. The error's own message could contain credentials."""
     codes = _codes(error) - {"OSError", "ClientError", "Exception"}
     return min(codes, default=type(error).__name__)

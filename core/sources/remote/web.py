@@ -1,8 +1,8 @@
 """Reading from HTTP servers.
 
-Redirects are followed only inside a given folder or host. A host name that leads to a link-local address,
-where clouds serve the credentials of their machines, is refused. Messages never have more of an address than
-`Address.shown`.
+Redirects are followed only inside a given folder or host. A host name that resolves to a link-local address
+is refused, because clouds serve the credentials of their machines at such addresses. Of an address, messages
+contain only `Address.shown`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MOST_BYTES = 4 * MAX_PIXELS
 """Maximum size of an encoded image, which is read whole."""
 MOST_REDIRECTS = 5
 CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
-"""Seconds to wait for a connection, and for more of an answer."""
+"""Seconds to wait for a connection, and for the next part of a response."""
 MOST_SECONDS = 300.0
-"""Seconds after which an answer that still trickles in is given up."""
+"""Maximum duration of a response in seconds, for servers that keep sending slowly."""
 
 _AT_ONCE = 1 << 16
 _METADATA = frozenset(
@@ -46,7 +46,10 @@ logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 def _require_public(connection: HTTPConnection) -> None:
-    """Check that a host name has not led to an address that only its number may name."""
+    """Raise UnreadableImageError if a host name has resolved to a link-local address or a metadata server.
+
+    Such hosts may be read only if the list has their IP addresses instead of names.
+    """
     peer = connection.sock.getpeername()[0]
     address = ipaddress.ip_address(peer.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
@@ -119,23 +122,23 @@ class Web:
             self._known = {}
 
     def read(self, address: Address, inside: Address, most: int = MOST_BYTES) -> tuple[bytes, Address, str]:
-        """Return what the server sends, the address after redirects, and the media type.
+        """Return the body of the response, the address after redirects, and the media type.
 
         Parameters
         ----------
         address : Address
-            What to read.
+            Address to read.
         inside : Address
-            The folder outside of which no redirect is followed.
+            Folder that redirects must not leave.
         most : int
             Maximum number of bytes.
 
         Raises
         ------
         UnreadableImageError
-            If the server refuses for good, the answer is too large, or it is elsewhere.
+            If the server refuses the request, the response is too large, or a redirect leads elsewhere.
         TemporaryError
-            If it may succeed later.
+            If a retry may succeed.
         """
         for _ in range(MOST_REDIRECTS + 1):
             with closing(self._answer(address)) as response:
@@ -219,7 +222,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _reason(error: Exception) -> str:
-    """Return why there is no answer; the error's own words would have the address."""
+    """Return why there is no response. The error's own message would contain the address."""
     return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)
 
 
@@ -233,7 +236,7 @@ class _Links(HTMLParser):
 
 
 def links(page: bytes, at: Address, inside: Address) -> list[Address]:
-    """Return the addresses inside a folder to which a page links, without queries."""
+    """Return the addresses in the folder `inside` to which a page links. Links with a query are ignored."""
     parser = _Links()
     parser.feed(page.decode("utf-8", errors="replace"))
     targets = (parse(urljoin(at.shown, link)) for link in parser.found if not link.startswith(("?", "#")))
