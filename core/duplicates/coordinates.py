@@ -1,10 +1,10 @@
-"""A few coordinates per row that bound the distance between rows from below.
+"""Coordinates of rows that give lower bounds on the distances between rows.
 
 Let V be a matrix with m orthonormal columns. The first m coordinates of a row x are Vᵀx. The last coordinate
 is the length of the remainder, √(‖x‖² − ‖Vᵀx‖²). By the reverse triangle inequality, the distance between the
 coordinates of two rows x and y is at most ‖x − y‖, whatever V is. If this lower bound is already too large,
 the exact distance need not be computed. The bound is tightest if the columns of V are the directions in which
-the rows are longest. They are therefore the leading right singular vectors of a sample of rows.
+the rows are longest. The columns are therefore the leading right singular vectors of a sample of rows.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class RowBlocks(Protocol):
 def coordinates(pool: RowBlocks) -> Floats32:
     """Return the coordinates of all rows, filled up with zeros to the shape (N, 16) or (N, 32).
 
-    They are computed in float64 and rounded to float32. The error of a row's coordinates, as the length of a
-    vector, is less than `SLACK` / 2.
+    They are computed in float64 and rounded to float32. The Euclidean norm of the errors of a row's
+    coordinates is less than `SLACK` / 2.
     """
     sample = pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64)))
     V = _directions(sample)

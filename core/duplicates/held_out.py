@@ -56,7 +56,7 @@ class WithHeldOut:
 
 
 def straddling(groups: Groups, n_rows: int) -> NDArray[np.int64]:
-    """Return the leaders of the groups that have rows both below and from `n_rows` on, ascending."""
+    """Return, ascending, the leaders of groups that have rows both below `n_rows` and from `n_rows` on."""
     held_out = np.arange(len(groups)) >= n_rows
     inside = np.bincount(groups.leaders[~held_out], minlength=len(groups)) > 0
     outside = np.bincount(groups.leaders[held_out], minlength=len(groups)) > 0

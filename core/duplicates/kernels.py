@@ -11,8 +11,8 @@ Floats32 = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
 _AT_ONCE = 16
-"""Number of coordinates that are added before a sum is compared with its limit. The number of coordinates of
-a row is a multiple of it. As a constant, it makes the loops several times as fast.
+"""Number of coordinates that are added before a sum is compared with its limit. Rows have a multiple of this
+number of coordinates. Because the number is constant, the loops are several times as fast.
 """
 
 
@@ -94,10 +94,11 @@ def near_leaders(
 def near_each_other(
     points: Floats32, queries: Numbers, leaderless: NDArray[np.bool_], square: float, pairs: Numbers
 ) -> int:
-    """Find all pairs of a query and an earlier query without a leader, with coordinates within √square.
+    """Find all pairs of queries whose coordinates are within a distance of √square.
 
-    The indices of both queries are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns
-    the number of pairs found, which may be larger than n_room.
+    Only pairs whose earlier query is leaderless are found. The indices of both queries, the later one first,
+    are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns the number of pairs found,
+    which may be larger than n_room.
     """
     n_pairs, d = 0, points.shape[1]
     for q in range(queries.shape[0]):
@@ -170,7 +171,7 @@ def follow(
     breaks : array of shape (n,), bool
         Whether a row becomes a leader whatever its distance.
     square : float
-        Largest squared distance from the latest leader at which a row does not become a leader.
+        Largest squared distance at which a row is assigned to the latest leader.
     current, first : array of shape (1,), int64, and of shape (n_features,), float64
         Row number and features of the latest leader. Updated in place.
     leaders, squares : array of shape (N,)

@@ -4,8 +4,9 @@ Rows are visited in order. A row joins the nearest leader within the given angle
 the row becomes a leader. This is Hartigan's leader algorithm [1]_, with the nearest leader instead of the
 first. It has four properties that single linkage lacks:
 
-- Groups don't chain. Any two members are within twice the angle, because both are within it of their leader.
-- Leaders are farther apart than the angle, so a view of all leaders shows nothing twice.
+- Groups don't chain. Each member is within the angle of its leader, so any two members are within twice the
+  angle of each other.
+- Leaders are farther apart than the angle, so no two leaders are near-duplicates.
 - A later row never changes the group of an earlier one. When a pool has grown, only its new rows are visited.
 - The work does not grow with the number of near pairs, which is quadratic if thousands of rows are alike.
 

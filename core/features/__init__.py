@@ -81,7 +81,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     ids : array of shape (n_readable,), int64
         Item of each row, in the order of `items`.
     problems : list of Problem
-        For each other item, the reason why it could not be read.
+        One problem for each item that could not be read.
     """
     items = source.check_items(items)
     own = source.features(items)
@@ -103,7 +103,7 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 
 
 def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
-    """Compute the features of one image that need not belong to a source, dense, of shape (n_features,).
+    """Compute the dense features, of shape (n_features,), of an image that need not belong to a source.
 
     If `source` is given and `describes_images`, the features are comparable with those of its items. Without
     a source, they are GIST features.

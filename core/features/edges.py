@@ -1,4 +1,4 @@
-"""Edge histograms: which kinds of edges occur where in an image, as 150 numbers [1]_ [2]_.
+"""Edge histograms: 150 numbers that describe the kinds of edges in each part of an image [1]_ [2]_.
 
 The image is divided into 4×4 parts, and each part into blocks. In each block, let a and b be the mean
 intensities of the upper two quarters, and c and d those of the lower two. Five filters detect five kinds of

@@ -131,7 +131,7 @@ def _deviation(grey: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _total(flat: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the sum of each row of 2ⁿ numbers, by repeatedly adding one half to the other."""
+    """Return the sum of each row of 2ⁿ numbers, by repeatedly adding one half of the row to the other."""
     while flat.shape[1] > 1:
         half = flat.shape[1] // 2
         flat = flat[:, :half] + flat[:, half:]

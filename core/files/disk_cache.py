@@ -20,8 +20,9 @@ _CHECKSUM = 16
 _FILLED_TO = 0.9
 """Fraction of the maximum size to which a full cache is reduced, so that not every new entry deletes some."""
 _RECOUNTED = 1 / 32
-"""Fraction of the maximum size. After writing so many bytes, the cache measures its folder again, because
-other processes may add files to it."""
+"""After writing this fraction of the maximum size, the cache measures its folder again, because other
+processes may add files to the folder.
+"""
 SPARE_BYTES = 1 << 30
 """Free disk space in bytes below which nothing is added."""
 
@@ -45,7 +46,7 @@ class DiskCache:
         self._unmeasured = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return the data stored under `key`, or None if there are none or they are damaged."""
+        """Return the data stored under `key`, or None if there is no such entry or it is damaged."""
         file = self._file(key)
         try:
             content = file.read_bytes()
@@ -56,7 +57,7 @@ class DiskCache:
         return data if _checksum(data) == content[:_CHECKSUM] else None
 
     def put(self, key: str, data: bytes, *, evict: bool = True) -> None:
-        """Store `data` under `key`. Unless `evict` is set, do so only if no other entry must be deleted."""
+        """Store `data` under `key`. Without `evict`, do nothing if another entry would have to be deleted."""
         size = _CHECKSUM + len(data)
         with suppress(OSError), self._lock:
             if not self._has_room(size, evict):

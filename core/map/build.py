@@ -6,8 +6,8 @@
 
 Each of these folders is written completely or not at all, by `core.selection.files`. A build that was killed
 continues after the last folder, and its result is bit for bit the same as without the interruption. When a
-pool grows, its old rows keep their positions. Only when the pool has more than `GROWTH` times as many rows as
-when the sample was drawn, the map is made again with a new layout.
+pool grows, its old rows keep their positions. The map is made again with a new layout only when the pool has
+more than `GROWTH` times as many rows as when the sample was drawn.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, se
 
 @dataclass(frozen=True, eq=False)
 class _SavedLayout:
-    """Saved layout, with the rows of its sample and the number of rows the pool had when it was drawn."""
+    """Saved layout, with the rows of its sample and the pool's number of rows when the sample was drawn."""
 
     layout: Layout
     sample: NDArray[np.int64]
@@ -187,8 +187,8 @@ def _parts(folder: Path, saved: _SavedLayout, pool: Pool) -> list[Floats32]:
 def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | None:
     """Return the saved layout and positions, or None if a new layout is needed.
 
-    A new layout is needed if there is none, if files are damaged or belong to another pool, or if the pool
-    has outgrown the old layout.
+    A new layout is needed if no layout is saved, if files are damaged or belong to another pool, or if the
+    pool has outgrown the saved layout.
     """
     try:
         saved = _SavedLayout.read(folder, pool)

@@ -92,7 +92,7 @@ class MapTiles:
         Parameters
         ----------
         zoom, column, row : int
-            The tile: 0 ≤ column, row < 2^zoom.
+            Zoom level and position of the tile, with 0 ≤ column, row < 2^zoom.
         scores : array of shape (n_items,)
             wᵀx + b of all items.
         n_cells : int

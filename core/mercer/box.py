@@ -31,7 +31,7 @@ class PyramidBox:
         Number n of finest bins in each direction. In this direction, the box is [0, n). The number must be a
         multiple of 2 ** (n_levels − 1).
     most : sequence of int
-        Maximum number of points of a set in one bin of level 0, 1, …; its length is the number of levels.
+        For each level from the finest on, the maximum number of points of a set in one bin.
 
     Attributes
     ----------

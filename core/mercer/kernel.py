@@ -56,7 +56,7 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def word(self) -> str:
-        """Name of the kernel with its parameters, such as "chi2:scale=5"; `kernel_from` reads it."""
+        """Name of the kernel with its parameters, such as "chi2:scale=5"; `kernel_from` accepts it."""
 
     @abstractmethod
     def prepared(self, X: Rows) -> Matrix:

@@ -23,11 +23,11 @@ hash functions (`core.hashing.metric_lsh`).
 **Shifts.** Near points may be separated by a bin boundary at all levels. Several pyramids, each shifted by
 its own random vector, make this less likely. Their kernel is the mean of the pyramids' kernels.
 
-**The vocabulary** lists the features of the rows. For each bin that the fitted sets occupy, it contains the
-numbers j from 1 to the maximum number of points of one fitted set in this bin. The inner product of a fitted
-set and any other set is exactly K̃, because features outside the vocabulary only affect the norm of the other
-set. Between two new sets, pairs in bins outside the vocabulary are not counted. If all points lie in a known
-box, nothing needs to be fitted and all pairs are counted: see `core.mercer.box`.
+**The vocabulary** lists the features of the rows. Each bin that the fitted sets occupy has a feature for each
+j from 1 to the largest number of points of one fitted set in this bin. The inner product of a fitted set and
+any other set is exactly K̃, because features outside the vocabulary only affect the norm of the other set.
+Between two new sets, pairs in bins outside the vocabulary are not counted. If all points lie in a known box,
+nothing needs to be fitted and all pairs are counted: see `core.mercer.box`.
 
 References
 ----------

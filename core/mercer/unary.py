@@ -29,7 +29,9 @@ Counts = tuple[Bins, Places]
 
 
 class Vocabulary(NamedTuple):
-    """The features of sparse rows: for each bin, one per entry that a single fitted set has in it at most.
+    """The features of sparse rows.
+
+    A bin has n features if n is the largest number of entries of one fitted set in this bin.
 
     Parameters
     ----------

@@ -4,9 +4,11 @@ The squared distance of a similar pair should be at most `upper`, that of a diss
 (eq. 2 of Kulis, Jain and Grauman 2009). Both thresholds come from the data: they are percentiles of the
 squared distances of random pairs of unequal rows, by default the 5th and the 95th, as in Davis et al. 2007.
 
-A triple (i, j, k) states that row i is nearer to row j than to row k: its squared distance to k should be
-larger by at least a margin. Such relative constraints are an alternative to pairs if people can compare two
-distances but can't judge a single one (Grauman and Fergus 2013, footnote 5).
+A triple (i, j, k) states that row i is nearer to row j than to row k. The squared distance of i and k should
+exceed that of i and j by at least a margin. Such relative constraints are an alternative to pairs if people
+can compare two distances but can't judge a single one (Grauman and Fergus 2013, footnote 5).
+
+The three papers are listed in `core.metric.itml`.
 """
 
 from __future__ import annotations
@@ -187,7 +189,7 @@ class Constraints:
 
 @dataclass(frozen=True, eq=False)
 class RelativeConstraints:
-    """Triples of rows, of which the first should be nearer to the second than to the third.
+    """Triples of rows: the first row should be nearer to the second row than to the third.
 
     Parameters
     ----------
@@ -330,7 +332,7 @@ def _drawn(
     if n * (n - 1) // 2 <= 20 * wanted:
         pairs = known[np.column_stack(np.triu_indices(n, 1))]
     else:
-        # Uniform pairs are rarely of the same class if there are many classes, so draw such pairs as well.
+        # With many classes, few uniform pairs are of the same class, so draw pairs within classes as well.
         members = {name: known[classes[known] == name] for name in np.unique(classes[known])}
         first = rng.choice(known, 20 * wanted)
         same = np.array([rng.choice(members[classes[i]]) for i in first])

@@ -61,8 +61,8 @@ References
 ----------
 .. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
 .. [2] J. Davis, B. Kulis, P. Jain, S. Sra, I. Dhillon, "Information-theoretic metric learning", ICML 2007.
-.. [3] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, footnote 5; the
-   slack is ours.
+.. [3] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013, footnote 5,
+   without slack.
 """
 
 from __future__ import annotations

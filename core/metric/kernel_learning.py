@@ -23,7 +23,7 @@ Sherman–Morrison formula this is line 11 with the β of line 8, and p becomes 
 also adds δα/γ to 1/ξ, which is line 9. Setting p' = ξ' gives the α of line 7, bounded by λ ≥ 0. [1]_ differs
 in three places. It prints line 5 as the matrix K uuᵀ, whose trace is p. Line 6 omits that δ is 1 for similar
 pairs. Line 11 omits the last K, without which K would not stay symmetric. Lines 7 to 10 are correct as
-printed. (In its eq. 32, the bound of dissimilar pairs should be l instead of u.)
+printed. (In eq. 32 of [1]_, the bound of dissimilar pairs should be l instead of u.)
 
 Computing p takes only three entries of K, so an inactive constraint costs O(1) and an active one O(c²).
 

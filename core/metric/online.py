@@ -100,7 +100,7 @@ class OnlineITML:
         X : array or csr_array of shape (n_samples, n_features)
             The rows that `constraints` refers to. Each call may have other rows.
         constraints : Constraints or RelativeConstraints
-            The new pairs, with the same bounds as earlier ones, or triples; often a single one.
+            New pairs, with the same bounds as earlier pairs, or new triples; often just one.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class _Implicit:
         return Change(np.asarray(v @ self.points), np.asarray(b @ self.points))
 
     def _place(self, row: Rows) -> int:
-        """Return the place of a row among the points, and add it if it is new."""
+        """Return the index of a row in `points`; add the row if it is new."""
         key = self._key(row)
         if key not in self.places:
             self.places[key] = len(self.places)

@@ -34,7 +34,7 @@ _LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])
 
 
 def find_model(path: Path) -> Path:
-    """Return the model file at `path`, which is the file itself or its folder.
+    """Return the model file, where `path` is the file itself or a folder that contains it.
 
     Raises
     ------
@@ -106,8 +106,9 @@ def first_beside(file: Path, names: Iterable[str]) -> Path | None:
 def beside(file: Path, names: Iterable[str]) -> list[Path]:
     """Return all paths at which files that belong to a model may be.
 
-    They may be in the model's folder or, if it is called `onnx`, in its parent folder. In the cache of the
-    Hugging Face hub, a model is a link, so the folder of the link comes before the folder of its target.
+    They may be in the model's folder. If this folder is called `onnx`, they may also be in its parent folder.
+    In the cache of the Hugging Face hub, model files are symbolic links. The folder of the link comes before
+    the folder of its target.
     """
     folders: dict[Path, None] = {}
     for folder in (file.parent, file.resolve().parent):

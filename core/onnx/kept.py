@@ -30,7 +30,7 @@ class Kept(Generic[T]):
         self._results: OrderedDict[Any, Future[T]] = OrderedDict()
 
     def get(self, key: Any, load: Callable[[], T]) -> T:
-        """Return the result for a key. Call `load` unless the result is cached or another thread loads it."""
+        """Return the result for a key. Call `load` unless the result is cached or is already being loaded."""
         with self._lock:
             result = self._results.get(key)
             is_new = result is None

@@ -38,7 +38,7 @@ MAX_FEATURES = 16_384
 """Maximum length of a feature vector."""
 
 SPEED_SIDE, SPEED_RUNS, SPEED_SECONDS = 256, 3, 0.3
-"""Speed is measured on an image with this side in pixels, in at least so many runs and so many seconds."""
+"""For the measurement of speed: the image's side in pixels, and the minimum number of runs and seconds."""
 
 _BEST = ("image_embeds", "pooler_output", "last_hidden_state")
 _INNER = re.compile(r"attentions?|hidden_states?|masks?|boxes|past_", re.IGNORECASE)
@@ -94,11 +94,11 @@ class ImageModel:
     output : str, optional
         Name of the output to use. The default is the first of these that the model has: `image_embeds`;
         `pooler_output`; `last_hidden_state`; tokens or a feature map; a vector that is not class scores;
-        class scores; any other output. Of tokens, the class token is used, or their mean if they have none.
-        Of a feature map, the mean is used.
+        class scores; any other output. Tokens are reduced to the class token or, if there is none, to their
+        mean. A feature map is reduced to its mean.
     preprocessing : Preprocessing, optional
-        The default is described by the first of the files `configurations(file)` that exists; if there is
-        none, by `Preprocessing.imagenet`.
+        By default, the steps described in the first existing file of `configurations(file)`, or those of
+        `Preprocessing.imagenet` if there is no such file.
 
     Attributes
     ----------
@@ -333,7 +333,7 @@ def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Outp
 
 
 def _is_grid(shape: Sequence[int], size: tuple[int, int]) -> bool:
-    """Return whether `shape` can be that of a feature map: height and width divided by one integer."""
+    """Return whether `shape` fits a feature map: the image's height and width, divided by one integer."""
     return any(tuple(shape) == (-(-size[0] // n), -(-size[1] // n)) for n in range(1, max(size) + 1))
 
 

@@ -29,7 +29,7 @@ CONFIGS = (CONFIG, "processor_config.json")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 SHORT_EDGE = 256 / 224
-"""Shortest edge after resizing divided by the shortest edge after cropping, without a configuration."""
+"""Shortest edge after resizing, divided by that after cropping, for models without a configuration."""
 
 LARGEST_SIDE = 4096
 """Maximum side in pixels of the images that a model may read."""
@@ -99,7 +99,7 @@ class Preprocessing:
         Raises
         ------
         InputError
-            If the file can't be read, or describes steps that are not possible.
+            If the file can't be read, or describes steps that are not supported.
         """
         try:
             config = json.loads(file.read_bytes())
@@ -149,7 +149,7 @@ class Preprocessing:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
-        """Create steps from what `spec` returned."""
+        """Create steps from the result of `spec`."""
         tuples: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()
         }

@@ -16,11 +16,11 @@ from typing import Protocol
 from PIL import Image
 
 MOST_COPIED = 1 << 21
-"""Maximum number of pixels copied at once, unless one row has more. Smaller images are resized at once."""
+"""Maximum number of pixels copied at once, unless one row has more. Smaller images are copied as a whole."""
 
 MOST_BETWEEN = 1 << 25
-"""Maximum number of pixels between the passes. If widening a high image would produce more, the columns are
-resized before the rows.
+"""Maximum number of pixels of the image between the two passes. If widening a high image would exceed it,
+columns are resized before rows.
 """
 
 _REACH = 3

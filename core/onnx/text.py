@@ -41,7 +41,8 @@ class TextModel:
     ----------
     file : Path
     output : str
-        Name of the output in use. If several outputs are vectors, one of `OUTPUTS`.
+        Name of the output in use: the only output with a vector for each text or, if there are several, one
+        of `OUTPUTS`.
     n_features : int
         Length of a vector.
     context_length : int

@@ -109,13 +109,14 @@ def build(
     Parameters
     ----------
     source : Source
-        The items.
+        Source of the items.
     path : Path or str
-        Created if it does not exist.
+        Folder of the pool, created if it does not exist.
     dtype : {"float32", "float16"}, default: the pool's own, float32 for a new one
         Type in which features are stored.
     progress : callable
-        Called in this thread with a `Progress` after every chunk; other processes use `read_progress`.
+        Called in the calling thread with a `Progress` after every chunk. Other processes can use
+        `read_progress`.
     threads : int, default: all cores
         Number of threads that compute features.
     stop : Event

@@ -22,7 +22,7 @@ PROGRESS = "progress.json"
 LOCK = "build.lock"
 WRITE_SECONDS = 1.0
 RATE_SECONDS = 15.0
-"""Seconds over which the rate is averaged: enough to be steady, few enough to follow a busy machine."""
+"""Seconds over which the rate is averaged: long enough for a steady rate, short enough to follow changes."""
 
 LEAST_RATE_SECONDS = 0.5
 """Seconds after the first step before a rate is reported, because startup is not representative."""
@@ -58,7 +58,7 @@ class Progress:
 
 
 class Reporter:
-    """Reporter of a build's progress, to a callback and to a file in the pool's folder.
+    """Reporter of a build's progress to a callback and to a file in the pool's folder.
 
     Parameters
     ----------
@@ -127,7 +127,9 @@ class Reporter:
 
 
 def read_progress(pool: Path | str) -> Progress | None:
-    """Return the progress of the build in the folder `pool`, in any process; None if there is no pool.
+    """Return the build progress of the pool in the folder `pool`, or None if there is no pool.
+
+    Any process may be building the pool.
 
     Raises
     ------

@@ -65,7 +65,8 @@ class Dense(Layout):
 class Sparse(Layout):
     """A `csr_array` of float32 in three files.
 
-    They hold the start of each row and the end of the last one (int64), the columns (int32), and the values.
+    The files contain the start of each row and the end of the last row (int64), the column of each value
+    (int32), and the values.
     """
 
     files = (STARTS, COLUMNS, VALUES)

@@ -17,7 +17,7 @@ from closecall.core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2
-"""Version of the format. It increases when an older Closecall could misread new files.
+"""Version of the format. It increases when an older version of Closecall could misread new files.
 
 Format 2 added `Manifest.layout`. Dense pools are still written as format 1, so that older versions can read
 them.
@@ -63,7 +63,7 @@ class Manifest:
     ----------
     title, source, source_folder : str, dict, str or None
         The pool's source: its `Source.title`, its `Source.spec()`, and the folder of the files that
-        `Source.save` wrote, None if it wrote none.
+        `Source.save` wrote, or None if there are no such files.
     classes : tuple of str
         Names of the classes; empty if unknown.
     items : int

@@ -84,7 +84,7 @@ class Names:
         return later
 
     def search(self, text: str) -> Ids:
-        """Return the items whose names contain every word of `text`; none if it has no words.
+        """Return the items whose names contain every word of `text`, or no items if `text` has no words.
 
         Parameters
         ----------

@@ -242,7 +242,7 @@ class Pool:
         return PlacedRows(places, self.n_features, owners)
 
     def rows_of(self, ids: ArrayLike) -> Rows:
-        """Return the features of the items `ids`, of shape (n, n_features), in this order; see `row_of`."""
+        """Return the features of items in the order of `ids`, of shape (n, n_features); see `row_of`."""
         return self.rows(self.row_of(ids))
 
     def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:

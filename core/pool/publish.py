@@ -1,4 +1,4 @@
-"""Publishing of parts of a pool: the folder is never left in a partial state.
+"""Publishing of parts of a pool. The pool's folder is never left in a partial state.
 
 Files are written to a temporary folder, which is then renamed. A new manifest that names the files is written
 only afterwards. A builder that dies before then leaves a folder that no manifest names, and the next builder
@@ -48,7 +48,7 @@ class Content:
 
 
 class Publisher:
-    """The only writer of a pool's folder. Its user must hold the build lock.
+    """The only writer of a pool's folder. The process that uses it must hold the build lock.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ class AnswersMetric:
     pool : Pool
         The pool.
     row_norms : array of shape (n_rows,), float32
-        ‖Gx‖ of each row of the pool.
+        Norm ‖Gx‖ of each row x of the pool under the metric GᵀG.
     gamma : float
         The slack γ with which the metric was learned.
     """
@@ -207,7 +207,7 @@ def pairs_of(
 def _drawn(
     first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return n distinct pairs of one entry of each array, or all pairs if there are fewer.
+    """Draw n distinct pairs of an entry of `first` and one of `second`, or all pairs if there are fewer.
 
     If both are the same array, each pair has two different entries, and their order does not count.
     """

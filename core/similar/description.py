@@ -108,7 +108,7 @@ class Description:
         Parameters
         ----------
         model : TextModel
-            The text model that forms a pair with the image model by which the features were computed.
+            The text model that forms a pair with the image model that computed the features.
         go_on : callable
             Called before each sentence is encoded. An exception that it raises ends the work.
 

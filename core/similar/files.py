@@ -124,7 +124,8 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
     structure : SearchStructure
         Any structure of `core.search`.
     codes : Codes
-        The codes over which it was built. They are not written if the structure uses them unchanged.
+        The codes over which the structure was built. They are not written if the structure uses them
+        unchanged.
     how : mapping
         The parameters that the structure was built with, as plain values.
 

@@ -60,7 +60,7 @@ class Neighbours:
     values : array of shape (n,), float64
         The exact nearness of each item.
     measure : "angle", "distance", "kernel" or "overlap"
-        The quantity in `values`. Angles are in radians. Distances are under the metric.
+        The quantity in `values`. Angles are in radians. Distances are those under a learned metric.
     scored : int
         Number of items whose features were read.
     compared : int
@@ -153,7 +153,7 @@ class ExactSearch(SimilaritySearch):
     Parameters
     ----------
     nearness : Nearness
-        Ranks the rows of the pool.
+        Exact nearness, by which the pool's rows are ranked.
     """
 
     name = "exact"
@@ -193,14 +193,15 @@ class HashedSimilarity(SimilaritySearch):
     structure : SearchStructure
         Structure over the codes of the pool's rows.
     nearness : Nearness
-        Ranks the candidates.
+        Exact nearness, by which candidates are ranked.
     n_compared : int
         Number of whole codes that are compared with the code of each example; a scan compares all codes. With
-        k > 1 examples, the number is limited to 1/k of the pool's rows, or to the share `LEAST_SHARE` of the
-        rows if that is larger. It is then at least `LEAST_COMPARED`.
+        k > 1 examples, the number is limited to 1/k of the pool's rows, or to the fraction `LEAST_SHARE` of
+        the rows if that is larger, but it is at least `LEAST_COMPARED`.
     n_candidates : int
-        Number of candidates to rank: the items with the best codes. There are at least ten candidates per
-        requested item. With k examples, each gets 1/k of the candidates, but at least `LEAST_CANDIDATES`.
+        Number of candidates to rank, which are the items with the most similar codes. There are at least ten
+        candidates per requested item. With k > 1 examples, each gets 1/k of the candidates, but at least
+        `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
         How codes are compared: by bits weighted for the example, or by the number of functions that differ
         (see `core.search.ranking`). None means "weights", or "disagreements" if functions have several bits.
@@ -277,7 +278,7 @@ class HashedSimilarity(SimilaritySearch):
         progress : callable, optional
             Called with (rows done, rows in all).
         **params
-            `n_compared`, `n_candidates`, `measure`.
+            The parameters `n_compared`, `n_candidates` and `measure`; see `HashedSimilarity`.
 
         Raises
         ------

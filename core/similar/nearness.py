@@ -63,7 +63,7 @@ class Ranked(NamedTuple):
 
 
 class Nearness(ABC):
-    """Exact nearness of a pool's rows to a query, which orders the rows.
+    """Order of a pool's rows by their exact nearness to a query.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class Nearness(ABC):
     """
 
     measure: Estimate
-    """The quantity that `values` returns. Small angles and distances are near, and so are large kernel values
-    and overlaps.
+    """The quantity that `values` returns. Near rows have small angles or distances, or large kernel values or
+    overlaps.
     """
 
     def __init__(self, pool: PoolRows) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PAGE = 24
-"""Number of items shown at once for answering."""
+"""Number of search results that are shown at once to be answered."""
 
 MOST_QUERIES = 100
 """Maximum number of queries at once. With more positive items, the queries are spread evenly over them.
@@ -14,5 +14,5 @@ MOST_QUERIES = 100
 
 
 def looked_for(items: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the items to use as queries: all, or `MOST_QUERIES` spread evenly over their order."""
+    """Return the items to use as queries: all, or `MOST_QUERIES` items at equal distances in their order."""
     return items[np.linspace(0, len(items) - 1, min(len(items), MOST_QUERIES)).astype(np.int64)]

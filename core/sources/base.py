@@ -108,7 +108,7 @@ class Source(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Return the JSON object from which `open_source` restores the same source; contains `kind`."""
+        """Return the JSON object from which `open_source` restores the same source; it contains `kind`."""
 
     @classmethod
     @abstractmethod
@@ -153,7 +153,10 @@ class Source(ABC):
         """Return the display name of the item, such as a relative path or "digit 123"."""
 
     def names(self, items: Items) -> list[str]:
-        """Return the display names of these items; override if computing many at once is cheaper."""
+        """Return the display names of these items.
+
+        Subclasses override this method if it is cheaper to compute many names at once.
+        """
         return [self.name(item) for item in items.tolist()]
 
     @abstractmethod
@@ -202,8 +205,6 @@ class Source(ABC):
     def encoded(self, item: int) -> bytes | None:  # noqa: ARG002
         """Return the content of the item's image file if it is stored inside another file, otherwise None.
 
-        The content is meant for copying.
-
         Raises
         ------
         InputError
@@ -236,7 +237,8 @@ class Source(ABC):
     def features(self, items: Items) -> Rows | None:  # noqa: ARG002
         """Return the source's own features, such as embeddings, of shape (n_items, n_features).
 
-        None if features are computed from `grey`. A row of zeros belongs to an item that has a `problem`.
+        Return None if features are computed from `grey`. The row of an item that has no features contains
+        only zeros; see `problem`.
         """
         return None
 
@@ -291,9 +293,9 @@ class Source(ABC):
     def held_out(self) -> Items:
         """Return the ids that are kept for measuring accuracy and never selected, ascending.
 
-        No held-out item is a variant of the same original as another item. The held-out items stay the same
-        when items are appended to the source. There are none if the truth is unknown, unless the source has
-        queries of its own (`core.sources.vectors`).
+        A held-out item and an item that is not held out are never variants of the same original. The held-out
+        items stay the same when items are appended to the source. There are none if the truth is unknown,
+        unless the source has queries of its own (`core.sources.vectors`).
         """
         return np.empty(0, dtype=np.int64)
 

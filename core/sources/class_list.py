@@ -30,7 +30,7 @@ def read_classes(path: Path, n_items: int) -> Truth:
     Returns
     -------
     names : tuple of str
-        In ascending order; integers are ordered as numbers.
+        Class names in ascending order; integers are ordered as numbers.
     truth : array of shape (n_items,), int16
 
     Raises
