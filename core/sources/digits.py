@@ -34,7 +34,7 @@ class Digits(Source):
 
     The first items are held out. Their number is a fifth of `n_pool`, but at least 100 and at most 10,000.
     Held-out items are drawn from every sixth of the 1,797 digits, and all other items from the remaining
-    digits, so none is used for both. Items can be appended without changing the held-out items.
+    digits, so no digit is used for both. Items can be appended without changing the held-out items.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Digits(Source):
         return self.image(item, OWN_SIZE)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """Draw the items at 32 × 32 pixels. There are never problems; see `Source.grey`."""
+        """Draw the items at 32 × 32 pixels; see `Source.grey`. No item is ever unreadable."""
         return self._drawn(self.check_items(items), GREY_SIZE), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:
@@ -153,7 +153,7 @@ class Digits(Source):
         height = np.exp(0.10 * z[:, 2])
         width = height * np.exp(0.10 * z[:, 3]) * np.clip(4.6 / half_widths, 0.55, 1)
         # Field samples per unit: the drawing's side is 2 units, and the 8 blocks of an undeformed digit fill
-        # 0.7 of it.
+        # 0.7 of this side.
         samples = 4 * glyphs.BLOCK / 0.7
         cos, sin = np.cos(turn), np.sin(turn)
         yy, yx = cos / height, -sin / height

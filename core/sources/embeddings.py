@@ -88,7 +88,7 @@ class Embeddings:
         return rows
 
     def check(self) -> None:
-        """Read every row once.
+        """Check every row by reading it once.
 
         Raises
         ------

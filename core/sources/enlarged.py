@@ -29,16 +29,16 @@ _TILE = 256  # side of the square from which the noise of every variant is cut
 class Enlarged(Source):
     """Source with the items of another source, followed by variants of the items that are not held out.
 
-    Let the other source have n items, p of which are not held out. Item n + j is then variant number 1 + j //
-    p of the item with index j mod p among these p items. Held-out items stay the same and have no variants.
-    Increasing `times` only appends items.
+    Let the other source have n items, p of which are not held out. Item n + j is then a variant of the item
+    with index j mod p among these p items, and the number of the variant is 1 + j // p. Held-out items stay
+    the same and have no variants. Increasing `times` only appends items.
 
     Parameters
     ----------
     source : Source
         Source of images; texts and embeddings cannot be enlarged.
     times : int
-        Number of items per image that is not held out, including the image itself.
+        Number of items for each image that is not held out: the image itself and its variants.
     seed : int
         Seed of the variants.
 

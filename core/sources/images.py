@@ -37,11 +37,12 @@ MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
 
 PIXELS_A_CORE = 12_500_000
-"""Pixels per core that may be decoded at once for models; all cores together may decode `MAX_PIXELS` anyway.
-"""
+"""Pixels per core that may be decoded at once for models. The total limit is at least `MAX_PIXELS`."""
 
 _COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4}
-"""Maximum memory of decoders, in units of 4 bytes per pixel. Others take 1, or 2.5 for progressive JPEGs."""
+"""Maximum memory of decoders in units of 4 bytes per pixel, by format. All other formats take 1 unit, except
+progressive JPEGs, which take 2.5.
+"""
 
 MOST_CONVERTED = 1 << 20
 """Maximum number of pixels that are converted to float64 at once."""
@@ -97,11 +98,11 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
 
 
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-    """Read the image in `file` and resize it; `resizing` takes its width and height and returns how.
+    """Read the image in `file` and resize it.
 
-    The result is bit for bit the same as if `read_image` read the image in full size, and it were resized
-    then. But less memory is needed. A large image is decoded without a second copy, and threads wait until
-    there is `_room` for the images that they read.
+    `resizing` takes the image's width and height, and returns how to resize it. The result is bit for bit the
+    same as resizing the full-size image from `read_image`, but takes less memory. A large image is decoded
+    without a second copy, and threads wait until there is `_room` for their images.
 
     Raises
     ------
@@ -244,8 +245,7 @@ class _Parts:
 def _reduced(image: Image.Image, size: int) -> Image.Image:
     """Return `image` in a mode that can be resized, with its longest side at most `size`.
 
-    Large JPEGs are decoded at an eighth, a quarter or half of their size, so that they never take their full
-    memory.
+    Large JPEGs are decoded at an eighth, a quarter or half of their size, which takes less memory.
     """
     image = _convertible(image)
     numbers = image.mode in ("I", "F")
@@ -256,7 +256,7 @@ def _reduced(image: Image.Image, size: int) -> Image.Image:
 
 
 def _convertible(image: Image.Image) -> Image.Image:
-    """Return `image` in a mode that can be resized, which palettes and single bits can't."""
+    """Return `image` in a mode that can be resized; convert palettes and single bits."""
     if image.mode == "1":
         image = image.convert("L")
     elif image.mode in ("P", "PA"):
@@ -277,7 +277,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _range(image: Image.Image) -> tuple[float, float]:
-    """Return the smallest and the largest finite value, or other limits if they are equal."""
+    """Return the smallest and the largest finite value, or other limits if these two are equal."""
     low, high = math.inf, -math.inf
     step = max(1, MOST_CONVERTED // max(1, image.width))
     for first in range(0, image.height, step):

@@ -25,7 +25,7 @@ class ListedImages(Source):
     Attributes
     ----------
     path : Path or str
-        Where the images are, for messages.
+        Location of the images, for messages.
     files : Listing
         The images in their order, with their classes and the held-out images.
     """

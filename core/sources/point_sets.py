@@ -1,4 +1,4 @@
-"""Sets of points, such as the local features of images, as sparse rows by the pyramid match.
+"""Sets of points, such as the local features of images, embedded as sparse rows by the pyramid match.
 
 A file has the points of all items, and the number of points of each item. `core.mercer.pyramid` embeds the
 sets as rows whose inner products are the pyramid match kernel of the sets. The finest of its six levels has

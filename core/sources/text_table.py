@@ -235,7 +235,9 @@ def read_batches(path: Path) -> Iterator[Any]:
 
 
 def choose_column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
-    """Return the column `wanted` or, if that is None, the first one with a usual name, or None.
+    """Return the column `wanted` or, if it is None, the first of the `usual` names that is a column.
+
+    If none of the `usual` names is a column, return None.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Cache for files that cannot be memory-mapped directly and are unpacked once.
 
-The content of each file is unpacked to its own folder in the user's cache, named after the file's path, and
-is used as long as the size and modification time of the file stay the same. Deleting the cache is safe; the
-files are then unpacked again.
+Each file is unpacked to its own folder in the user's cache. The name of the folder depends on the file's
+path. The folder is used as long as the size and the modification time of the file stay the same. Deleting the
+cache is safe; the files are then unpacked again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
     file : Path
         The file to unpack.
     unpack : callable
-        Function that writes the content to a new, empty folder, its argument. If it raises an error, nothing
-        is kept.
+        Function that takes a new, empty folder and writes the content to this folder. If it raises an error,
+        nothing is kept.
     what : str
         Text that distinguishes this content from other content that is unpacked from the same file.
 

@@ -202,7 +202,7 @@ def _texts(rest: str, word: str, use_classes: bool) -> Source:
 
 
 def _table(rest: str) -> re.Match[str] | None:
-    """Return a match with the file of a table and the names of two of its columns, if given."""
+    """Match the file of a table and the names of up to two columns; return None if no table is named."""
     return re.fullmatch(r"(.+?\.(?:csv|jsonl|parquet))(?:,([^,]+))?(?:,([^,]+))?", rest, flags=re.IGNORECASE)
 
 

@@ -57,7 +57,7 @@ class PackedImages(ListedImages):
     path: Path
     suffixes: ClassVar[tuple[str, ...]]
     missing: ClassVar[dict[int, str]]
-    """Reasons why an image has no bytes, by the negative code in its range in place of a number of bytes."""
+    """Reasons why an image has no bytes. The keys are negative codes in place of the number of bytes."""
     most_classes: int = MOST_CLASSES
     """Maximum number of different classes in shards. If there are more, classes are ignored."""
 
@@ -112,10 +112,10 @@ class PackedImages(ListedImages):
         return [""] if shards.is_one_file else [f"{name}/" for name in shards.names]
 
     def _stretches(self, contents: Contents) -> list[str]:
-        """Return, for each image, the name of the stretch of the shard that it belongs to.
+        """Return, for each image, the name of its stretch: a group of images that stay together.
 
-        Stretches are ordered by a hash of their names. The images of a stretch stay together in their own
-        order. By default, each image is a stretch of its own.
+        Stretches are ordered by a hash of their names. Inside a stretch, images keep the order of the shard.
+        By default, each image is a stretch of its own.
         """
         return contents.names
 

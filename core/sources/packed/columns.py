@@ -1,12 +1,12 @@
 """The columns of images and classes in an Arrow table.
 
 Images are in a column of bytes, or of structs with the fields `bytes` and, optionally, `path`, as the library
-`datasets` of Hugging Face writes them. If no column is named, it is the column of this type with the first
-possible name in `IMAGE_COLUMNS`. If there is no such name, it is the only column of this type.
+`datasets` of Hugging Face writes them. If no column is named, the first name in `IMAGE_COLUMNS` that such a
+column has is used. If no column has one of these names, there must be only one such column.
 
 Classes are strings or integers. The names of integer classes are taken from the metadata `huggingface` of the
-schema. If no column is named, it is the column with the first possible name in `text_table.CLASS_COLUMNS`. If
-there is no such name, it is the first column that has the type `ClassLabel` in the metadata.
+schema. If no column is named, the first name in `text_table.CLASS_COLUMNS` that a column has is used. If no
+column has one of these names, the first column that has the type `ClassLabel` in the metadata is used.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Columns:
     Attributes
     ----------
     image : str
+        The column of images.
     label : str or None
         The column of classes, if there is one.
     names : tuple of str

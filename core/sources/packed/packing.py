@@ -33,8 +33,7 @@ class Contents:
         Distinct names, with slashes and without "..".
     ranges : array of shape (n_images, 2), int64
         First byte and number of bytes; for a frame of a video, its time and the time since its keyframe. If
-        the second number is negative, it is the reason why the image can't be read, as in
-        `PackedImages.missing`.
+        the image can't be read, the second number is negative, and `PackedImages.missing` has the reason.
     labels : list of str
         The class of each image, "" where it is unknown. The list is empty if the shard has no classes.
     """

@@ -1,7 +1,7 @@
 """Shards: files that each contain a part of a data set, given as one file, a folder, or a pattern of names.
 
-A pattern has the wildcards `*` and `?`, or braces: `{000..009}` for numbers of this many digits, and
-`{train,val}` for words. The split of a shard is found from words in its path. For example,
+A pattern has the wildcards `*` and `?`, or braces: `{000..009}` for the numbers 000 to 009, and `{train,val}`
+for the words train and val. The split of a shard is found from words in its path. For example,
 `imagenet-val-0003.tar` and `val/0003.tar` are of the split `val`.
 """
 

@@ -112,9 +112,10 @@ class ImageTable(PackedImages):
         contents.save(folder)
 
     def _read_rows(self, shard: Path, copy: BinaryIO | None) -> Contents:
-        """Return the positions of the images in the shard; if `copy` is given, copy them to this file first.
+        """Return the positions of the images of a shard.
 
-        The positions are then those in `copy`.
+        If `copy` is given, the images are copied to this file, and the positions are those in `copy`.
+        Otherwise, the positions are those in the shard.
 
         Raises
         ------
@@ -171,7 +172,7 @@ def _batches(shard: Path, mapped: Any, image: str | None, label: str | None) -> 
 
 
 def _different(names: list[str]) -> list[str]:
-    """Return the names, with the row after each name that occurs several times."""
+    """Return the names; add the row number to each name that occurs several times."""
     counts = Counter(names)
     return [f"{name} (row {row})" if counts[name] > 1 else name for row, name in enumerate(names, start=1)]
 

@@ -43,7 +43,8 @@ class ImageTars(PackedImages):
     path : Path
         A tar archive, a folder of archives `.tar`, or a pattern (`core.sources.packed.shards`).
     use_classes : bool
-        Whether to use names of folders in the archives as classes. Files `.cls` always give classes.
+        Whether to use names of folders in the archives as classes. Files with the extension `.cls` always
+        give classes.
     packing : Packing, optional
         The images that the source had when it was first made. By default, those that it has now.
 
@@ -121,7 +122,7 @@ def _require_plain(archive: Path, file: BinaryIO) -> None:
 
 
 def _sample(name: str) -> str:
-    """Return the name up to the first dot after its folder."""
+    """Return the path of a file up to the first dot in the file's name."""
     folder, slash, file = name.rpartition("/")
     return folder + slash + file.partition(".")[0]
 

@@ -223,7 +223,7 @@ class _Reader:
         return found
 
     def close(self) -> None:
-        """Close the file and free what was kept."""
+        """Close the file and free all kept frames."""
         self._frames = self._demuxed = iter(())
         self._begun_at = self._demuxed_to = None
         self._recent.clear()
@@ -326,8 +326,9 @@ def _open(file: Path) -> Any:
     Raises
     ------
     UnreadableImageError
-        If the file no longer exists. It is an `UnusableVideoError` if the file is no video of a supported
-        format.
+        If the file no longer exists.
+    UnusableVideoError
+        If the file is no video of a supported format.
     InputError
         If the file can't be read, or PyAV is not installed.
     """

@@ -1,4 +1,4 @@
-"""Frames of videos, at a rate.
+"""Frames of videos, sampled at a given rate.
 
 Items are the frames that are shown at multiples of 1 / rate seconds. A frame that is shown at several such
 times is only one item. An item is named after its video and the time since the first frame:
@@ -41,7 +41,8 @@ from closecall.core.sources.packed.video_reader import (
 from closecall.core.sources.unpacking import unpacked
 
 LEAST_PER_SECOND, MOST_PER_SECOND = 0.001, 1000
-"""Limits of the rate in frames per second. Names of frames have a resolution of milliseconds."""
+"""Limits of the rate in frames per second. Names of frames have times in milliseconds, so 1,000 is the most.
+"""
 
 _CUT = -1
 _STRETCH = 10

@@ -26,7 +26,7 @@ _SHARED_ACCESS = re.compile("s(v|s|rt|p|t|e|pr|r|ip|ig|dd|koid|ktid|kt|ke|ks|kv)
 
 @dataclass(frozen=True)
 class Address:
-    """An address in its parts.
+    """The parts of an address.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Address:
         return self.shown + ("?" + "&".join(left) if left else "")
 
     def contains(self, other: Address) -> bool:
-        """Return whether `other` is this address or in this folder. It may use HTTPS instead of HTTP."""
+        """Return whether `other` is this address or in this folder; HTTPS may replace HTTP."""
         same = other.place == self.place or (
             self.scheme == "http" and other.scheme == "https" and other.host == self.host
         )

@@ -53,8 +53,9 @@ class AddressList(RemoteImages):
         A .csv file with a header, a .jsonl or .parquet file, or a text file with one address per line.
     address, label : str, optional
         Names of the columns of addresses and classes of a table. By default, they are the first names in
-        `ADDRESS_COLUMNS` and `text_table.CLASS_COLUMNS` that the table has, or the only column with
-        addresses. A default column of classes is ignored unless it has 2 to 1,000 classes.
+        `ADDRESS_COLUMNS` and `text_table.CLASS_COLUMNS` that the table has. If the table has no name in
+        `ADDRESS_COLUMNS`, its only column with addresses is used. A default column of classes is ignored
+        unless it has 2 to 1,000 classes.
     files : Listing, optional
         Images that the source had when it was first made. By default, those that it has now.
     identities : str, optional

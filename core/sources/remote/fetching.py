@@ -1,11 +1,11 @@
 """Reading images across a network, with retries and a cache on disk.
 
-After a temporary failure, reading is retried with growing pauses; while a pool is built, for `PATIENCE`
-seconds. If all retries fail, but the server has sent other images in the meantime, only this image counts as
-unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError` then stops the build,
-which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row, because the bucket
-may be gone, or access may have expired. *Minor* servers, which have a small fraction of the images in a list,
-do not stop a build. Their images count as unreadable instead.
+After a temporary failure, reading is retried with growing pauses. While a pool is built, retries go on for
+`PATIENCE` seconds. If all retries fail, but the server has sent other images in the meantime, only this image
+counts as unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError` then stops
+the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row, because
+the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of the images
+in a list, do not stop a build. Their images count as unreadable instead.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
 """Seconds for which reading is retried while a pool is built, and while a user waits for an image."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 GIVEN_UP_SECONDS = 30.0
-"""Seconds after finding a server unreachable in which reading from it is not retried."""
+"""For this number of seconds after a server was found unreachable, reading from it is not retried."""
 MOST_REFUSED = 100
 
 
 class Fetcher:
-    """Reader of addresses, used by any number of threads.
+    """Reader of images at addresses. Any number of threads may share it.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Fetcher:
         Raises
         ------
         UnreadableImageError
-            If the server refuses the image, or the image is no image file.
+            If this image can't be read, but other images of the server may be readable.
         UnreachableError
             If the server or bucket can't be read, or `stop` is set.
         """

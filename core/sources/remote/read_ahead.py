@@ -18,9 +18,9 @@ _POLL_SECONDS = 0.2
 class ReadAhead:
     """Threads that read items in the order in which they are announced.
 
-    Items that have been read wait in memory until they are requested with `get`, once each. While they have
-    `MOST_HELD` bytes, no further item is read ahead. If `get` is called for an item that has not been read,
-    it reads the item in the calling thread.
+    Items that have been read wait in memory until they are requested with `get`, once each. While the waiting
+    items have `MOST_HELD` bytes, no further item is read ahead. If `get` is called for an item that has not
+    been read, it reads the item in the calling thread.
 
     Parameters
     ----------

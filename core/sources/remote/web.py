@@ -1,8 +1,8 @@
 """Reading from HTTP servers.
 
 Redirects are followed only inside a given folder or host. A host name that resolves to a link-local address
-is refused, because clouds serve the credentials of their machines at such addresses. Of an address, messages
-contain only `Address.shown`.
+is refused, because clouds serve the credentials of their machines at such addresses. Messages show addresses
+only as `Address.shown`.
 """
 
 from __future__ import annotations
