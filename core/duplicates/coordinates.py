@@ -25,7 +25,7 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 N_DIRECTIONS = 31
-"""Maximum number of columns of V. With the length of the remainder, a row has at most 32 coordinates."""
+"""Maximum number m of columns of V. A row has m + 1 coordinates, so at most 32."""
 
 _MULTIPLE = 16
 """The number of coordinates is filled up with zeros to a multiple of this number; see `kernels`."""
@@ -86,7 +86,7 @@ def coordinates(pool: RowBlocks) -> Floats32:
 
 
 def _directions(sample: Rows) -> Floats64:
-    """Return the matrix V for a sample of rows, of shape (n_features, m)."""
+    """Return the matrix V of this module's docstring, of shape (n_features, m), for a sample of rows."""
     n = min(N_DIRECTIONS, *sample.shape)
     _, _, Vt = randomized_svd(sample.astype(np.float64), n, n_iter=2, random_state=0)
     return np.asarray(np.linalg.qr(Vt.T)[0])

@@ -51,7 +51,7 @@ with k = 3, 0.937 with k = 5, and 0.929 with k = 10.
 """
 
 POWER = 2
-"""Exponent p of the weights d⁻ᵖ."""
+"""Exponent p of the weights d⁻ᵖ, where d is a distance."""
 
 _WIDTH, _NOISE = 10.0, 1e-4
 """Largest initial coordinate, and standard deviation of the noise that separates equal items. UMAP itself

@@ -51,7 +51,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Kernel(ABC):
-    """A normalised kernel on the rows of dense matrices; immutable."""
+    """A normalised kernel κ on the rows of dense matrices; immutable."""
 
     @property
     @abstractmethod

@@ -56,7 +56,8 @@ class ProximityDistribution:
     n_neighbours : int
         R, the number of nearest neighbours of each feature.
     normalised : bool
-        Whether the inner product is K̃; otherwise it is K.
+        Whether the inner product of rows is the normalised kernel K̃ of this module's docstring; otherwise it
+        is K.
 
     Attributes
     ----------
@@ -114,7 +115,7 @@ class ProximityDistribution:
         return self.vocabulary_.rows(owners, bins, 1 / np.sqrt(squares[owners]), len(sets))
 
     def _bins(self, sets: Sequence[LocalFeatures]) -> tuple[Places, Bins]:
-        """Return two arrays with an entry for each rank and each pair of features that H counts at this rank.
+        """Return two arrays with an entry for each rank r and each pair of features within this rank.
 
         The first array has the index of the set, the second the bin, which is the rank and the two words.
         """

@@ -67,7 +67,8 @@ class PyramidMatch:
     n_shifts : int
         Number of randomly shifted pyramids; 0 for a single pyramid without a shift.
     normalised : bool
-        Whether the inner product is K̃; otherwise it is K.
+        Whether the inner product of rows is the normalised kernel K̃ of this module's docstring; otherwise it
+        is K.
     random_state : int
         Seed of the shifts.
 

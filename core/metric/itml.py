@@ -89,10 +89,10 @@ class ITML(Projecting):
     Parameters
     ----------
     form : "auto", "explicit" or "implicit"
-        Explicit learns G, of shape (d, d), with A = GᵀG. Implicit learns S, of shape (c, c), for the c
-        constrained rows; see `Metric`.
-        "auto" uses the implicit form for sparse rows, and for dense rows if c < d and there is no prior.
-        Without a prior, both forms give the same metric.
+        For d features, the explicit form learns the factor G of A = GᵀG, of shape (d, d). For c constrained
+        rows, the implicit form learns the matrix S of `ImplicitMetric`, of shape (c, c). "auto" uses the
+        implicit form for sparse rows, and for dense rows if c < d and there is no prior. Without a prior,
+        both forms give the same metric.
     gamma, tol, max_passes, random_state
         See `core.metric.projections.Projecting`.
 
@@ -151,21 +151,22 @@ class ITML(Projecting):
         return self
 
     def learn_kernel(self, K0: ArrayLike, constraints: AnyConstraints, items: NDArray[np.int64]) -> Floats64:
-        """Learn S from a kernel matrix alone.
+        """Learn the matrix S of the implicit form from a kernel matrix alone.
 
         Parameters
         ----------
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints or RelativeConstraints
-            Pairs or triples; their bounds refer to squared distances κ(x, x) + κ(y, y) − 2κ(x, y).
+            Pairs or triples. Their bounds refer to the squared distances κ(x, x) + κ(y, y) − 2κ(x, y), where
+            κ is the kernel.
         items : array of shape (n_constraints, 2 or 3), int
             The pairs or triples of `constraints`, as row numbers of K0.
 
         Returns
         -------
         array of shape (c, c), float64
-            S. To evaluate the kernel under the metric, compute M with `core.metric.metrics.weights_of`.
+            S. `core.metric.metrics.weights_of` computes from it the weights of the kernel under the metric.
 
         Raises
         ------
@@ -221,7 +222,7 @@ def positive_kernel(K: ArrayLike) -> Floats64:
 
 
 def _root(prior: ArrayLike, n_features: int) -> Floats64:
-    """Return a G with GᵀG = A₀."""
+    """Return a matrix G with GᵀG = A₀, where A₀ is `prior`."""
     A0 = np.asarray(prior, dtype=np.float64)
     if A0.shape != (n_features, n_features) or not np.allclose(A0, A0.T):
         raise InputError(

@@ -78,15 +78,15 @@ class KernelLearning(Projecting):
     weights_: Floats64
 
     def fit(self, K0: ArrayLike, constraints: AnyConstraints) -> Self:
-        """Learn K and M.
+        """Learn the kernel matrix K, and the matrix M that extends the kernel to other items.
 
         Parameters
         ----------
         K0 : array of shape (c, c)
             Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints or RelativeConstraints
-            Pairs of rows of K0, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y), or triples. Make the
-            constraints from the rows of `root_of(K0)`.
+            Pairs or triples of rows of K0. Their bounds refer to squared distances, so make the constraints
+            from the rows of `root_of(K0)`, which have these distances.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Learned inner products xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse ones.
+"""Learned inner products xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse features.
 
 A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
 (`core.hashing.metric_lsh`). In the implicit form, G = I + ΦSΦᵀ, where the columns of Φ are c rows. Φ and S
@@ -29,7 +29,7 @@ Floats64 = NDArray[np.float64]
 
 
 class Metric(ABC):
-    """The inner product xᵀAy for a positive semidefinite A, learned by ITML or given."""
+    """The inner product xᵀAy for a positive semidefinite A = GᵀG, learned by ITML or given."""
 
     n_features: int
 
@@ -178,7 +178,7 @@ class ImplicitMetric(Metric):
 def weights_of(S: Floats64, K0: Floats64) -> Floats64:
     """Return M, with which the kernel under the metric is κ(x, y) + k(x)ᵀM k(y).
 
-    k(x) holds κ between x and the c constrained items.
+    Here, κ is the kernel without the metric, and k(x) holds κ between x and the c constrained items.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ class OnlineITML:
 
 
 class _Explicit:
-    """The explicit form, which stores the factor G; a difference of rows is a vector v."""
+    """The explicit form of the metric, which stores the factor G. A difference of rows is a vector v."""
 
     def __init__(self, G: Floats64) -> None:
         self.G = np.array(G, dtype=np.float64, order="C")
@@ -164,7 +164,10 @@ class _Explicit:
 
 
 class _Implicit:
-    """The implicit form: S, K₀ and the rows Φᵀ so far. A difference of rows v = Φu is represented by u."""
+    """The implicit form of the metric: S, K₀ and the rows Φᵀ so far; see `core.metric.itml`.
+
+    A difference of rows v = Φu is represented by u.
+    """
 
     def __init__(self, points: Rows, S: Floats64) -> None:
         self.points = points.astype(np.float64)

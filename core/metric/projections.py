@@ -220,7 +220,7 @@ def _root_step(beta: float, p: float) -> float:
 
 @kernel
 def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
-    """Return the vector a with Gv = Φa, where v is the difference of the rows i and j."""
+    """Return the vector a of the implicit form: Gv = Φa, where v is the difference of the rows i and j."""
     a: Floats64 = S @ (K0[i] - K0[j])
     a[i] += 1
     a[j] -= 1
@@ -231,7 +231,7 @@ def image(S: Floats64, K0: Floats64, i: int, j: int) -> Floats64:
 def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
     """Add −svvᵀ to A⁻¹ by the update G ← G + y(αAv)ᵀ, in place; return αAv.
 
-    Here, y = Gv and p = yᵀy > 0.
+    Here, A = GᵀG, y = Gv and p = yᵀy > 0. Equation 9 in `core.metric.itml` defines α.
     """
     w = _root_step(s / (1 - s * p), p) * (y @ G)
     for i in range(G.shape[0]):
@@ -244,7 +244,7 @@ def change_factor(G: Floats64, y: Floats64, p: float, s: float) -> Floats64:
 def change_weights(S: Floats64, a: Floats64, h: Floats64, p: float, s: float) -> Floats64:
     """Add −svvᵀ to A⁻¹ by the update S ← S + αa(a + Sᵀh)ᵀ, in place; return the vector b with αAv = Φb.
 
-    Here, Gv = Φa, h = K₀a and p = aᵀh > 0.
+    Here, Gv = Φa, h = K₀a and p = aᵀh > 0, as in the implicit form of `core.metric.itml`.
     """
     b = _root_step(s / (1 - s * p), p) * (a + h @ S)
     for row in range(S.shape[0]):

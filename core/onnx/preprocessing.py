@@ -43,7 +43,7 @@ _SQUARE = ("ViT", "DeiT", "Beit", "Siglip")
 """Image processors for which a single number as `size` is both height and width, not the shortest edge."""
 
 _BILINEAR = ("ViT", "MobileNetV1", "MobileNetV2", "Segformer")
-"""Image processors that interpolate bilinearly if the configuration does not say how; others are bicubic."""
+"""Image processors whose default interpolation is bilinear. For all others, it is bicubic."""
 
 _UNKNOWN_STEPS = (
     "do_pad",

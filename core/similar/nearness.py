@@ -105,13 +105,13 @@ class Nearness(ABC):
 
 
 class ByDistance(Nearness):
-    """Order by squared distance: ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
+    """Order by squared distance: ‖q − x‖² between unit vectors, or (q − x)ᵀA(q − x) under a metric A.
 
     Parameters
     ----------
     pool : PoolRows
     metric : Metric or None
-        None for ‖q − x‖²; `values` then returns angles.
+        A = GᵀG; None for ‖q − x‖². Without a metric, `values` returns angles.
     squares : array of shape (N,), float64, optional
         ‖Gx‖² of every row, if known; otherwise one pass computes them.
     progress : callable, optional
@@ -140,7 +140,7 @@ class ByDistance(Nearness):
         self.squares_ = squares
 
     def values(self, ranked: Ranked) -> Floats64:
-        """See `Nearness.values`: angles, or √d_A under a metric."""
+        """See `Nearness.values`: angles or, under a metric, distances."""
         distances = np.sqrt(ranked.far)
         return np.asarray(2 * np.arcsin(np.minimum(distances / 2, 1.0)) if self.metric is None else distances)
 
@@ -169,10 +169,10 @@ class ByDistance(Nearness):
         return [self._decided(query, rows, n) for (query, _, _), (rows, _) in zip(asked, kept, strict=True)]
 
     def _asked(self, query: Rows) -> tuple[Rows, Hyperplane, float]:
-        """Return the query as a unit row, a hyperplane whose normal is w, and the maximum error of a key.
+        """Return the query as a unit row, a hyperplane with a normal w, and the maximum error of a key.
 
-        The key of a row is its float32 squared distance up to a constant: −2wᵀx, plus ‖Gx‖² under a
-        metric.
+        The normal w is the query q or, under a metric, Aq. The key of a row x is its float32 squared distance
+        up to a constant: −2wᵀx, plus ‖Gx‖² under a metric.
         """
         if query.shape != (1, self.pool.n_features):
             raise InputError(f"a query needs {self.pool.n_features} features, got shape {query.shape}")

@@ -2,7 +2,7 @@
 
 A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It returns single items for
 display, many items at once for the feature extractor, and the true classes if they are known. Sources do not
-change after construction, so any number of threads may use one at once.
+change after construction, so any number of threads may share a source.
 
 A pool is built from a source, and stores two things to restore the source later: `Source.spec()`, which is
 small JSON in the pool's manifest, and the files that `Source.save(folder)` writes, such as a list of 110,000

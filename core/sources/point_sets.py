@@ -105,7 +105,7 @@ class PointSets(Source):
 
     @property
     def mean_entries(self) -> float:  # type: ignore[override]
-        """Mean number of entries of a row: one for each of its points and each level."""
+        """Mean number of nonzero entries of a row, which has one entry per point of the set and level."""
         return self.pyramid.n_levels * len(self._points) / len(self)
 
     def spec(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _SAMPLED, _BLOCK = 8, 4096
 
 @dataclass(frozen=True)
 class Shards:
-    """Files, sorted, with paths relative to `root`.
+    """The shards of a data set, sorted, with paths relative to `root`.
 
     Attributes
     ----------

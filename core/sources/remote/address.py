@@ -55,7 +55,7 @@ class Address:
 
     @property
     def place(self) -> str:
-        """The scheme, and the host or bucket."""
+        """The scheme and the host or bucket, such as "s3://bucket"."""
         return f"{self.scheme}://{self.host}"
 
     @property
