@@ -1,10 +1,11 @@
 """Sets of local features: the local edges of an image and their positions, embedded by the pyramid match.
 
 144 windows of 6×6 pixels lie on a grid of 12×12, two pixels apart. Each window is a point with five
-coordinates: its row and column; the direction of its edges, as the cosine and sine of twice the angle, so
-that an edge from dark to bright equals one from bright to dark; and the strength of its edges. The last three
-coordinates, c, s and e, are computed from the gradient (g_x, g_y) of the intensities, which are first divided
-by their standard deviation over the whole image. ⟨…⟩ is the mean over the window [1]_:
+coordinates. The first two are its row and column. The next two, c and s, are the direction of its edges, as
+the cosine and sine of twice the angle. An edge from dark to bright therefore equals one from bright to dark.
+The last coordinate, e, is the strength of the edges. The coordinates c, s and e are computed from the
+gradient (g_x, g_y) of the intensities, which are first divided by their standard deviation over the whole
+image. With the mean ⟨…⟩ over the window [1]_, they are
 
     E = ⟨g_x² + g_y²⟩,   c = ⟨g_x² − g_y²⟩ / (E + 0.15²),   s = ⟨2 g_x g_y⟩ / (E + 0.15²),   e = √E / (1 + √E)
 

@@ -133,10 +133,10 @@ def build(
     Raises
     ------
     InputError
-        If the folder contains something else or a damaged pool, belongs to another source or, without `wait`,
-        is being built by another process; if the disk is full, becomes full or cannot be written; if no item
-        can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and building again
-        resumes from there.
+        If the folder contains something else, a damaged pool, or a pool of another source; if another process
+        is building the pool and `wait` is False; if the disk is full, becomes full or cannot be written; if
+        no item can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and building
+        again resumes from there.
     """
     pool = Path(path)
     if threads is not None and threads < 1:
