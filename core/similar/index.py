@@ -197,7 +197,7 @@ class HashedSimilarity(SimilaritySearch):
     n_compared : int
         Number of whole codes that are compared with the code of each example; a scan compares all codes. With
         k > 1 examples, the number is limited to 1/k of the pool's rows, or to the fraction `LEAST_SHARE` of
-        the rows if that is larger. In any case, it is at least `LEAST_COMPARED`.
+        the rows if that is larger. With k > 1, it is also at least `LEAST_COMPARED`.
     n_candidates : int
         Number of candidates to rank, which are the items with the most similar codes. There are at least ten
         candidates per requested item. With k > 1 examples, each gets 1/k of the candidates, but at least
