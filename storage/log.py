@@ -219,7 +219,7 @@ class LabelLog:
         return [rows.selection(row) for row in self._all(query)]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
-        """Return the newest accuracy, 0 … 1, that was recorded with a selection of the concept, or None."""
+        """Return the newest accuracy, 0 … 1, that a selection for the concept has recorded, or None."""
         query = select(Selection.accuracy).where(
             Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
         )

@@ -99,7 +99,7 @@ def show_duplicates(
 
 
 class Names:
-    """The names of the items in given rows, such as "item 12" if the pool's source is missing.
+    """The names of the items in given rows. If the pool's source is missing, a name is like "item 12".
 
     Parameters
     ----------

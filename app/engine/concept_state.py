@@ -122,7 +122,7 @@ class ConceptState:
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
         """Return the labels after all answers in the log, as `standing` does, and the model trained on them.
 
-        The labels are read only once a core is free. A thread that waits for a core therefore needs no memory
+        A thread first waits for a free core, and then reads the labels. While it waits, it needs no memory
         for labels.
         """
         wait_until_trainable(pool, lambda: self.standing().labels, self.examples)

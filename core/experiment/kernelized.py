@@ -222,7 +222,8 @@ def recall_of_nearest(codes: Codes, queries: Codes, neighbours: NDArray[np.int64
     neighbours : array of shape (n_queries,), int64
         The row that `nearest` returns for each query.
     R : float
-        Number of rows, not necessarily an integer.
+        Number of rows. Rows at equal Hamming distance are in random order. R need not be an
+        integer: the result is linear between integers.
     """
     return float(retrieve(codes, queries, neighbours[:, None]).nearest_found([R])[:, 0].mean())
 

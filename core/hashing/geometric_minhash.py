@@ -16,10 +16,10 @@ the words in the neighbourhood of w. Two images A and B have the same value with
 
     s(A, B) = Σ_{w ∈ U(A) ∩ U(B)} J_w^t / |U(A) ∪ U(B)|,   J_w = |N_w(A) ∩ N_w(B)| / |N_w(A) ∪ N_w(B)|
 
-As in Min-Hash, the orders are given by random numbers of the words, so no permutation is stored. Each value
-has a random number, too. A code contains b bits of this number, so one function agrees with probability
-s + (1 − s) 2⁻ᵇ. An empty neighbourhood is treated as the set of one word that no image has. An image in which
-no word occurs once is treated in the same way.
+As in Min-Hash, each order results from one random number per word, so no permutation is stored. The random
+numbers of the t + 1 words are combined to one number, and a code contains b bits of it. One function
+therefore agrees with probability s + (1 − s) 2⁻ᵇ. An empty neighbourhood is replaced by the set of one word
+that no image has. If no word occurs exactly once in an image, U(A) and N_w(A) are replaced by this set.
 
 The survey [2]_ only mentions the method. This implementation follows Chum, Perdoch and Matas [1]_, but leaves
 out tf·idf weights, affine shapes, and limits on the scales of secondary features.

@@ -185,8 +185,7 @@ def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
     Raises
     ------
     InputError
-        If the family measures angles from the mean, or if its components are those of the uncentred kernel
-        matrix.
+        Unless the family measures angles from the origin and has the components of the centred kernel matrix.
     """
     _require_published(family)
     return np.asarray(np.linalg.norm(family.embedded(X).astype(np.float64), axis=1))

@@ -152,7 +152,7 @@ class MinHash(SimilarityHasher):
 
 
 def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
-    """Return the random number of each row's hash value under each function.
+    """Return, for each row and function, the random number that identifies the hash value.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ def minima(X: csr_array, keys: Hashes, *, weighted: bool = False) -> Hashes:
     Returns
     -------
     array of shape (n_samples, n_functions), uint64
-        If not weighted, the smallest random number of the row's features. If weighted, a random number for
-        the sampled feature and its integer t (see the module).
+        If not weighted, the smallest random number of the row's features. If weighted, one random number that
+        is computed from the hash value: the sampled feature and its integer t (see the module).
     """
     starts, columns, values = parts(X)
     by_column = np.argsort(columns, kind="stable")

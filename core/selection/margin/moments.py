@@ -2,13 +2,14 @@
 
 **Tails.** Let p be a row in principal coordinates (see `core.selection.margin.quantizer`). Rows differ in
 their last coordinates: among images of digits, the last coordinates of a few rows have ten times the usual
-sum of squares. Each row therefore has its own scale s after each block of bytes,
+sum of squares. A row is read block by block. For each block, each row therefore has its own scale s of the
+coordinates that follow the block,
 
-    s² = Σ_j m_j p_j² / Σ_j m_j²,   over the remaining coordinates j, with m_j = E[p_j²] over all rows.
+    s² = Σ_j m_j p_j² / Σ_j m_j²,   over these coordinates j, with m_j = E[p_j²] over all rows.
 
-The scale compares the unread part of wᵀp with that of an average row, for the normal w of a typical
-hyperplane. Such a normal is a sum of rows, so w_j² is about proportional to m_j. The unread part of wᵀp,
-divided by s, is approximately normally distributed. One byte stores s, rounded up by less than 5 %.
+Let w be the normal of a hyperplane. It is a weighted sum of rows, so w_j² is about proportional to m_j. The
+part of wᵀp from these coordinates is therefore about s times as large as for an average row. Divided by s,
+this part is approximately normally distributed. One byte stores s, rounded up by less than 5 %.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Time and recall of finding the ten nearest items by codes: figures 2 and 4 of the survey [1]_.
 
-For each query, the exact scan and all structures search in turn, so that they work under the same conditions.
+For each query, every search structure and the exact scan are timed one after the other, so that they run
+under the same conditions.
 
 References
 ----------

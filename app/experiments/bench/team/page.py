@@ -1,7 +1,7 @@
 """A simulated labeling page without a browser: a connection to Streamlit's websocket, and a `Card`.
 
 The page sends the same messages as Streamlit's front end. Each message is a ``rerun`` request with the state
-of the labeling component. After each connect, the request is for the whole page. All later requests are for
+of the labeling component. The first request after each connect is for the whole page. Later requests are for
 the fragment of the page that has the card. If the server is down, the page tries to connect again after a
 pause.
 """
