@@ -286,7 +286,7 @@ def _key(made: CursorResult[Any]) -> int:
 
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values, trimmed, after checking that a concept may have them."""
+    """Check values of a concept's columns, and return them without white space around texts."""
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name in _LIMITS:

@@ -157,8 +157,8 @@ class AnswerRecord:
     def says_the_same_as(self, other: AnswerRecord) -> bool:
         """Return whether both answers have the same id and content.
 
-        Times are not compared, because they differ in a retry. Purposes are compared only to distinguish
-        adjudications from votes, because an item may have joined or left an audit before the retry.
+        Times are not compared, because they differ in a retry. Purposes other than "decision" count as
+        equal, because an item may have joined or left an audit before the retry.
         """
         return self._content() == other._content()
 

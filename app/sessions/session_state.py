@@ -158,8 +158,8 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether these selections may be shown again; if so, lease their items.
 
-        The selections must be unanswered. Their items must not be leased to other sessions, apart from the
-        sessions `beside`. The items must be in the pool; a damaged log may name other items.
+        The selections must be unanswered. Their items must not be leased to sessions other than this one
+        and those in `beside`. The items must be in the pool; a damaged log may name other items.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):

@@ -159,8 +159,9 @@ def estimate(
         Probability with which each item was drawn (`core.audit.inclusion`). Multiplying all probabilities by
         the same number has no effect.
     asked : array of shape (n_asked,), int
-        Rows of the items that the strategy selected: the items that the classifier was trained on, and
-        audited items that were passed over. Must not overlap with `audited`.
+        Rows of the items that the query strategy selected. These are the items that the classifier was
+        trained on, and audited items that the strategy selected but did not show. Rows in `asked` must not be
+        in `audited`.
     asked_yes : int
         Number of positives among `asked`.
     level : float, 0 to 1

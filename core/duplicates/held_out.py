@@ -46,7 +46,7 @@ class WithHeldOut:
         return gathered([(ours, self._pool.rows(rows[ours])), (theirs, held_out)])
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
-        """Yield the rows from `start_row` on, as (first row, features of shape (m, n_features))."""
+        """Yield blocks of rows from `start_row` on: the number of the first row, and m rows of features."""
         n = len(self._pool)
         if start_row < n:
             yield from self._pool.blocks(start_row)

@@ -259,14 +259,14 @@ def compare_metrics(
     n_labels : int
         Items of the pool whose classes the metric is learned from.
     shares : sequence of float
-        Shares of the rows that hashed search ranks, 0 … 1. At least 10 k rows are ranked.
+        Shares of the rows that hashed search ranks, 0 … 1. At least 10 · k rows are ranked.
     settings : sequence of Setting, optional
         Settings to try on `choosing`; by default `SETTINGS`, or `SPARSE_SETTINGS` for sparse rows.
     structures : sequence of str
         Names in `core.search.SIMILARITY_STRUCTURES`.
     n_sample : int
-        Number of labeled rows that settings are tried on and hash families are fitted to; all such rows, if
-        there are fewer.
+        Number of labeled rows that hash families are fitted to, and that are searched while settings are
+        tried; all labeled rows, if there are fewer.
     n_functions : int
         Bits per code.
     seed : int

@@ -335,9 +335,10 @@ def ball_around(
 ) -> tuple[NDArray[np.int64], int]:
     """Return the positions of the codes in the smallest Hamming ball with at least `wanted` codes.
 
-    The nearest codes come first. The second result is the number of codes compared. Addresses are read in
-    ascending distance from the address of the query. A code is at least as far from the query as its address
-    is. The ball is therefore complete once the addresses within its radius have been read.
+    The nearest codes come first. The second result is the number of codes compared. An address
+    is the first bits of a code. Addresses are read in ascending distance from the query's address. Two codes
+    are at least as far from each other as their addresses. The ball is therefore complete once the addresses
+    within its radius have been read.
 
     Parameters
     ----------

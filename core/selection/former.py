@@ -19,7 +19,8 @@ RENAMED = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
 def strategy_of(header: dict[str, Any]) -> str:
     """Return the current name of the strategy whose index has this header.
 
-    Weighted forms are recognized by the parameter `measure`, which the published methods do not have.
+    The names in `RENAMED` are ambiguous. If the header has the parameter `measure`, the index is of the
+    weighted form, because the published methods do not have this parameter.
     """
     name = str(header["strategy"])
     return f"{name}-weighted" if name in RENAMED and "measure" in header["params"] else name

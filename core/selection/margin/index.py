@@ -181,7 +181,7 @@ class MarginIndex(QueryStrategy):
         ]
 
     def _nearest(self, query: Query, limit: int) -> Choice:
-        """Return the n nearest of the `limit` rows most likely to be near.
+        """Return the n rows nearest to the hyperplane, among `limit` rows that are likely to be near.
 
         The rows in `Layout.strayed` are included only if `limit` is the number of all rows.
         """

@@ -55,11 +55,12 @@ class Survey(FamilyFigure):
     draws, queries, families, kernels, landmarks
         See `FamilyFigure`.
     bits : tuple of int
-        Number of bits of the longest codes, at most one value.
+        Length of the longest codes in bits, as a tuple of one value; an empty tuple means the default.
     wanted : int
         Number of true neighbours per query.
     share : float
-        Rank and scale are chosen by recall@R, where R is this share of the pool.
+        Share of the pool. For kernelized families, rank and scale are chosen by recall@R, where R is this
+        share.
     """
 
     name: ClassVar[str] = "survey"

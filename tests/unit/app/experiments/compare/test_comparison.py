@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,6 @@ from closecall.core.selection import make_strategy
 from closecall.core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.folders import ROOT
-from tests.scale import scaled, thorough
 
 pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
 
@@ -142,7 +142,31 @@ def wait_for_units(out, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [thorough(signal.SIGKILL), signal.SIGTERM])
+def test_a_comparison_that_is_stopped_continues(folder, finished, tmp_path, undrawn, monkeypatch):
+    """By Ctrl+C, when the first unit is finished."""
+
+    @contextmanager
+    def stopped_at_the_first(*_):
+        def advance(_, n_finished):
+            if n_finished:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("closecall.app.experiments.compare.comparison._shown", stopped_at_the_first)
+        stopped = CliRunner().invoke(main, command(folder, out, "--workers", "1"))
+    assert stopped.exit_code == 130
+    assert "the same command continues" in stopped.output
+    assert not (out / "results.parquet").exists()
+    assert re.search(r"[123] of 4 are done already", run(folder, out, "--workers", "1"))
+    assert table(out).equals(table(finished))
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
 def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished, tmp_path, sign, undrawn):
     """Killed, or told to stop, when a unit is finished and others are under way."""
     out = tmp_path / "out"
@@ -154,7 +178,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
         assert process.returncode == 130
         assert "the same command continues" in said
     assert not (out / "results.parquet").exists()
-    assert "of 4 are done already" in run(folder, out, "--workers", scaled(quick="1", all="2"))
+    assert "of 4 are done already" in run(folder, out, "--workers", "2")
     assert table(out).equals(table(finished))
 
 
