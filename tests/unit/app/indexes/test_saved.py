@@ -35,7 +35,7 @@ from tests.scale import scaled, thorough
 from tests.similar import settled
 
 STRUCTURES = ("scan", "tables", "orders")
-KILLS = scaled(quick=2, all=6, long=50)
+KILLS = scaled(quick=1, all=6, long=50)
 
 
 def each_once(kinds, names):

@@ -159,6 +159,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units there")
 def test_large_photographs_take_the_memory_of_one(model, tmp_path):

@@ -164,6 +164,7 @@ def test_balls_are_drawn_as_brute_force_has_them(measured):
             assert borders[y, x] == changed
 
 
+@pytest.mark.thorough
 def test_files_are_written(tmp_path):
     """With one draw, which has no interval."""
     result = run("--draws", 1, "--queries", 5, "--bits", 4, "--aspect", 1, "--figures", tmp_path / "figures")
