@@ -257,8 +257,8 @@ def trial_time(
 ) -> float:
     """Estimate the seconds that `n_trials` trials of kernelized codes take on a small pool.
 
-    Each trial fits the family and codes all rows. The kernel is computed once for all trials; see
-    `core.hashing.klsh.hash_together`. The other parameters are those of `build_time`.
+    Each trial fits the family to the pool and hashes all rows. The kernel is computed once for all trials
+    (`core.hashing.klsh.hash_together`). The other parameters are those of `build_time`.
     """
     slower = crowding() if crowded is None else crowded
     return slower * _Work(recipe, shape, speeds).of_trials(n_trials)

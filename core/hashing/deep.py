@@ -243,7 +243,10 @@ def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
 
 
 def by_class(y: NDArray[np.int64]) -> Neighbourhood:
-    """Return a function that finds all other rows of the same class in a batch; every class must be known."""
+    """Return a function that says which pairs of rows of a batch have the same class.
+
+    A row is not paired with itself. The class of every row must be known.
+    """
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
         near = y[batch][:, None] == y[batch]

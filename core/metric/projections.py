@@ -3,7 +3,7 @@
 The steps are those of eq. 3 in `core.metric.itml`, where all symbols are defined. The learned array has one
 of three forms: the factor G of the metric, the matrix S that represents the metric implicitly, or a kernel
 matrix (`core.metric.kernel_learning`). The step for a pair computes a, λ, ξ and β in the same way for all
-forms. The step μ for a triple consists of two updates like the update for a pair.
+forms. The step for a triple computes μ, and consists of two updates like the update for a pair.
 
 A pass projects onto all constraints once, and returns the sum of the absolute changes of the multipliers. The
 arguments of every pass are, in this order:

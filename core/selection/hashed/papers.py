@@ -249,7 +249,7 @@ class CodeSearch(HashedSearch):
 
 
 class HHashSearch(CodeSearch):
-    """Query strategy that looks up the code of the hyperplane by H-Hash, with two bits per function.
+    """Query strategy: H-Hash, which hashes the hyperplane and looks up its code, with two bits per function.
 
     Two codes agree in a function if they agree in both bits. See `core.hashing.HHash`, and `CodeSearch` for
     the parameters.
@@ -268,7 +268,7 @@ class HHashSearch(CodeSearch):
 
 
 class EHHashSearch(CodeSearch):
-    """Query strategy that looks up the code of the hyperplane by EH-Hash, with dense d × d matrices.
+    """Query strategy: EH-Hash, which hashes the hyperplane and looks up its code, with dense d × d matrices.
 
     See `core.hashing.EHHash`. With d features, hashing takes d²/2 multiplications per function and item. All
     processors share the work. With 384 features and 300 functions, one processor hashes an item in about
@@ -358,7 +358,7 @@ class EHHashSearch(CodeSearch):
 
 
 class BHHashSearch(CodeSearch):
-    """Query strategy that looks up the code of the hyperplane by BH-Hash: signs of products of projections.
+    """Query strategy: BH-Hash, which hashes the hyperplane by signs of products of projections.
 
     See `core.hashing.BHHash`, and `CodeSearch` for the parameters.
     """
@@ -376,7 +376,7 @@ class BHHashSearch(CodeSearch):
 
 
 class LBHHashSearch(CodeSearch):
-    """Query strategy that looks up the code of the hyperplane by LBH-Hash: BH-Hash with learned functions.
+    """Query strategy: LBH-Hash, which hashes the hyperplane as BH-Hash does, with learned functions.
 
     See `core.hashing.LBHHash`. The collision probabilities of learned functions are unknown, so tables
     have no guarantee, and `radius` can't be given.

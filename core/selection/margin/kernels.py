@@ -383,7 +383,10 @@ def _read_some(
 
 @strict_kernel
 def _marks(excluded: Ints64) -> Flags:
-    """Return a filter by id modulo `_MARKS`, which replaces most searches in `excluded` by a lookup."""
+    """Return which remainders modulo `_MARKS` the ids in `excluded` have.
+
+    An id with another remainder is not excluded, so most ids need no search in `excluded`.
+    """
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:
         marks[excluded_id % _MARKS] = True

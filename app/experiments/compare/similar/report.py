@@ -85,7 +85,7 @@ def headline(results: SimilarityResults) -> str:
 
 
 def _chance(results: SimilarityResults, recall: float) -> float:
-    """Return twice the standard error of the difference between two recalls that are about `recall`."""
+    """Return twice the standard error of the difference between two recalls, both approximately `recall`."""
     n = results.plan.queries
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 
