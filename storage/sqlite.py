@@ -143,8 +143,8 @@ def unopenable(path: Path) -> StorageError:
 def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
     """Raise an error if a file is not an SQLite database, or belongs to another program.
 
-    The file is read only through SQLite, because on POSIX, closing a file releases all locks that the process
-    holds on it. These include the locks of a server in this process.
+    The file is never opened directly, but always through SQLite. On POSIX, closing a file releases all locks
+    that the process holds on it, and a server in this process may hold some.
 
     Raises
     ------

@@ -195,9 +195,9 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
 
 
 def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
-    """Return the percentiles of the draws, widened to contain the measured value.
+    """Return the percentiles of the posterior draws, widened to contain the measured value.
 
-    Without widening, the interval would exclude the measured value if annotators agree perfectly.
+    If annotators agree perfectly, the measured value is 1, and all draws are below 1.
     """
     low, high = np.percentile(drawn, PERCENTILES)
     return Interval(min(float(low), measured), max(float(high), measured))

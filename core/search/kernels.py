@@ -29,7 +29,7 @@ def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np
 
 @kernel
 def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the key of each code in `packed`, which consists of the values of `functions`.
+    """Return the key of each code in `packed`. A key consists of the values of `functions`.
 
     The result has shape (len(packed),).
     """

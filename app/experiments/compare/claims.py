@@ -241,7 +241,10 @@ def claims(measures: Measures) -> list[Claim]:
 
 
 def lane_label(word: str) -> str:
-    """Return the display name of a strategy or of another library, with the parameters in `word`, if any."""
+    """Return the display name of what `word` names: another library, or a strategy.
+
+    `word` may contain parameters of the strategy, as "name:parameters"; the display name then includes them.
+    """
     if word in PEERS:
         return PEERS[word].distribution.removesuffix("-python")
     name, colon, params = word.partition(":")

@@ -85,7 +85,7 @@ def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: i
 
 @contextmanager
 def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
-    """Handle SIGINT and SIGTERM: the first one sets `stop`, a second one interrupts this process.
+    """Handle SIGINT and SIGTERM. The first signal sets `stop`, and the second interrupts this process.
 
     Yield a function that returns whether a signal has arrived.
     """
