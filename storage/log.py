@@ -375,7 +375,7 @@ class LabelLog:
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """Return the same result as `counts`, but let the database count; this is faster than reading the log."""
+        """Return the same result as `counts`, but let the database count, which is faster."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )

@@ -72,8 +72,8 @@ class Former:
     Parameters
     ----------
     by_angle : bool
-        Whether candidates were ranked by the angle although their family estimates another quantity. The same
-        versions read buckets of a table in the order of the bits.
+        Whether candidates were ranked by the angle although their family estimates another quantity. If so,
+        the buckets of a table were also read in the order of the bits.
     most_taught : int
         Maximum number of answers that families learned from.
     """

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def if_stopped(sentence: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a command: when it is stopped, print this sentence instead of `STARTS_OVER`."""
+    """Return a decorator of a command: when the command is stopped, it prints `sentence`."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)

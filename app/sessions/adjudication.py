@@ -152,8 +152,8 @@ class Decisions:
         """Return a stand-in for a selection, since no strategy selects contested items. It is never logged.
 
         The id of the stand-in contains the number of answers given to the item. If an item returns after
-        Skip, its id has therefore changed, and the card shows it as a new item. If `again`, return the
-        stand-in that the item would have after one more answer.
+        Skip, its stand-in therefore has another id, and the card shows the item as a new one. If `again`,
+        return the stand-in that the item would have after one more answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",

@@ -212,7 +212,7 @@ class SessionState:
 
     @property
     def last_round(self) -> int:
-        """Return the highest number among the session's last rounds, or 0 before the first round.
+        """Return the highest number among the rounds in `history`, or 0 before the first round.
 
         The newest round may have a lower number. A selection that is sent to the browser in advance gets its
         number at that time, and other rounds may begin before it is shown.

@@ -1,10 +1,10 @@
 """The pyramid match of sets of points in a known box.
 
-In general, the features of the sparse rows depend on the sets to which `core.mercer.pyramid` is fitted. If
-all points lie in a known box, and the maximum number of points of one set in a bin is known, the features are
-known in advance. There is one feature for each level, bin and number j, which states that at least j points
-lie in the bin. No fitting is needed, and the inner product of the rows of any two sets is exactly the
-kernel's value.
+Each set is represented by a sparse row. In general, the features of these rows depend on the sets to which
+`core.mercer.pyramid` is fitted. If all points lie in a known box, and the maximum number of points of one set
+in a bin is known, the features are known in advance. There is one feature for each level, bin and number j,
+which states that at least j points lie in the bin. No fitting is needed, and the inner product of the rows of
+any two sets is exactly the kernel's value.
 
 The number of bins may differ between directions. A bin of level i is 2ⁱ finest bins wide in every direction.
 """

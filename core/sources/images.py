@@ -157,7 +157,7 @@ def grey_drawings(source: Source, items: Items) -> NDArray[np.float32]:
 
 
 def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return color images of shape (n, 3, height, width) in grayscale, in [0, 1], bit for bit like Pillow."""
+    """Convert color images of shape (n, 3, height, width) to gray values in [0, 1], exactly like Pillow."""
     red, green, blue = planes.astype(np.uint32).swapaxes(0, 1)
     grey: NDArray[np.float32] = ((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16).astype(
         np.float32

@@ -64,8 +64,8 @@ def planes_of_other(
 ) -> list[Plane]:
     """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    These are the hyperplanes that `planes_for` returns for `other`, except that they exclude no items from
-    selection. The ids don't tell which items are in both pools. A selected item may therefore be one that
+    These are the hyperplanes that `planes_for` returns for `other`, but no items are excluded from their
+    selections. The ids don't tell which items are in both pools. A selected item may therefore be one that
     the hyperplane was trained on.
 
     Raises

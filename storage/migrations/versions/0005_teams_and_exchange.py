@@ -72,7 +72,7 @@ FROM (
 
 
 def upgrade() -> None:
-    """Allow more words in two constraints, count adjudications in the views, and create two tables."""
+    """Let two constraints accept more values, count adjudications in the views, and create two tables."""
     connection = op.get_bind()
     op.execute("DROP VIEW current_labels")
     op.execute("DROP VIEW current_answers")
