@@ -43,7 +43,7 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     ------
     StorageError
         If `file` exists and `overwrite` is false (kind `exists`), or if writing fails (kind `full`,
-        `read-only` or `other`). Without `overwrite`, no new file is left then.
+        `read-only` or `other`). If `file` did not exist before, it does not exist after a failure.
     """
     with explained(file):
         _sync_file(partial)

@@ -177,7 +177,7 @@ def store(
 ) -> tuple[int, int]:
     """Store imported answers with their sessions, all or none of them.
 
-    Return the number of new answers, and the number of answers that were stored before.
+    Return how many of the answers are new, and how many had been stored before.
 
     Raises
     ------

@@ -145,7 +145,7 @@ class LabelFile:
         return sqlite.explain(error, self.path, busy_timeout)
 
     def require_room(self, connection: Connection) -> None:  # noqa: ARG002
-        """See `Place`. Writes a temporary file, because a row that is rolled back is never written to disk."""
+        """See `Place`. Writes a temporary file, because a row that is rolled back never reaches the disk."""
         sqlite.require_room(self.path)
 
     def exists(self) -> bool:

@@ -166,9 +166,9 @@ class Fitting:
     def attempt(self, what: str, given: object, fit: Callable[..., None], *args: Any) -> None:
         """Call `fit`, unless it failed with the same data last time.
 
-        `given` identifies the data, for example by the number of items. An error is logged and becomes the
-        failure, in a sentence that begins with `what`. After an AbandonedError, the state is as if there had
-        been no attempt.
+        `given` identifies the data, for example by the number of items. An error is logged, and stored in
+        `failure` as a sentence that begins with the text `what`. After an AbandonedError, the state is as if
+        there had been no attempt.
         """
         if self._has_failed_with(given):
             return

@@ -175,7 +175,8 @@ def solve(
 ) -> Solution:
     """Return the optimum of the primal and of the dual problem.
 
-    Unlike `train`, this function uses the labels in the given order. See `train` for parameters and errors.
+    This function sums over the labeled rows in the given order; `train` first sorts them by id. See `train`
+    for parameters and errors.
     """
     upper = box(y, C, class_weight)
     if isinstance(X, PlacedRows):

@@ -43,9 +43,9 @@ def bench_planes(folder: Path, out: Path, **words: Any) -> None:
     """Train hyperplanes on a pool of known classes and save them, for comparisons of strategies.
 
     Single hyperplanes are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM
-    of one class against the rest is retrained after every answer about the item nearest to its hyperplane. An
-    item that a strategy misses stays in the pool. To measure how often a strategy finds the nearest item in
-    long sessions, therefore simulate the sessions with this strategy.
+    of one class against the rest is retrained after every answer about the item nearest to its hyperplane.
+    With --strategy, the items are selected by that strategy instead. It may miss the nearest item, which then
+    stays in the pool, as in a real session.
     """
     from closecall.app.experiments.bench.planes import make_corpus
     from closecall.core.pool.pool import Pool
