@@ -28,6 +28,7 @@ from closecall.storage.records import (
     Purpose,
     SelectionRecord,
     SessionRecord,
+    Why,
     new_id,
 )
 
@@ -217,6 +218,11 @@ class LabelLog:
         )
         query = _selections().where(Selection.seq.in_(firsts)).order_by(Selection.seq)
         return [rows.selection(row) for row in self._all(query)]
+
+    def last_because(self, concept_id: int, why: Why, n: int) -> list[SelectionRecord]:
+        """Return the concept's last n selections for this reason, newest first."""
+        query = _selections().where(Selection.concept_id == concept_id, Selection.why == why)
+        return [rows.selection(row) for row in self._all(query.order_by(Selection.seq.desc()).limit(n))]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
         """Return the newest accuracy, 0 … 1, that a selection for the concept has recorded, or None."""

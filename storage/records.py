@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 AnswerWord = Literal["yes", "no", "unsure", "skip", "undo"]
 Why = Literal[
-    "strategy", "random-start", "example", "undo", "audit", "skipped-again", "search", "overlap", "similar"
+    "strategy",
+    "random-start",
+    "example",
+    "undo",
+    "audit",
+    "skipped-again",
+    "search",
+    "overlap",
+    "similar",
+    "words",
+    "description",
 ]
 Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]
