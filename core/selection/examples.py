@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import perf_counter
+from dataclasses import replace
 
 import numpy as np
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows, is_sparse
-from closecall.core.selection.base import PoolExhausted, Selection
+from closecall.core.selection.base import Selection
+from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.reader import PoolRows
 
 
@@ -21,7 +22,7 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     pool : Pool
         N unit rows.
     examples : array of shape (n_examples, n_features), or csr_array
-        Features of the examples, unit rows.
+        Features of the examples, unit rows. The direction of a description counts as an example.
     n : int
         Number of items to select. Fewer are returned if fewer are left.
     exclude : iterable of int
@@ -37,20 +38,7 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     PoolExhausted
         If every item is excluded.
     """
-    start = perf_counter()
     wide = examples.astype(np.float64) if is_sparse(examples) else np.asarray(examples, dtype=np.float64)
-    scores = pool.scores(Hyperplane(wide.mean(axis=0), 0.0))
-    free = np.flatnonzero(~np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64)))
-    if not len(free):
-        raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
-    unlike = -scores[free]
-    n = min(n, len(free))
-    enough = np.flatnonzero(unlike <= np.partition(unlike, n - 1)[n - 1])
-    best = free[enough[np.argsort(unlike[enough], kind="stable")][:n]]
-    return Selection(
-        ids=pool.ids[best].astype(np.int64),
-        margins=np.full(n, np.nan),
-        seconds=perf_counter() - start,
-        scored=len(pool),
-        items=len(pool),
-    )
+    mean = Hyperplane(wide.mean(axis=0), 0.0)
+    found = LikelyPositive().fit(pool).select(mean, n, exclude=exclude)
+    return replace(found, margins=np.full(len(found.ids), np.nan))

@@ -270,7 +270,10 @@ class Source(ABC):
 
     @property
     def has_text_model(self) -> bool:
-        """Whether there is a `text_model`; found without loading it."""
+        """Whether items can be searched by words, found without loading a model.
+
+        This stays true if the text model is moved later; `text_model` then says that it is missing.
+        """
         return False
 
     def text_model(self) -> TextModel:

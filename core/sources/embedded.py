@@ -211,7 +211,8 @@ class Embedded(OtherFeatures):
     @property
     def has_text_model(self) -> bool:
         """See `Source.has_text_model`."""
-        return self._is_embedding and find_text_model(self.file) is not None
+        has_one = self._text_digest is not None or find_text_model(self.file) is not None
+        return self._is_embedding and has_one
 
     def text_model(self) -> TextModel:
         """See `Source.text_model`."""
