@@ -220,7 +220,12 @@ export interface Search {
   total: number;
   first: number;
   page: number;
-  like: string;
+  /** Maximum length of a text. */
+  longest: number;
+  /** By name: a name in the pool, as an example. */
+  like?: string;
+  /** By words: what is excluded, and why there is no result. */
+  words?: { excluded: string; problem: string | null };
 }
 
 export interface GridData extends Labeling {

@@ -65,6 +65,12 @@ def of_class(question: str, name: str) -> str:
     return found[1] if found else stem
 
 
+def described(texts: Sequence[str], excluded: Sequence[str]) -> str:
+    """Return a description in words: "a fox at night; a red fox, but not a dog"."""
+    without = f", but not {'; '.join(excluded)}" if excluded else ""
+    return "; ".join(texts) + without
+
+
 def counted(n: int, word: str) -> str:
     """Return a number of things: "1 item", "2,000 items"."""
     return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"

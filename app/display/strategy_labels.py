@@ -43,8 +43,10 @@ LABELS = {
     "likely-positive": "Likely positive",
     "mixture": "Mixture",
     "example": "Like the examples",
+    "description": "Like the description",
     "audit": "Audit",
     "search": "Found by name",
+    "words": "Found by words",
     "similar": "Find similar",
     "overlap": "Overlap",
 }

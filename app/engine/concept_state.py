@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
+from closecall.app.engine.directions import PAGE, Direction
+from closecall.app.engine.training import DIRECTION, Trained, a_core, train_concept, wait_until_trainable
+from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import (
     AnswerRecord,
@@ -62,6 +65,7 @@ class ConceptState:
         self._state = LabelState(record.id, self.has_row)
         self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
         self._models: list[_Model] = []  # most recently used first
+        self._direction: tuple[Direction | None] | None = None  # None before the log was read
         self.refresh_examples()
 
     def catch_up(self) -> LabelState:
@@ -145,4 +149,23 @@ class ConceptState:
         with self.lock:
             others = (other for other in self._models if other is not model)
             self._models = [model, *others][:MODELS]
-        return trained
+        return trained if trained.hyperplane is not None else trained.towards(self.direction())
+
+    def describe(self, direction: Direction) -> None:
+        """Let labeling start in this direction, for all annotators, until there is a yes and a no."""
+        with self.lock:
+            self._direction = (direction,)
+
+    def direction(self) -> Direction | None:
+        """Return the direction of the last search by words, or None if there was none."""
+        with self.lock:
+            if self._direction is None:
+                self._direction = (self._last_direction(),)
+            return self._direction[0]
+
+    def _last_direction(self) -> Direction | None:
+        for record in self.log.last_because(self.record.id, "words", PAGE):
+            if params := record.parameters.get(DIRECTION):
+                with suppress(InputError):  # a damaged log
+                    return Direction.of(params)
+        return None

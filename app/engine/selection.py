@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from closecall.app.engine.training import (
     AUDIT,
     BATCH,
+    DIRECTION,
     OVERLAP,
     PART,
     PASSED,
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
     from closecall.app.engine.strategy_memory import Remembered
     from closecall.storage.records import Why
 
-STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
+STAND_INS: dict[Why, str] = {
+    "example": "example",
+    "description": "description",
+    "random-start": "random",
+}
 """Names of the selection methods used before there is a hyperplane, by the reason that the log records."""
 
 ROUNDS_APART = 1_000_003
@@ -333,6 +338,8 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
         parameters[SKIPPED_TOO] = True
     if occasion.remembered and why == "strategy":
         parameters[REMEMBERED] = occasion.remembered.digest
+    if trained.direction is not None and why == "description":
+        parameters[DIRECTION] = trained.direction.params()
     if occasion.passed or len(passed):
         parameters[PASSED] = sorted({*occasion.passed, *passed.tolist()})
     chooser = occasion.strategy.name if why == "strategy" else STAND_INS[why]

@@ -6,11 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.engine.directions import Direction
 from closecall.app.runtime import kernels
 from closecall.core.learning import round as learner
 from closecall.core.linear.hyperplane import Hyperplane
@@ -74,8 +75,33 @@ SIMILAR = "similar"
 describes the learned metric; it is null for the angle between the original features.
 """
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)
+WORDS = "words"
+"""Selection parameter of items found by words: `texts`, `excluded` texts, and the item's `place`, from 0.
+
+The result is the items nearest to the description's `DIRECTION`, which only a page's first record has.
+"""
+
+DIRECTION = "direction"
+"""Selection parameter: the description in words whose direction chose the item (`app.engine.directions`)."""
+
+OF_THE_QUERY = (
+    SKIPPED_TOO,
+    REMEMBERED,
+    SUPPOSED,
+    PART,
+    BATCH,
+    SEARCH,
+    AUDIT,
+    PASSED,
+    OVERLAP,
+    SIMILAR,
+    WORDS,
+    DIRECTION,
+)
 """Selection parameters that do not belong to the strategy."""
+
+PLACED = (BATCH, SEARCH, SIMILAR, WORDS)
+"""Selection parameters of items shown together with others; each has the item's `place`, from 0."""
 
 
 _CORES = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -113,10 +139,12 @@ class Trained:
         Number of labels that the model was trained on, examples included.
     through : int
         Log position of the last answer.
-    likes : array of shape (n_positive_examples, n_features), or csr_array
-        Features of the positive example images, float32.
+    likes : array of shape (n_likes, n_features), or csr_array
+        Features of the positive example images, followed by the direction if there is one, float32.
     examples_through : int
         Position up to which the log of examples was read.
+    direction : Direction or None
+        The direction of the question's description, if labeling starts with it.
     """
 
     hyperplane: Hyperplane | None
@@ -125,6 +153,17 @@ class Trained:
     through: int
     likes: Rows
     examples_through: int
+    direction: Direction | None = None
+
+    def towards(self, direction: Direction | None) -> Trained:
+        """Return the model with which labeling starts in this direction, if there is no hyperplane yet.
+
+        A direction with another number of features is ignored.
+        """
+        if direction is None or self.hyperplane is not None or len(direction.vector) != self.likes.shape[1]:
+            return self
+        likes = np.concatenate([self.likes, direction.vector[None]])
+        return replace(self, likes=likes, direction=direction)
 
 
 def train_concept(
@@ -245,7 +284,7 @@ def draw_wanted(
 
 def is_of_many(record: SelectionRecord) -> bool:
     """Return whether the item was shown together with others; after an undo, an item is shown alone."""
-    return record.why != "undo" and not {BATCH, SEARCH, SIMILAR}.isdisjoint(record.parameters)
+    return record.why != "undo" and not record.parameters.keys().isdisjoint(PLACED)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
@@ -275,7 +314,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
     """
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
-    if record.why in ("search", "similar"):
+    if record.why in ("search", "similar", "words"):
         include_skipped = bool(record.parameters.get(SKIPPED_TOO))
         return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
     return excluded_items(
@@ -306,6 +345,8 @@ def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
     """Return the reason for the next selection, as the log records it; see `choose`."""
     if trained.hyperplane is not None or not strategy.needs_hyperplane:
         return "strategy"
+    if trained.direction is not None:
+        return "description"
     return "example" if trained.likes.shape[0] else "random-start"
 
 
@@ -320,7 +361,7 @@ def choose(
     n: int = 1,
     diversity: float = 0.0,
 ) -> Selection:
-    """Choose `n` items by the strategy or, without a hyperplane, by similarity to the examples or at random.
+    """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
 
     A strategy that needs no hyperplane is always used. `memory` is the strategy's memory of an earlier
     hyperplane, see `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the

@@ -1,4 +1,4 @@
-"""Find items by name: the button that starts a search, and the search text in the address."""
+"""Find items by name or by words: the button that starts a search, and the search in the address."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.pages.chosen import put_into_address
+from closecall.app.sessions.word_search import WordSession, can_describe
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,61 +18,117 @@ if TYPE_CHECKING:
 IN_ADDRESS = "find"
 """Name of the address parameter that has the search text, which is empty before a text is entered."""
 
+EXCLUDED = "not"
+"""Address parameter of a search by words: what is not wanted."""
+
+WAY = "by"
+"""Address parameter that is `WORDS` in a search by words; it is missing in a search by name."""
+
+WORDS = "words"
+
 TAKEN_UP = "found"
-"""Key in Streamlit's session state: id of the session whose search was already read from the address."""
+"""Key in Streamlit's session state: the session and way of the search already read from the address."""
 
 
 def is_finding() -> bool:
-    """Return whether the page shows items found by name.
-
-    The address is read only once, because later requests may have an outdated address.
-    """
-    return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
+    """Return whether the page shows the items of a search."""
+    return _from_address(IN_ADDRESS) is not None
 
 
-def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession:
-    """Return the search for the text in the address.
+def is_by_words(project: OpenProject) -> bool:
+    """Return whether the search is by words; without a text model, it is always by name."""
+    return _from_address(WAY) == WORDS and can_describe(project.pool)
+
+
+def _from_address(name: str) -> str | None:
+    """Return a parameter of the address, read only once: later requests may have an outdated address."""
+    value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
+    return value
+
+
+def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession | WordSession:
+    """Return the search of the address.
 
     Raises
     ------
     InputError
         If the text can't be searched for.
     """
-    found = project.found(session)
-    if st.session_state.get(TAKEN_UP) != found.id:
-        st.session_state[TAKEN_UP] = found.id
+    by_words = is_by_words(project)
+    found = project.described(session) if by_words else project.found(session)
+    taken_up, text = (found.id, by_words), _from_address(IN_ADDRESS) or ""
+    if st.session_state.get(TAKEN_UP) != taken_up:
+        st.session_state[TAKEN_UP] = taken_up
         try:
-            found.go_to(st.session_state[IN_ADDRESS])
+            if isinstance(found, WordSession):
+                found.go_to(text, _from_address(EXCLUDED) or "")
+            else:
+                found.go_to(text)
         except InputError:
             close_find()
             raise
-    keep_search(found.text)
+    keep_search(found)
     return found
 
 
-def keep_search(text: str) -> None:
-    """Keep the search text, so that it is still there after a reload or a visit to another page."""
-    st.session_state[IN_ADDRESS] = text
-    put_into_address(IN_ADDRESS, text)
+def keep_search(found: FoundSession | WordSession) -> None:
+    """Keep the search, so that it is still there after a reload or a visit to another page."""
+    _put(IN_ADDRESS, found.text)
+    by_words = isinstance(found, WordSession)
+    _put(EXCLUDED, (found.excluded or None) if by_words else None)
+    if by_words:
+        _put(WAY, WORDS)
+
+
+def _put(name: str, value: str | None) -> None:
+    """Set a parameter of the address, or remove it if `value` is None."""
+    st.session_state[name] = value
+    if value is None:
+        st.query_params.pop(name, None)
+    else:
+        put_into_address(name, value)
 
 
 def open_find() -> None:
     """Start an empty search."""
     st.session_state.pop(TAKEN_UP, None)
-    keep_search("")
+    _put(IN_ADDRESS, "")
 
 
 def close_find() -> None:
-    """Return to the previous view."""
-    st.session_state[IN_ADDRESS] = None
-    st.query_params.pop(IN_ADDRESS, None)
+    """Return to the previous view; the next search begins in the same way as this one."""
+    _put(IN_ADDRESS, None)
+    _put(EXCLUDED, None)
+    st.query_params.pop(WAY, None)
 
 
-def offer_find() -> None:
-    """Show the button that starts or ends the search."""
+def offer_find(project: OpenProject) -> None:
+    """Show the button that starts or ends the search and, during a search, the choice of its way."""
+    offers_words = can_describe(project.pool)
     with st.container(key="find", width="content"):
         if is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:
-            what = "Find items by part of their name (/)"
-            st.button("Find", icon=":material/search:", help=what, on_click=open_find)
+            what = "part of their name or by words" if offers_words else "part of their name"
+            st.button("Find", icon=":material/search:", help=f"Find items by {what} (/)", on_click=open_find)
+    if is_finding() and offers_words:
+        pick_way(project)
+
+
+def pick_way(project: OpenProject) -> None:
+    """Show the choice between a search by name and a search by words."""
+    ways = {"name": "By name", WORDS: "By words"}
+
+    def picked() -> None:
+        _put(WAY, WORDS if st.session_state["way"] == WORDS else None)
+
+    st.session_state["way"] = WORDS if is_by_words(project) else "name"
+    st.segmented_control(
+        "Find",
+        list(ways),
+        format_func=ways.__getitem__,
+        key="way",
+        on_change=picked,
+        required=True,
+        label_visibility="collapsed",
+    )

@@ -33,6 +33,7 @@ from closecall.app.sessions.classes import ClassSession, can_choose
 from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -66,7 +67,7 @@ def main() -> None:
             pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
             pick_view(session, view)
-            offer_find()
+            offer_find(project)
             offer_similar(project, view)
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
@@ -88,7 +89,7 @@ def main() -> None:
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
-    """Return the view that the address requests: one item, a grid, the classes, or items found by name.
+    """Return the view that the address requests: one item, a grid, the classes, or the items of a search.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def show_classes(wanted: bool) -> None:
 
 
 def pick_view(session: LabelingSession, view: View) -> None:
-    """Show the picker of views; no view is selected while items found by name are shown."""
+    """Show the picker of views; none is selected while the items of a search are shown."""
 
     def picked() -> None:
         size = state.get("size", USUAL)
@@ -216,11 +217,11 @@ def show_card(project: OpenProject, view: View) -> None:
     sent = state.get(key, {})
 
     def card() -> dict[str, Any]:
-        if isinstance(view, FoundSession):
+        if isinstance(view, FoundSession | WordSession):
             view.ask(sent.get("asked"))
         shown = take(project, view, answers_of(sent), person_at(project))
-        if isinstance(view, FoundSession):
-            keep_search(view.text)
+        if isinstance(view, FoundSession | WordSession):
+            keep_search(view)
         elif isinstance(view, ClassSession):
             shown = on_show(project, view.session_of(str(sent.get("check"))), shown, sent)
         elif isinstance(view, LabelingSession):
@@ -233,7 +234,8 @@ def show_card(project: OpenProject, view: View) -> None:
 def key_of(view: View) -> str:
     """Return a word for the kind of the view. The key of the view's component begins with this word."""
     if isinstance(view, BatchSession):
-        return "found" if isinstance(view, FoundSession) else GRID.name
+        own = {FoundSession: "found", WordSession: "words"}
+        return own.get(type(view), GRID.name)
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 
 

@@ -7,6 +7,7 @@ search text, so that ``closecall verify`` can repeat the search.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
 class FoundSession(SearchSession):
     """A search for the items whose names contain all words of `text`, ordered by id."""
 
-    MARK, QUERY, SIZE = SEARCH, "text", PAGE
+    MARK, QUERY, SIZE = SEARCH, ("text",), PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.text = ""
@@ -76,8 +77,8 @@ class FoundSession(SearchSession):
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 
-    def _ask(self, query: str, first: int) -> None:
-        self.look_for(query, first)
+    def _ask(self, query: Sequence[str], first: int) -> None:
+        self.look_for(query[0], first)
 
     def _page(self, pool: Pool, labels: Labels) -> SearchPage:  # noqa: ARG002 (names don't depend on labels)
         found = self._searched(pool)

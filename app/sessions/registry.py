@@ -18,6 +18,7 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
 from closecall.app.sessions.similar.session import SimilarSession
+from closecall.app.sessions.word_search import WordSession
 from closecall.storage import SessionRecord
 
 V = TypeVar("V")
@@ -88,6 +89,10 @@ class OpenProject(Project):
     def found(self, session: LabelingSession) -> FoundSession:
         """Return the session's view of items found by name."""
         return self._view(session, FoundSession)
+
+    def described(self, session: LabelingSession) -> WordSession:
+        """Return the session's view of items found by words."""
+        return self._view(session, WordSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
         """Return the session's Find similar view."""

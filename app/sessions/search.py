@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,17 +33,20 @@ class SearchPage(NamedTuple):
         Parameters for the log that say how each item was found. The keys are the items, in the page's order.
     facts : dict
         Keyword arguments for `app.engine.selection.take_found`.
+    of_first : dict
+        Parameters for the log that only the first record has, since they are long and the same for all items.
     """
 
     how: dict[int, dict[str, Any]]
     facts: dict[str, Any]
+    of_first: Mapping[str, Any] = MappingProxyType({})
 
 
 class SearchSession(BatchSession):
     """A view that shows the items found by a search page by page."""
 
-    QUERY: ClassVar[str]
-    """Key of the query in the browser's request."""
+    QUERY: ClassVar[tuple[str, ...]]
+    """Keys of the texts of the query in the browser's request."""
 
     SIZE: ClassVar[int]
     """Items per page."""
@@ -64,13 +68,13 @@ class SearchSession(BatchSession):
         """
         if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
             return
-        query, first = asked.get(self.QUERY), asked.get("first")
-        if not (isinstance(query, str) and isinstance(first, int)):
-            raise InputError(
-                f"a search must have {self.QUERY} and first, got {query!r:.80} and {first!r:.80}"
-            )
+        query, first = [asked.get(key) for key in self.QUERY], asked.get("first")
+        texts = [text for text in query if isinstance(text, str)]
+        if not (len(texts) == len(query) and isinstance(first, int)):
+            got = " and ".join(f"{value!r:.80}" for value in (*query, first))
+            raise InputError(f"a search must have {' and '.join(self.QUERY)} and first, got {got}")
         self._asked = asked.get("id")
-        self._ask(query, first)
+        self._ask(texts, first)
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store answers like other batches; show the next page when no item on this page can be answered.
@@ -89,8 +93,8 @@ class SearchSession(BatchSession):
             return outcome
 
     @abstractmethod
-    def _ask(self, query: str, first: int) -> None:
-        """Search for the browser's query, and show the page that contains place `first` of the results."""
+    def _ask(self, query: Sequence[str], first: int) -> None:
+        """Search for the texts named by `QUERY`; show the page that contains place `first` of the results."""
 
     @abstractmethod
     def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:
@@ -111,6 +115,8 @@ class SearchSession(BatchSession):
         def attempt(occasion: Occasion) -> Chosen:
             free = ids[~np.isin(ids, occasion.taken(standing))]
             own = [{self.MARK: page.how[item]} for item in free.tolist()]
+            if own:
+                own[0] |= page.of_first
             return take_found(occasion, trained, free, own, **page.facts)
 
         chosen = leasing(occasion, attempt)

@@ -8,11 +8,11 @@ from itertools import groupby
 
 import numpy as np
 
+from closecall.app.engine.directions import Direction
 from closecall.app.engine.training import (
-    BATCH,
+    DIRECTION,
+    PLACED,
     REMEMBERED,
-    SEARCH,
-    SIMILAR,
     Trained,
     excluded_then,
     is_of_many,
@@ -20,6 +20,7 @@ from closecall.app.engine.training import (
     train_concept,
 )
 from closecall.app.verification.report import Findings
+from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.storage import (
@@ -30,9 +31,10 @@ from closecall.storage import (
     SelectionRecord,
     Standing,
 )
+from closecall.storage.records import WHYS
 
-REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Values of `SelectionRecord.why` for which a replay repeats the selection: all except "undo"."""
+REPLAYED = tuple(why for why in WHYS if why != "undo")
+"""Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,7 @@ def replays_of(
                 f"the log has {record.hyperplane_digest}"
             )
         known[digest] = trained.hyperplane
+        trained = trained.towards(_direction_of(record, findings))
         remembered = record.parameters.get(REMEMBERED)
         if remembered not in known:
             findings.problems.append(
@@ -128,6 +131,17 @@ def replays_of(
             )
         excluded = excluded_then(standing, record)
         yield Replay(records, trained, excluded, standing, known.get(remembered))
+
+
+def _direction_of(record: SelectionRecord, findings: Findings) -> Direction | None:
+    """Return the direction of the description that the log has with a selection, if there is one."""
+    if DIRECTION not in record.parameters:
+        return None
+    try:
+        return Direction.of(record.parameters[DIRECTION])
+    except InputError as error:
+        findings.problems.append(f"Round {record.round}: {error}")
+        return None
 
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
@@ -141,5 +155,5 @@ def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
 
 def _place_of(record: SelectionRecord) -> int:
     """Return the selection's index, from 0, among those made together."""
-    batch = next(filter(None, (record.parameters.get(name) for name in (BATCH, SEARCH, SIMILAR))), None)
+    batch = next(filter(None, (record.parameters.get(name) for name in PLACED)), None)
     return int(batch["place"]) if batch else 0

@@ -20,14 +20,15 @@ from closecall.app.engine.training import (
     PART,
     SEARCH,
     SIMILAR,
+    WORDS,
     choose,
     draw_wanted,
 )
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.intake import why_no_row
+from closecall.app.verification import similar_searches, word_searches
 from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, named
-from closecall.app.verification.similar_searches import search_again
 from closecall.core.audit import Frame
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
@@ -113,9 +114,13 @@ def _verify_concept(
             _redraw(framed, pool.prefix(index[0]), frames, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
-        elif index[1] == SIMILAR:
+        elif index[1] in (SIMILAR, WORDS):
             findings.choices += len(group_of := list(group))
-            findings.problems += search_again(group_of, pool, log, concept, project)
+            findings.problems += (
+                similar_searches.search_again(group_of, pool, log, concept, project)
+                if index[1] == SIMILAR
+                else word_searches.search_again(group_of, pool.prefix(index[0]))
+            )
             for replay in group_of:
                 if replay.trained.hyperplane is not None:
                     _margins(replay, pool, findings)
@@ -165,7 +170,7 @@ def _reselect(
     n_items, name, parameters = index
     then = pool.prefix(n_items)
     try:
-        strategy = _strategy_as_then(replays[0].record.why, name, json.loads(parameters), then, fitted)
+        strategy = _strategy_as_then(name, json.loads(parameters), then, fitted)
     except (InputError, TypeError) as error:
         findings.problems.append(f"The strategy {name} with {parameters} can't be made again: {error}")
         return
@@ -268,11 +273,9 @@ def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> Non
 
 
 def _strategy_as_then(
-    why: str, name: str, parameters: dict[str, Any], then: Pool, fitted: dict[str, QueryStrategy]
+    name: str, parameters: dict[str, Any], then: Pool, fitted: dict[str, QueryStrategy]
 ) -> QueryStrategy:
-    if why == "random-start":
-        return make_strategy("random").fit(then)
-    if why == "example":
+    if name in ("example", "description"):
         return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane does the same
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)

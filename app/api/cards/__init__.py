@@ -12,7 +12,7 @@ from typing import Any
 from closecall.app.api.cards.adjudication import adjudication_card
 from closecall.app.api.cards.blind import blind_card
 from closecall.app.api.cards.classes import classes_card
-from closecall.app.api.cards.grid import found_card, grid_card
+from closecall.app.api.cards.grid import found_card, grid_card, word_card
 from closecall.app.api.cards.label import label_card
 from closecall.app.api.cards.similar import similar_card
 from closecall.app.projects.roles import OPERATOR, Person
@@ -24,9 +24,17 @@ from closecall.app.sessions.grid import GridSession
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.similar.session import SimilarSession
+from closecall.app.sessions.word_search import WordSession
 
 View = (
-    LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions
+    LabelingSession
+    | GridSession
+    | FoundSession
+    | WordSession
+    | SimilarSession
+    | ClassSession
+    | BlindComparison
+    | Decisions
 )
 """The view of a labeling page of any kind."""
 
@@ -46,6 +54,8 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
             return grid_card(view, outcome)
         case FoundSession():
             return found_card(view, outcome)
+        case WordSession():
+            return word_card(view, outcome)
         case SimilarSession():
             return similar_card(view, outcome)
         case ClassSession():

@@ -1,4 +1,4 @@
-"""The cards for many items at once: the grid, and items found by name."""
+"""The cards for many items at once: the grid, and items found by name or by words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards.parts import common, item_of, tile
 from closecall.app.display import phrases as words
 from closecall.app.sessions.grid import MOST
-from closecall.app.sessions.name_search import PAGE
+from closecall.app.sessions.name_search import LONGEST
+from closecall.app.sessions.word_search import LONGEST as LONGEST_DESCRIPTION
 
 if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.app.sessions.grid import Batch, BatchSession, GridSession
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.name_search import FoundSession
+    from closecall.app.sessions.word_search import WordSession
     from closecall.core.pool.pool import Pool
     from closecall.storage import AnswerRecord
 
@@ -33,25 +35,37 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
     """Return the card with a page of items found by name, including items that can't be answered here."""
     found.attend()
     with found.session.lock:
-        card, pool = batch_card(found, outcome), found.session.project.pool
-        if pool is None:
-            return card | {"search": {"text": found.text, "found": 0, "total": 0, "first": 0, "page": PAGE}}
-        page, items = found.page(pool), found.found(pool)
-        free = {cell["id"]: cell for cell in card["cells"]}
-        taken = taken_cells(found, pool, [item for item in page if item not in free])
-        cells = [free.get(item) or taken.get(item) for item in page]
-        return card | {
-            "cells": [cell for cell in cells if cell and cell.get("stands") != ""],
-            "search": {
-                "text": found.text,
-                "found": len(items),
-                "total": len(pool),
-                "first": found.first,
-                "page": PAGE,
-                "like": pool.source.name(int(pool.ids[0])),
-            },
-            "waiting": None,
-        }
+        pool = found.session.project.pool
+        like = {} if pool is None else {"like": pool.source.name(int(pool.ids[0]))}
+        return _search_card(found, outcome, {"longest": LONGEST, **like})
+
+
+def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
+    """Return the card with a page of items found by words, including those that can't be answered here."""
+    found.attend()
+    with found.session.lock:
+        words = {"excluded": found.excluded, "problem": found.problem}
+        card = _search_card(found, outcome, {"longest": LONGEST_DESCRIPTION, "words": words})
+        return card | {"message": card["message"] or " ".join(found.notes) or None}
+
+
+def _search_card(
+    found: FoundSession | WordSession, outcome: Outcome, about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the card with a page of items found; `about` has further fields of the search."""
+    card, pool = batch_card(found, outcome), found.session.project.pool
+    search = {"text": found.text, "found": 0, "total": 0, "first": 0, "page": found.SIZE, **about}
+    if pool is None:
+        return card | {"search": search}
+    page, items = found.page(pool), found.found(pool)
+    free = {cell["id"]: cell for cell in card["cells"]}
+    taken = taken_cells(found, pool, [item for item in page if item not in free])
+    cells = [free.get(item) or taken.get(item) for item in page]
+    return card | {
+        "cells": [cell for cell in cells if cell and cell.get("stands") != ""],
+        "search": search | {"found": len(items), "total": len(pool), "first": found.first},
+        "waiting": None,
+    }
 
 
 def picture(session: LabelingSession, item: int) -> dict[str, Any]:

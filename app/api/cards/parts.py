@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.display.phrases import described
 from closecall.app.display.strategy_labels import label_of
-from closecall.app.engine.training import PART, SEARCH, accuracy_of_always_no
+from closecall.app.engine.training import DIRECTION, PART, SEARCH, WORDS, accuracy_of_always_no
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
 
@@ -141,10 +142,18 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
         "part": shown.parameters.get(PART) if shown else None,
-        "searched": shown.parameters[SEARCH]["text"] if shown and SEARCH in shown.parameters else None,
+        "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,
     }
+
+
+def _searched(shown: SelectionRecord) -> str | None:
+    """Return the text or the description that the item was found by; None if it was chosen otherwise."""
+    if SEARCH in shown.parameters:
+        return str(shown.parameters[SEARCH]["text"])
+    words = shown.parameters.get(WORDS) or shown.parameters.get(DIRECTION)
+    return described(words["texts"], words["excluded"]) if words else None
 
 
 def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:

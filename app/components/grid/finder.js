@@ -1,13 +1,16 @@
-// The search by name above the grid: the text, the number of matches and the page in view.
+// The search above the grid, by name or by words: the texts, the number of items found and the page in view.
 
 import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
 
 /** @import { Search } from "../types" */
 
-/** @typedef {{ text: string, first: number }} Wanted */
+/** @typedef {{ text: string, excluded: string }} Texts */
+/** @typedef {Texts & { first: number }} Wanted */
 
-const TYPING = 250; // milliseconds without typing after which the search starts
+const TYPING = 250; // milliseconds without typing after which a search by name starts
+
+const DESCRIBE = "Describe what to find, such as “a fox at night”, and press Enter.";
 
 export class Finder {
   /** @type {HTMLElement} */
@@ -16,6 +19,8 @@ export class Finder {
   #place;
   /** @type {HTMLInputElement} */
   #field;
+  /** @type {HTMLInputElement} */
+  #without;
   /** @type {(asked: Wanted & { id: string }) => void} */
   #send;
   /** @type {Search | null} */
@@ -34,12 +39,13 @@ export class Finder {
   constructor(card, send) {
     this.#card = card;
     this.#place = part(card, ".finder");
-    this.#field = part(card, "input.search");
+    this.#field = part(card, "input.what");
+    this.#without = part(card, "input.without");
     this.#send = send;
     this.#field.addEventListener("input", () => this.#typed());
   }
 
-  /** Return whether the images in view were found by name. */
+  /** Return whether the images in view were found by a search. */
   get isUsed() {
     return this.#search !== null;
   }
@@ -51,7 +57,7 @@ export class Finder {
   /**
    * Show the server's result.
    *
-   * @param {Search | null | undefined} search null or undefined if the items were not found by name
+   * @param {Search | null | undefined} search null or undefined if the items were not searched for
    */
   show(search) {
     const isNew = search && !this.#search;
@@ -59,17 +65,13 @@ export class Finder {
     this.#place.hidden = !search;
     this.#card.dataset.finding = String(Boolean(search));
     if (!search) return;
-    const { text, found, total, first, page } = search;
+    const { text, found, first, page, words } = search;
     if (isNew) {
-      this.#field.value = text;
+      this.#prepare(search);
       if (!text) this.focus();
     }
-    const isAnswered = !this.#asked || this.#asked.text === text;
-    if (isAnswered) this.#card.removeAttribute("data-asked");
-    say(
-      part(this.#card, ".found"),
-      text ? `${whole(found)} of ${whole(total)} ${total === 1 ? "item" : "items"}` : "",
-    );
+    if (!this.#asked || areSame(this.#asked, textsOf(search))) this.#card.removeAttribute("data-asked");
+    say(part(this.#card, ".found"), text && !words?.problem ? countOf(search) : "");
     part(this.#card, ".pager").hidden = found <= page;
     say(part(this.#card, ".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
     for (const button of partsOf(this.#card, "[data-turn]")) {
@@ -77,13 +79,32 @@ export class Finder {
     }
   }
 
+  /**
+   * Set up the fields for a search by name or by words.
+   *
+   * @param {Search} search
+   */
+  #prepare({ text, longest, words }) {
+    this.#field.value = text;
+    this.#field.placeholder = words ? "Describe what to find" : "Find by name";
+    this.#field.setAttribute("aria-label", words ? "Describe what to find" : "Find items by their names");
+    this.#without.value = words?.excluded ?? "";
+    part(this.#card, ".except").hidden = !words;
+    for (const field of this.#fields) field.maxLength = longest;
+  }
+
+  get #fields() {
+    return [this.#field, this.#without];
+  }
+
   /** Return a sentence for an empty result. */
   get absence() {
-    const { text, found, total, like } = present(this.#search);
+    const { text, found, total, like, words } = present(this.#search);
+    if (words) return words.problem ?? (text ? "" : DESCRIBE);
     if (!text) return `Type part of a name, such as “${like}”.`;
     if (found) return "";
-    const words = text.split(" ");
-    const contains = words.length > 1 ? `contains all of “${words.join("”, “")}”` : `contains “${text}”`;
+    const parts = text.split(" ");
+    const contains = parts.length > 1 ? `contains all of “${parts.join("”, “")}”` : `contains “${text}”`;
     return `None of the ${whole(total)} names ${contains}. Names look like “${like}”.`;
   }
 
@@ -93,17 +114,18 @@ export class Finder {
   }
 
   /**
-   * Return whether the event belongs to the field; Enter, Escape and arrow down give the keys back to the images.
+   * Return whether the event belongs to a field; Enter, Escape and arrow down give the keys back to the images.
    *
    * @param {KeyboardEvent} event
    */
   pressed(event) {
-    if (event.composedPath()[0] !== this.#field) return false;
-    if (event.key === "Escape" && this.#field.value) this.#field.value = "";
+    const field = this.#fields.find((one) => one === event.composedPath()[0]);
+    if (!field) return false;
+    if (event.key === "Escape" && field.value) field.value = "";
     else if (!["Escape", "Enter", "ArrowDown"].includes(event.key)) return true;
     event.preventDefault();
     this.#find();
-    this.#field.blur();
+    field.blur();
     return true;
   }
 
@@ -114,7 +136,7 @@ export class Finder {
    */
   turn(step) {
     const first = this.#pageAfter(step);
-    if (first !== null) this.#ask({ text: present(this.#search).text, first });
+    if (first !== null) this.#ask({ ...textsOf(present(this.#search)), first });
   }
 
   /** @param {number} step */
@@ -124,15 +146,18 @@ export class Finder {
     return to >= 0 && to < found ? to : null;
   }
 
+  /** Start a search by name once the typing pauses; a description is complete only with Enter. */
   #typed() {
     clearTimeout(this.#timer);
+    if (this.#search?.words) return;
     this.#timer = setTimeout(() => this.#find(), TYPING);
   }
 
   #find() {
     clearTimeout(this.#timer);
-    const text = this.#field.value.trim().split(/\s+/).join(" ");
-    if (text !== (this.#asked?.text ?? present(this.#search).text)) this.#ask({ text, first: 0 });
+    const [text, excluded] = this.#fields.map(({ value }) => value.trim().split(/\s+/).join(" "));
+    const texts = { text, excluded };
+    if (!areSame(texts, this.#asked ?? textsOf(present(this.#search)))) this.#ask({ ...texts, first: 0 });
   }
 
   /** @param {Wanted} asked */
@@ -141,4 +166,29 @@ export class Finder {
     this.#card.dataset.asked = "";
     this.#send({ id: newId(), ...asked });
   }
+}
+
+/**
+ * @param {Search} search
+ * @returns {Texts}
+ */
+function textsOf({ text, words }) {
+  return { text, excluded: words?.excluded ?? "" };
+}
+
+/**
+ * @param {Texts} one
+ * @param {Texts} other
+ */
+function areSame(one, other) {
+  return one.text === other.text && one.excluded === other.excluded;
+}
+
+/** @param {Search} search */
+function countOf({ found, total, words }) {
+  const items = total === 1 ? "item" : "items";
+  if (!words) return `${whole(found)} of ${whole(total)} ${items}`;
+  return found < total
+    ? `The ${whole(found)} nearest of ${whole(total)} ${items}`
+    : `${whole(total)} ${items}, nearest first`;
 }

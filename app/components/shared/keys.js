@@ -71,7 +71,7 @@ export function mayChoose(event) {
   return isEnter || path.some(({ role }) => role === "option" || role === "radio");
 }
 
-/** Open the search by name with the page's own button. */
+/** Open the search with the page's own button. */
 export function openFind() {
   /** @type {HTMLElement | null} */ (document.querySelector(".st-key-find button"))?.click();
 }

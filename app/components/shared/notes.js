@@ -73,7 +73,7 @@ const ROWS = [
 /** @param {RoundNotes} notes */
 function marginAside({ margin, furthest, why }) {
   if (margin == null) return why ? "after the first yes and no" : "";
-  if (why === "search") return "of the first item";
+  if (why === "search" || why === "words") return "of the first item";
   return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
 }
 
@@ -81,9 +81,14 @@ function marginAside({ margin, furthest, why }) {
 const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
+  description: (round, { searched }) => [
+    "Like the description",
+    ` “${searched}” until there is a yes and a no, round ${round}`,
+  ],
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
   audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
+  words: (round, { searched }) => ["Found by words", `: “${searched}”, round ${round}`],
   overlap: (round, { items }) => [
     "Drawn for another opinion",
     `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,

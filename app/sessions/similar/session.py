@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ class SimilarSession(SearchSession):
         The item last shown on the Label page.
     """
 
-    MARK, QUERY, SIZE = SIMILAR, "like", PAGE
+    MARK, QUERY, SIZE = SIMILAR, ("like",), PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.like: Like | None = None
@@ -116,11 +116,12 @@ class SimilarSession(SearchSession):
                 elif self.on_label is not None:
                     self.look_for(Like(item=self.on_label))
 
-    def _ask(self, query: str, first: int) -> None:
-        if query == "label":
+    def _ask(self, query: Sequence[str], first: int) -> None:
+        (like,) = query
+        if like == "label":
             self._look_for_label()
         else:
-            self.look_for(Like.of(query), first)
+            self.look_for(Like.of(like), first)
 
     def upload(self, sent: object) -> None:
         """Store the image that a browser sent, and search for similar items. If this fails, set `problem`.

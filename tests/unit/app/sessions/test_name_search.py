@@ -64,6 +64,7 @@ def test_items_are_found_by_parts_of_their_names(found):
         "total": len(project.pool),
         "first": 0,
         "page": PAGE,
+        "longest": LONGEST,
         "like": project.pool.source.name(int(project.pool.ids[0])),
     }
     assert card["notes"]["why"] == "search"

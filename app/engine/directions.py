@@ -1,0 +1,61 @@
+"""The direction of a description in words (`core.similar.description`), as the log keeps it.
+
+The log has the vector itself, so that ``closecall verify`` can repeat a selection without the text model.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.core.errors import InputError
+
+PAGE = 60
+"""Number of items that a search by words shows at once; only the first record has the direction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A description and its direction.
+
+    Parameters
+    ----------
+    texts : tuple of str
+        Descriptions of the same thing.
+    excluded : tuple of str
+        Descriptions of what is not wanted.
+    vector : array of shape (n_features,), float32
+        The unit vector of the description.
+    """
+
+    texts: tuple[str, ...]
+    excluded: tuple[str, ...]
+    vector: NDArray[np.float32]
+
+    def params(self) -> dict[str, Any]:
+        """Return the direction as JSON: the vector as little-endian float32, in Base64."""
+        vector = base64.b64encode(self.vector.astype("<f4").tobytes()).decode()
+        return {"texts": list(self.texts), "excluded": list(self.excluded), "vector": vector}
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Self:
+        """Return the direction that `params` returned.
+
+        Raises
+        ------
+        InputError
+            If it is damaged.
+        """
+        try:
+            raw = base64.b64decode(params["vector"], validate=True)
+            vector = np.frombuffer(raw, dtype="<f4").astype(np.float32)
+            if not (len(vector) and np.isfinite(vector).all()):
+                raise ValueError("the vector is empty or not finite")
+            return cls(tuple(params["texts"]), tuple(params["excluded"]), vector)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the direction of a description is damaged: {error}") from error
