@@ -5,6 +5,10 @@ the answers of its annotators: it is the majority of yes and no, or `tied` if th
 If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. The
 last adjudication that was not undone takes precedence over all answers. Only yes and no become training
 labels. Ties, and answers that were given for an audit, are not used for training.
+
+An item is *asked* if it has an answer that was given for training, even a skip, and not undone. Its
+near-duplicates are repeats (`storage.repeats`). Answers for an audit don't count, because they must not
+change what else is selected.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from numpy.typing import NDArray
 from closecall.storage.ascending import NONE, Ascending, frozen, without
 from closecall.storage.errors import StorageError
 from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
+from closecall.storage.repeats import ItemGroups, Repeats
 
 IsItem = Callable[[int], bool]
 """Function that returns whether answers about an item count."""
@@ -69,6 +74,10 @@ class Standing(NamedTuple):
     counts : Counts
     wanted : array of shape (n_wanted,), int64
         Items that need a further annotator; see `LabelState.wanted`. Empty unless requested.
+    repeats : array of shape (n_repeats,), int64
+        Items of all groups that have an asked item, ascending; these items are among them.
+    groups : ItemGroups or None
+        The groups that `repeats` are of; without groups there are no repeats.
     """
 
     labels: Labels
@@ -77,6 +86,8 @@ class Standing(NamedTuple):
     audited: NDArray[np.int64]
     counts: Counts
     wanted: NDArray[np.int64]
+    repeats: NDArray[np.int64] = NONE
+    groups: ItemGroups | None = None
 
 
 class LabelState:
@@ -111,6 +122,18 @@ class LabelState:
         self._number = dict.fromkeys((*STATUSES, "labels"), 0)
         self._sets = _Sets(*(Ascending() for _ in _Sets._fields))
         self._overlaps: dict[int, _Overlap] = {}  # by the number of annotators per item
+        self._repeats: Repeats | None = None
+
+    @property
+    def groups(self) -> ItemGroups | None:
+        """Groups of near-duplicates that `standing` takes into account, or None."""
+        return self._repeats.groups if self._repeats is not None else None
+
+    def regroup(self, groups: ItemGroups | None) -> None:
+        """Take these groups of near-duplicates into account from now on; the answers may be older."""
+        if groups is not self.groups:
+            asked = [item for item, votes in self._votes.items() if _is_asked(votes)]
+            self._repeats = Repeats(groups, asked) if groups is not None else None
 
     def apply(self, answer: AnswerRecord) -> bool:
         """Apply the next answer of the log, and return True.
@@ -212,7 +235,7 @@ class LabelState:
         `persons` is the number of annotators per item.
         """
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
-        return self._standing({}, self.counts, wanted)
+        return self._standing({}, (), self.counts, wanted)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
@@ -222,7 +245,8 @@ class LabelState:
         number = dict(self._number)
         _count(number, self._meaning(item), meaning)
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
-        return self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
+        asked = (item,) if trains else ()
+        return self._standing({item: meaning}, asked, Counts(**number), without(wanted, np.array([item])))
 
     @property
     def counts(self) -> Counts:
@@ -230,15 +254,22 @@ class LabelState:
         return Counts(**self._number)
 
     def _standing(
-        self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
+        self,
+        supposed: Mapping[int, _Meaning],
+        asked: Sequence[int],
+        counts: Counts,
+        wanted: NDArray[np.int64],
     ) -> Standing:
-        """Return the `Standing` that would hold if items had the `supposed` statuses and labels."""
+        """Return the `Standing` if items had the `supposed` statuses and labels, and more were `asked`."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
             for place, kept in enumerate(self._sets)
         )
-        return Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
+        standing = Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
+        if self._repeats is None:
+            return standing
+        return standing._replace(repeats=self._repeats.read(asked), groups=self._repeats.groups)
 
     def _undone_item(self, undo: AnswerRecord) -> int:
         """Return the item of the undone answer. It is the undo's own item, unless the log was changed."""
@@ -262,6 +293,8 @@ class LabelState:
                 kept.put(item, mark)
         for overlap in self._overlaps.values():
             overlap.settle(item, votes, annotator)
+        if self._repeats is not None and _is_asked(votes) != _is_asked(before):
+            self._repeats.settle(item, is_asked=_is_asked(votes))
 
     def _meaning(self, item: int) -> _Meaning:
         return _together(self._votes.get(item, ()))
@@ -326,6 +359,10 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
         return _Meaning(*_tally(last.values()), is_audited)
     trains = all(vote.trains for vote in last.values())
     return _Meaning(*_tally([replace(decision, trains=trains)]), is_audited)
+
+
+def _is_asked(votes: Sequence[_Vote]) -> bool:
+    return any(vote.trains and not vote.decides for vote in votes)
 
 
 def _decision(votes: Sequence[_Vote]) -> _Vote | None:

@@ -195,6 +195,16 @@ class Foreseen(Base):
     selection: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
+class Grouping(Base):
+    """Groups of near-duplicates that selections refer to by their digest; the program defines `content`."""
+
+    __tablename__ = "groupings"
+    __table_args__ = (CheckConstraint("length(digest) > 0", name="digest"),)
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class PredictionSet(Base):
     """Predictions of another model for a concept. Importing a new file replaces the predictions."""
 

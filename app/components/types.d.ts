@@ -81,6 +81,8 @@ export interface Item {
   alt: string;
   src?: string;
   text?: TextPart[];
+  /** Says that the item is one of several near-duplicates. */
+  alike?: string;
 }
 
 export interface Counts {
@@ -146,6 +148,8 @@ export interface Labeling extends Settled {
   history: History;
   message: string | null;
   waiting: Waiting | null;
+  /** Whether near-duplicates have been found in the pool. */
+  has_groups: boolean;
 }
 
 /** The view that follows an answer. */

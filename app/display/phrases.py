@@ -71,6 +71,16 @@ def described(texts: Sequence[str], excluded: Sequence[str]) -> str:
     return "; ".join(texts) + without
 
 
+def of_group(kind: str, n: int) -> str:
+    """Return what an item in a group of `n` is: "One of 3 near-duplicates", "One of 7 shots of a burst"."""
+    return f"One of {n:,} shots of a burst" if kind == "bursts" else f"One of {n:,} near-duplicates"
+
+
+def in_groups(n_items: int, n_groups: int) -> str:
+    """Return how many near-duplicates a pool has: "This pool has 3 groups with 15 items in all."."""
+    return f"This pool has {counted(n_groups, 'group')} with {counted(n_items, 'item')} in all."
+
+
 def counted(n: int, word: str) -> str:
     """Return a number of things: "1 item", "2,000 items"."""
     return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"

@@ -12,6 +12,7 @@ from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.learning_curve import Milestones
 from closecall.core.pool.pool import Pool
 from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
+from closecall.storage.repeats import ItemGroups
 
 
 class LiveConcept(ConceptState):
@@ -19,7 +20,7 @@ class LiveConcept(ConceptState):
 
     Parameters
     ----------
-    record, log, store, pool
+    record, log, store, pool, groups
         See `ConceptState`.
     background : Executor
         Runs the audit and the learning curve.
@@ -32,8 +33,9 @@ class LiveConcept(ConceptState):
         store: Concepts,
         pool: Callable[[], Pool | None],
         background: Executor,
+        groups: Callable[[], ItemGroups | None] = lambda: None,
     ) -> None:
-        super().__init__(record, log, store, pool)
+        super().__init__(record, log, store, pool, groups)
         self.views: dict[type, Any] = {}
         """Views that all sessions of the concept share, by class."""
         self.audit = Audit(self, background)

@@ -21,6 +21,7 @@ from closecall.storage import (
     LabelState,
     Standing,
 )
+from closecall.storage.repeats import ItemGroups
 
 MODELS = 8
 """Number of recent models kept per concept: the current model, and those trained for a look-ahead."""
@@ -51,16 +52,24 @@ class ConceptState:
         The store that has the concept's examples.
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
+    groups : callable
+        Returns the groups of near-duplicates of which the queue asks about one item each, or None.
     """
 
     def __init__(
-        self, record: ConceptRecord, log: LabelLog, store: Concepts, pool: Callable[[], Pool | None]
+        self,
+        record: ConceptRecord,
+        log: LabelLog,
+        store: Concepts,
+        pool: Callable[[], Pool | None],
+        groups: Callable[[], ItemGroups | None] = lambda: None,
     ) -> None:
         self.record = record
         self.log = log
         self.store = store
         self.lock = threading.RLock()
         self._newest_pool = pool
+        self._newest_groups = groups
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
         self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
@@ -76,6 +85,7 @@ class ConceptState:
         """
         with self.lock:
             self._follow_pool()
+            self._state.regroup(self._newest_groups())
             newest = self.log.newest
             if self._folded != (self._state, newest):
                 for answer in self.log.answers_after(self.record.id, self._state.seq):

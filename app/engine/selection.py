@@ -14,6 +14,7 @@ from closecall.app.engine.training import (
     AUDIT,
     BATCH,
     DIRECTION,
+    GROUPS,
     OVERLAP,
     PART,
     PASSED,
@@ -324,6 +325,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
             memory=memory,
             n=n,
             diversity=diversity,
+            groups=standing.groups,
         )
         seconds += selection.seconds
         return selection
@@ -340,6 +342,8 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
         parameters[REMEMBERED] = occasion.remembered.digest
     if trained.direction is not None and why == "description":
         parameters[DIRECTION] = trained.direction.params()
+    if standing.groups is not None:
+        parameters[GROUPS] = standing.groups.digest
     if occasion.passed or len(passed):
         parameters[PASSED] = sorted({*occasion.passed, *passed.tolist()})
     chooser = occasion.strategy.name if why == "strategy" else STAND_INS[why]

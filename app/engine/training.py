@@ -23,6 +23,7 @@ from closecall.core.selection.base import sorted_ids
 from closecall.storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
 from closecall.storage.ascending import joined, without
 from closecall.storage.records import Why
+from closecall.storage.repeats import ItemGroups
 
 SKIPPED_TOO = "skipped_too"
 """Selection parameter: whether skipped items could be chosen again."""
@@ -84,6 +85,12 @@ The result is the items nearest to the description's `DIRECTION`, which only a p
 DIRECTION = "direction"
 """Selection parameter: the description in words whose direction chose the item (`app.engine.directions`)."""
 
+GROUPS = "groups"
+"""Selection parameter: digest of the groups whose near-duplicates of asked items were left out.
+
+See `app.engine.kept_groups`. Without this parameter, none were left out.
+"""
+
 OF_THE_QUERY = (
     SKIPPED_TOO,
     REMEMBERED,
@@ -97,6 +104,7 @@ OF_THE_QUERY = (
     SIMILAR,
     WORDS,
     DIRECTION,
+    GROUPS,
 )
 """Selection parameters that do not belong to the strategy."""
 
@@ -234,12 +242,28 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def excluded_items(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
-    """Return the items that may not be selected, ascending: those answered, or leased to other sessions.
+    """Return the items that may not be selected, ascending: answered, leased to other sessions, or repeats.
+
+    Repeats are near-duplicates of asked items (`storage.repeats`).
 
     With `include_skipped`, skipped items may be selected. Audited items may be selected until a selection
     passes over them. From then on they are in `passed`, and excluded even if they were skipped; see
-    `core.audit.pass_over`.
+    `core.audit.pass_over`. An audited item that repeats an asked one is excluded at once, because no
+    selection would reach it if it were not audited.
     """
+    taken = _taken(standing, leased, include_skipped=include_skipped, passed=passed)
+    if standing.groups is None:
+        return taken
+    repeats = standing.repeats
+    if include_skipped:
+        repeats = without(repeats, without(standing.skipped, standing.audited))
+    return joined(joined(repeats, standing.groups.members_of(leased)), taken)
+
+
+def _taken(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int]
+) -> NDArray[np.int64]:
+    """Return the items that are answered or leased to others, as `excluded_items` describes, ascending."""
     answered = standing.answered
     if include_skipped:
         answered = without(answered, standing.skipped)
@@ -260,7 +284,7 @@ def excluded_from_search(
 
     They have an answer, or are leased to other sessions.
     """
-    return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
+    return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
 def draw_wanted(
@@ -360,19 +384,21 @@ def choose(
     memory: object = None,
     n: int = 1,
     diversity: float = 0.0,
+    groups: ItemGroups | None = None,
 ) -> Selection:
     """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
 
     A strategy that needs no hyperplane is always used. `memory` is the strategy's memory of an earlier
     hyperplane, see `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the
-    items, see `core.selection.diversity`.
+    items, see `core.selection.diversity`. Of each of the `groups` of near-duplicates only the first item is
+    returned, so there may be fewer than `n` items.
 
     Raises
     ------
     PoolExhausted
         If every item of the pool is excluded.
     """
-    return learner.select_next(
+    selection = learner.select_next(
         pool,
         strategy,
         trained.hyperplane,
@@ -382,4 +408,24 @@ def choose(
         seed=seed,
         memory=memory,
         diversity=diversity,
+    )
+    return selection if groups is None else _without_repeats(selection, groups)
+
+
+def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
+    """Return the selection without the items that repeat an earlier one."""
+    first: list[int] = []
+    repeats: set[int] = set()
+    for place, item in enumerate(selection.ids.tolist()):
+        if item not in repeats:
+            first.append(place)
+            repeats.update(groups.members(item).tolist())
+    if len(first) == len(selection.ids):
+        return selection
+    return replace(
+        selection,
+        ids=selection.ids[first],
+        margins=selection.margins[first],
+        parts=tuple(selection.parts[place] for place in first) if selection.parts else (),
+        probability=None,
     )

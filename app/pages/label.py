@@ -257,6 +257,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
             add_examples(session, person)
         if person.is_owner:
             set_overlap(project, person)
+            ask_once(project, person)
             add_question(project, person)
 
 
@@ -279,6 +280,25 @@ def set_overlap(project: OpenProject, person: Person) -> None:
             key="overlap",
             on_change=picked,
         )
+
+
+def ask_once(project: OpenProject, person: Person) -> None:
+    """Show whether the queue asks about near-duplicates, if any have been found."""
+    groups = project.duplicates.current
+    if groups is None:
+        return
+
+    def picked() -> None:
+        project.set_ask_once(state["ask_once"], by=person)
+
+    state["ask_once"] = project.file.ask_once
+    st.toggle(
+        "Ask about near-duplicates only once",
+        key="ask_once",
+        on_change=picked,
+        help=f"After an answer about one of several near-duplicates, the others are not selected. "
+        f"{words.in_groups(groups.n_items, groups.n_groups)}",
+    )
 
 
 def pick_size(view: View) -> None:

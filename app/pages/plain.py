@@ -109,6 +109,8 @@ def _picture(card: dict[str, Any]) -> str:
         shown = f'<img src="{item["src"]}" alt="{escape(item["alt"])}">'
     else:
         shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to continue.</p>"
+    if item is not None and item.get("alike"):
+        shown += f"<figcaption>{escape(item['alike'])}</figcaption>"
     return f'<h1>{escape(concept["question"])}</h1><figure class="m-plain" {name}>{shown}</figure>'
 
 
@@ -118,7 +120,7 @@ def _absence(waiting: dict[str, Any], question: str) -> str:
         return BEFORE_FIRST
     if waiting["done"] < waiting["total"]:
         return BEFORE_MORE
-    return f"Every item has an answer to “{question}”"
+    return waiting.get("message") or f"Every item has an answer to “{question}”"
 
 
 def _strip(card: dict[str, Any]) -> str:

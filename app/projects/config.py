@@ -51,6 +51,8 @@ class ProjectFile:
         answered already.
     overlap_share : float
         Share of rounds that are overlap rounds, 0 … 1.
+    ask_once : bool
+        Whether the queue asks about one item of each group of near-duplicates only.
     lease_seconds : float
         Seconds of inactivity after which leases expire.
     database : str
@@ -67,6 +69,7 @@ class ProjectFile:
     annotators: Sequence[str] = ()
     overlap: int = 1
     overlap_share: float = 0.1
+    ask_once: bool = True
     lease_seconds: float = LEASE_SECONDS
     database: str = ""
     format: int = FORMAT
@@ -186,6 +189,7 @@ DEFAULTS = {
     "annotators": (),
     "overlap": 1,
     "overlap_share": 0.1,
+    "ask_once": True,
     "lease_seconds": LEASE_SECONDS,
 }
 """Default values of the fields that a project file may omit."""
@@ -216,14 +220,15 @@ def _check_kinds(read: ProjectFile) -> None:
     Raises
     ------
     ValueError
-        If a text is not a string or contains a null character, `use_classes` is not true or false, or the
-        format is not a whole number.
+        If a text is not a string or contains a null character, `use_classes` or `ask_once` is not true or
+        false, or the format is not a whole number.
     """
     for name, kind in {
         "pool": str,
         "source": str,
         "relative_to": str,
         "use_classes": bool,
+        "ask_once": bool,
         "database": str,
         "format": int,
     }.items():

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.engine.concept import LiveConcept
+from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.leases import Leases
 from closecall.app.engine.strategy_memory import Memories
 from closecall.app.indexes.similar import Similar
 from closecall.app.indexes.strategies import Indexes
 from closecall.app.projects.config import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
+from closecall.app.projects.duplicates import Duplicates
 from closecall.app.projects.folder_classes import guess_class
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
@@ -29,6 +31,7 @@ from closecall.app.projects.uploads import Uploads
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Troubles, Workers
 from closecall.core.audit import is_overlap_turn
+from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from closecall.core.pool.build import Progress
@@ -36,6 +39,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 from closecall.storage.models import MAX_NAME
 
@@ -82,6 +86,9 @@ class Project:
             self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
             self.indexes.start()
             opened.callback(self.indexes.close)
+            self.duplicates = Duplicates(lambda: self.pool, KeptGroups(Groupings(self.database)))
+            self.duplicates.start()
+            opened.callback(self.duplicates.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
             self.similar = Similar(lambda: self.pool, folder / INDEX_FOLDER / "similar", self.log.labels)
@@ -137,6 +144,7 @@ class Project:
             or (what_is_gone(self.pool) if self.pool is not None else None)
             or self.memories.problem
             or self.similar.problem
+            or self.duplicates.problem
             or self.troubles.first
         )
 
@@ -237,13 +245,30 @@ class Project:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
+    def groups(self) -> ItemGroups | None:
+        """Return the groups of near-duplicates of which the queue asks about one item each, or None."""
+        return self.duplicates.current if self.file.ask_once else None
+
+    def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
+        """Set whether the queue asks about one item of each group of near-duplicates only.
+
+        Raises
+        ------
+        InputError
+            If the person is not an owner.
+        """
+        by.require_owner("set whether near-duplicates are asked about")
+        with self._lock:
+            ProjectFile.change(self.folder, ask_once=wanted)
+            self.file = replace(self.file, ask_once=wanted)
+
     def live_concept(self, concept_id: int) -> LiveConcept:
         """Return the concept's state in this process, which all sessions of the concept share."""
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
                 self._live_concepts[concept_id] = LiveConcept(
-                    record, self.log, self.concept_store, lambda: self.pool, self.background
+                    record, self.log, self.concept_store, lambda: self.pool, self.background, self.groups
                 )
             return self._live_concepts[concept_id]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closecall.app.engine.training import excluded_then, standing_then, train_concept
+from closecall.app.engine.training import GROUPS, excluded_then, standing_then, train_concept
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
@@ -70,6 +70,7 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     if record.hyperplane_digest is None:
         raise InputError("There is no hyperplane before the first yes and no")
     state = project.log.state(record.concept_id, record.trained_through, is_item=pool.has_row)
+    state.regroup(project.duplicates.kept.named(record.parameters.get(GROUPS)))
     standing = standing_then(state, record, session.annotator)
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)

@@ -272,7 +272,8 @@ class ItemView:
             return None
         member = self.in_turn()[0]
         chooser = member.id, member.strategy
-        reason = (shown.id, *chooser, main.include_skipped, main.concept.audit_share, self._changes)
+        settings = main.include_skipped, main.concept.audit_share, self.project.groups()
+        reason = (shown.id, *chooser, *settings, self._changes)
         if self.ahead is None or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()

@@ -9,8 +9,11 @@ from itertools import groupby
 import numpy as np
 
 from closecall.app.engine.directions import Direction
+from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.training import (
+    BATCH,
     DIRECTION,
+    GROUPS,
     PLACED,
     REMEMBERED,
     Trained,
@@ -35,6 +38,9 @@ from closecall.storage.records import WHYS
 
 REPLAYED = tuple(why for why in WHYS if why != "undo")
 """Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
+
+GROUPED = ("strategy", "random-start", "example", "description", "skipped-again")
+"""Values of `SelectionRecord.why` whose selections may leave out near-duplicates of asked items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,7 @@ def replays_of(
     answers: Sequence[AnswerRecord],
     by_id: Mapping[str, SelectionRecord],
     annotators: Mapping[str, str],
+    kept: KeptGroups,
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
@@ -93,6 +100,8 @@ def replays_of(
         The concept's selections by id.
     annotators : mapping of str to str
         The annotator of each session.
+    kept : KeptGroups
+        The groups of near-duplicates that selections refer to.
     pool : Pool
         The newest snapshot of the pool.
     findings : Findings
@@ -109,6 +118,12 @@ def replays_of(
         while following is not None and following.seq <= record.trained_through:
             state.apply(following)
             following = next(coming, None)
+        if record.why in GROUPED:
+            try:
+                state.regroup(kept.named(record.parameters.get(GROUPS)))
+            except InputError as error:
+                findings.problems.append(f"Round {record.round} can't be repeated: {error}")
+                continue
         standing = standing_then(state, record, annotators[record.session_id])
         examples = concepts.examples(concept.id, record.examples_through)
         as_then = replace(concept, c=record.c, class_weight=record.class_weight)

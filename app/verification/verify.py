@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
+from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.training import (
     AUDIT,
     BATCH,
@@ -43,6 +44,7 @@ from closecall.storage import (
     LabelLog,
     SessionRecord,
 )
+from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
@@ -65,8 +67,9 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
     findings = Findings()
     with Database.open(file.labels(project), read_only=True) as database:
         concepts = Concepts(database)
+        kept = KeptGroups(Groupings(database))
         for concept in concepts.all():
-            _verify_concept(project, LabelLog(database), concepts, concept, pool, findings)
+            _verify_concept(project, LabelLog(database), concepts, concept, kept, pool, findings)
     if as_json:
         click.echo(json.dumps(findings.summary()))
     else:
@@ -75,7 +78,13 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
 
 
 def _verify_concept(
-    project: Path, log: LabelLog, concepts: Concepts, concept: ConceptRecord, pool: Pool, findings: Findings
+    project: Path,
+    log: LabelLog,
+    concepts: Concepts,
+    concept: ConceptRecord,
+    kept: KeptGroups,
+    pool: Pool,
+    findings: Findings,
 ) -> None:
     answers = list(log.answers_after(concept.id))
     selections = list(log.selections(concept.id))
@@ -98,7 +107,9 @@ def _verify_concept(
     sessions = log.sessions(concept.id)
     findings.imported += _check_imported(answers, sessions, findings)
     annotators = {session.id: session.annotator for session in sessions}
-    replays = sorted(replays_of(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
+    replays = sorted(
+        replays_of(concepts, concept, answers, by_id, annotators, kept, pool, findings), key=_index_of
+    )
     drawn = [selection for selection in selections if selection.why == "audit" and has_frame(selection)]
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
@@ -308,6 +319,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
             memory=memory,
             n=batch["n"],
             diversity=batch["diversity"],
+            groups=replay.standing.groups,
         )
     except PoolExhausted:
         return None

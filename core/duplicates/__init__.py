@@ -5,10 +5,12 @@ from closecall.core.duplicates.defaults import default_angle
 from closecall.core.duplicates.files import Rule, SavedGroups, folder_of, load_groups, save_groups
 from closecall.core.duplicates.groups import Groups
 from closecall.core.duplicates.held_out import WithHeldOut, straddling
+from closecall.core.duplicates.items import ItemGroups
 from closecall.core.duplicates.leaders import near_duplicates
 
 __all__ = [
     "Groups",
+    "ItemGroups",
     "Rule",
     "SavedGroups",
     "WithHeldOut",

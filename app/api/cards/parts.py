@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.display.phrases import described
+from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.engine.training import DIRECTION, PART, SEARCH, WORDS, accuracy_of_always_no
 from closecall.core.errors import InputError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STRIP = 12
 """Maximum number of answers in a card's strip. The strip shows the last answers; a click corrects one."""
+
+ONLY_REPEATS = "Every item has an answer, or is a near-duplicate of an item that has one."
 
 
 def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
@@ -37,6 +39,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
         **outcome.as_json(),
         "message": session.trouble or session.project.problem(),
         "waiting": None if shown else _waiting(session),
+        "has_groups": session.project.duplicates.current is not None,
     }
 
 
@@ -53,7 +56,12 @@ def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item with its picture; for a text, with its parts and a picture of its first lines."""
-    return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
+    return _described(session, shown) | {"src": _picture(session, shown.item)}
+
+
+def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
+    """Return an item without its picture; for a text, with its parts."""
+    return item_of(session, shown) | _alike(session, shown.item) | _text(session, shown.item)
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
@@ -66,7 +74,7 @@ def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahea
     views = {
         word: {
             "round": future.chosen.record.round,
-            "item": item_of(session, future.chosen.record) | _text(session, future.chosen.record.item),
+            "item": _described(session, future.chosen.record),
             "notes": _notes(session, future.chosen.record, future.counts),
         }
         for word, future in ahead.futures.items()
@@ -88,6 +96,13 @@ def _text(session: SessionState, item: int) -> dict[str, Any]:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:
         return {}
+
+
+def _alike(session: SessionState, item: int) -> dict[str, Any]:
+    """Return a field that says that the item is one of several near-duplicates; otherwise, no field."""
+    groups = session.project.duplicates.current
+    group = groups.group(item) if groups is not None else None
+    return {"alike": of_group(group[0], len(group[1]))} if group else {}
 
 
 def tile(session: SessionState, item: int) -> str:
@@ -177,8 +192,11 @@ def course(session: SessionState) -> dict[str, list[float | None]]:
 
 def _waiting(session: SessionState) -> dict[str, Any]:
     progress = session.project.build_progress()
-    return {
+    waiting = {
         "done": progress.done if progress else 0,
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
     }
+    if session.exhausted and progress is None and session.project.groups() is not None:
+        waiting["message"] = ONLY_REPEATS
+    return waiting

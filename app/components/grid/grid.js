@@ -234,7 +234,7 @@ class Grid {
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
     if (waiting.exhausted && imagesMayCome(waiting))
       return "Every item so far has an answer. More are being prepared…";
-    if (waiting.exhausted) return "Every item has an answer.";
+    if (waiting.exhausted) return waiting.message ?? "Every item has an answer.";
     if (!waiting.done) return "The first items are being prepared…";
     const whole = (/** @type {number} */ value) => value.toLocaleString("en-US");
     return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;

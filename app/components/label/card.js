@@ -38,6 +38,7 @@ class Card {
     this.card = part(root, ".card");
     this.question = part(root, ".question");
     this.frame = part(root, ".frame");
+    this.alike = part(root, ".alike");
     this.placeholder = part(root, ".placeholder");
     this.status = part(root, ".status");
     this.spoken = part(root, ".spoken");
@@ -121,6 +122,7 @@ class Card {
     this.refusal = this.flow.settle(this.data) ?? this.refusal;
     this.choices.update(this.data.classes);
     this.card.dataset.blind = String(Boolean(this.data.blind));
+    this.card.dataset.groups = String(Boolean(this.data.has_groups));
     this.showItem();
     this.flow.lookAhead();
     this.autopilot.update(this.data.autopilot);
@@ -200,6 +202,7 @@ class Card {
     this.notes.show(view);
     this.showStrip();
     say(this.placeholder, this.absence(view));
+    say(this.alike, item?.alike ?? "");
     this.card.dataset.state = item ? "shown" : "empty";
     this.refresh();
     if (!item) return;
@@ -208,7 +211,7 @@ class Card {
     await painted();
     if (this.flow.item !== item) return;
     this.paintedAt = performance.now();
-    say(this.spoken, `Round ${view.round}. ${item.alt}`);
+    say(this.spoken, [`Round ${view.round}`, item.alt, item.alike].filter(Boolean).join(". "));
     this.refresh();
   }
 

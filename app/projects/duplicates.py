@@ -1,0 +1,101 @@
+"""The near-duplicates and bursts of a project's pool, as ``closecall pool duplicates`` last found them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from closecall.app.engine.kept_groups import KeptGroups
+from closecall.app.runtime.background import Troubles, Watch
+from closecall.core.duplicates import Groups, ItemGroups, folder_of, load_groups
+from closecall.core.duplicates.files import Kind
+from closecall.core.duplicates.items import KINDS
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.selection.files import MANIFEST
+
+Stamps = dict[Kind, tuple[int, ...]]
+
+POLL_SECONDS = 2.0
+"""Seconds between checks whether groups have been found again."""
+
+
+class Duplicates:
+    """The groups in the pool's folder. A thread reads them again when they have changed, until `close`.
+
+    The command can be run while the project is served. Items that join the pool later are in no group until
+    the command is run again.
+
+    Parameters
+    ----------
+    pool : callable
+        Returns the newest snapshot of the pool, or None before its first items.
+    kept : KeptGroups
+        Keeps the groups, so that selections can be repeated.
+    """
+
+    def __init__(self, pool: Callable[[], Pool | None], kept: KeptGroups) -> None:
+        self.kept = kept
+        self._pool = pool
+        self._current: ItemGroups | None = None
+        self._seen: Stamps = {}
+        self._read: Stamps = {}
+        self._troubles = Troubles()
+        self._watch = Watch("duplicates", self.catch_up, POLL_SECONDS)
+
+    def start(self) -> None:
+        """Read the groups, and start to watch them."""
+        self.read()
+        self._watch.start()
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._watch.close()
+
+    @property
+    def current(self) -> ItemGroups | None:
+        """The groups; None if there are none. The same object is returned until groups have changed."""
+        return self._current
+
+    @property
+    def problem(self) -> str | None:
+        """Why the groups can't be used, in one sentence, or None."""
+        return self._troubles.first
+
+    def catch_up(self) -> None:
+        """Read the groups, unless their files have changed since the last call: they may be half replaced."""
+        pool = self._pool()
+        stamps = _stamps(pool) if pool is not None else {}
+        if stamps == self._seen:
+            self.read()
+        self._seen = stamps
+
+    def read(self) -> None:
+        """Read the groups if their files have changed. After an error, the previous groups stay in use."""
+        pool = self._pool()
+        if pool is None:
+            return
+        with self._troubles.noted("Reading the groups of near-duplicates"):
+            stamps = _stamps(pool)
+            if stamps != self._read:
+                groups = ItemGroups.of(pool, {kind: _groups(pool, kind) for kind in stamps})
+                self._current = self.kept.keep(groups) if groups.n_groups else None
+                self._read = stamps
+
+
+def _stamps(pool: Pool) -> Stamps:
+    """Return, for each kind of groups in the pool's folder, what changes whenever they are saved."""
+    found = {}
+    for kind in KINDS:
+        with suppress(OSError):
+            stat = (folder_of(pool.path, kind) / MANIFEST).stat()
+            found[kind] = stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return found
+
+
+def _groups(pool: Pool, kind: Kind) -> Groups:
+    folder = folder_of(pool.path, kind)
+    try:
+        return load_groups(folder, pool).groups
+    except InputError as error:
+        raise InputError(f"{folder} can't be used, run closecall pool duplicates again") from error

@@ -1,0 +1,369 @@
+"""The queue asks about one item of each group of near-duplicates."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.engine.training import GROUPS
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.full_scan_check import compare
+from closecall.core.duplicates import Groups, Rule, folder_of, save_groups
+from closecall.core.errors import InputError
+from closecall.core.selection.files import MANIFEST
+from tests.projects import (
+    answer,
+    give_answers,
+    label,
+    new_project,
+    open_workspace,
+    tamper,
+    truth_word,
+    wait_for_index,
+)
+
+
+def find_groups(project, size, kind="near", *, shift=0):
+    """Save groups of `size` rows in a row, as if they had been found, and let the project read them."""
+    rows = np.arange(len(project.pool))
+    leaders = np.maximum((rows + shift) // size * size - shift, 0)
+    save_groups(
+        folder_of(project.pool.path, kind),
+        project.pool,
+        Rule(kind, 0.1),
+        Groups(leaders, np.zeros(len(rows), dtype=np.float32)),
+    )
+    project.duplicates.read()
+
+
+def repeated(project, items):
+    """Every item that is in a group with one of these, by definition."""
+    groups = project.duplicates.current
+    return {member for item in items for member in groups.members(item).tolist()}
+
+
+def chosen(project, concept=1):
+    """The items that the queue chose, in the log's order."""
+    return [record.item for record in project.log.selections(concept)]
+
+
+def verified(project):
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    findings = json.loads(result.output)
+    assert findings["problems"] == []
+    return findings
+
+
+@pytest.fixture
+def grouped(project):
+    """A project whose pool has groups of six."""
+    wait_for_index(project, "margin-index")
+    find_groups(project, 6)
+    return project
+
+
+def session_of(project, name="ada", strategy="margin-index"):
+    wait_for_index(project, strategy)
+    return project.session(project.log.start_session(1, name, strategy, seed=5).id)
+
+
+@pytest.mark.parametrize("strategy", ["margin-index", "exhaustive", "random", "likely-positive", "mixture"])
+def test_no_strategy_asks_twice(grouped, strategy):
+    """From the first item on, with the look-ahead and without it; the log replays exactly."""
+    session = session_of(grouped, strategy=strategy)
+    for _ in range(4):
+        give_answers(session, 4)
+        label(session, 1)
+    items = chosen(grouped)
+    assert len(items) > 20
+    assert len(repeated(grouped, items)) == 6 * len(items), "a group was chosen from twice"
+    assert verified(grouped)["choices"] == len(items)
+    assert compare(session, session.shown.id).items == len(grouped.pool) - 6 * (len(items) - 1)
+
+
+def test_after_example_images_a_group_is_asked_about_once(grouped):
+    """The items that are most similar to the examples are often near-duplicates of each other."""
+    session = session_of(grouped)
+    shown = io.BytesIO()
+    grouped.pool.source.image(int(grouped.pool.ids[0]), 64).save(shown, "PNG")
+    session.add_examples([shown.getvalue()])
+    for _ in range(6):
+        submit(session, [answer(card_of(session), "yes")])
+    records = list(grouped.log.selections(1))
+    assert [record.why for record in records[-6:]] == ["example"] * 6
+    assert len(repeated(grouped, chosen(grouped))) == 6 * len(records)
+    verified(grouped)
+
+
+def test_what_is_chosen_ahead_leaves_out_the_near_duplicates_of_the_item_in_view(grouped):
+    """For every possible answer, a skip among them."""
+    session = session_of(grouped)
+    label(session, 3)
+    for word in ("yes", "no", "skip", "unsure") * 2:
+        card = card_of(session)
+        session.item_view.ahead.wait(60)
+        card = card_of(session)
+        own = repeated(grouped, [card["item"]["id"]])
+        assert len(card["next"]) == 4
+        assert all(view["item"]["id"] not in own for view in card["next"].values())
+        view = card["next"][word]
+        submit(session, [answer(card, word, next=view["item"]["selection"])])
+        assert session.shown.item == view["item"]["id"]
+    assert len(repeated(grouped, chosen(grouped))) == 6 * len(chosen(grouped))
+    verified(grouped)
+
+
+def test_a_grid_has_one_item_of_each_group(grouped):
+    """Also where too few are far enough apart; fewer items are shown then."""
+    find_groups(grouped, 40)
+    session = session_of(grouped)
+    grid = grouped.grid(session)
+    grid.resize(28)
+    seen = set()
+    for _ in range(2):
+        card = card_of(grid)
+        items = [cell["id"] for cell in card["cells"]]
+        assert 0 < len(items) < 15
+        assert len(repeated(grouped, items)) == sum(
+            len(grouped.duplicates.current.members(item)) for item in items
+        )
+        assert not repeated(grouped, items) & repeated(grouped, seen)
+        seen.update(items[:5])
+        cells = [cell for cell in card["cells"] if cell["id"] in seen]
+        submit(
+            grid,
+            [
+                answer({"item": {"id": c["id"], "selection": c["selection"]}}, truth_word(grouped, c["id"]))
+                for c in cells
+            ],
+        )
+    verified(grouped)
+
+
+def test_an_undo_lets_the_group_be_asked_about_again(grouped):
+    """And a correction does not; nor does the undo of one of two answers to a group."""
+    session = session_of(grouped)
+    label(session, 3)
+    given = answer(card_of(session), "yes")
+    card = submit(session, [given])
+    group = repeated(grouped, [given["item"]])
+    assert group <= set(session.concept.standing().repeats.tolist())
+    submit(session, [answer(card, "no", selection=None, item=given["item"], corrects=given["id"])])
+    assert group <= set(session.concept.standing().repeats.tolist())
+    correction = grouped.log.recent_answers(1, 1)[0]
+    submit(session, [answer(card, "undo", selection=None, item=given["item"], undoes=correction.id)])
+    assert group <= set(session.concept.standing().repeats.tolist())
+    submit(session, [answer(card, "undo", selection=None, item=given["item"], undoes=given["id"])])
+    assert not group & set(session.concept.standing().repeats.tolist())
+    label(session, 2)
+    verified(grouped)
+
+
+def test_two_people_are_not_shown_one_group(grouped):
+    """The near-duplicates of an item in another person's view are left out, too, as in the replay."""
+    sessions = [session_of(grouped, name, "exhaustive") for name in ("ada", "bob", "cleo")]
+    for _ in range(5):
+        for session in sessions:
+            card = card_of(session)
+            submit(session, [answer(card, truth_word(grouped, card["item"]["id"]))])
+        in_view = [session.in_view().item for session in sessions]
+        assert len(repeated(grouped, in_view)) == 18
+    verified(grouped)
+
+
+def test_skipped_items_come_back_without_their_near_duplicates(grouped):
+    """Each skipped item itself, also where another one of its group has an answer."""
+    session = session_of(grouped, strategy="exhaustive")
+    label(session, 4)
+    skipped = []
+    for _ in range(3):
+        card = card_of(session)
+        skipped.append(card["item"]["id"])
+        submit(session, [answer(card, "skip")])
+    session.revisit_skipped()
+    session.item_view.choose()
+    items = chosen(grouped)
+    label(session, 12)
+    new = chosen(grouped)[len(items) :]
+    known = repeated(grouped, items) - set(skipped)
+    assert not known.intersection(new)
+    assert set(skipped) <= set(new)
+    verified(grouped)
+
+
+def test_the_audit_draws_near_duplicates_and_does_not_count(grouped):
+    """It estimates what holds for all items, so it leaves out none, and it changes nothing for the queue."""
+    session = session_of(grouped)
+    label(session, 6)
+    session.set_audit_share(0.5)
+    label(session, 24)
+    records = list(grouped.log.selections(1))
+    drawn = [record for record in records if record.why == "audit"]
+    assert len(drawn) > 5
+    assert all(GROUPS not in record.parameters for record in drawn)
+    standing = session.concept.standing()
+    trained = set(standing.answered.tolist()) - set(standing.audited.tolist())
+    assert set(standing.repeats.tolist()) == repeated(grouped, trained)
+    queued = [record.item for record in records if record.why != "audit"]
+    assert len(repeated(grouped, queued)) == 6 * len(queued)
+    verified(grouped)
+
+
+def test_several_people_an_item_are_asked_about_that_item(grouped):
+    """Another opinion is about the item that has the first one, not about another one of its group."""
+    ada, bob = session_of(grouped, "ada"), session_of(grouped, "bob")
+    label(ada, 8)
+    grouped.set_overlap(2, 1.0)
+    label(bob, 5)
+    items = [record.item for record in grouped.log.selections(1, bob.id)][1:]
+    assert set(items) <= {a.item for a in grouped.log.answers_after(1) if a.annotator == "ada"}
+    verified(grouped)
+
+
+def test_each_question_has_its_own_queue(grouped):
+    """An answer of one question says nothing about the others, unless one press answers all of them."""
+    other = grouped.add_concept("Is it a 4?")
+    session = session_of(grouped)
+    label(session, 5)
+    theirs = grouped.live_concept(other.id).standing()
+    assert not len(theirs.repeats)
+    view = grouped.classes(session)
+    concepts = [concept.id for concept in grouped.concepts()]
+    for _ in range(6):
+        card = card_of(view)
+        submit(view, [answer(card, "no", classes=concepts)])
+    for concept in concepts:
+        items = chosen(grouped, concept)
+        assert len(repeated(grouped, items)) == 6 * len(items)
+    verified(grouped)
+
+
+def test_the_setting_turns_it_off_and_on(grouped):
+    """For the next selection of every session, and the log says with which setting each was made."""
+    session = session_of(grouped, strategy="exhaustive")
+    label(session, 6)
+    with pytest.raises(InputError, match="owner"):
+        grouped.set_ask_once(False, by=Person("bob"))
+    grouped.set_ask_once(False)
+    assert not len(session.concept.standing().repeats)
+    label(session, 6)
+    grouped.set_ask_once(True)
+    label(session, 6)
+    digests = [GROUPS in record.parameters for record in grouped.log.selections(1)]
+    assert digests[1:4] == [True] * 3
+    assert digests[8:12] == [False] * 4
+    assert digests[-4:] == [True] * 4
+    answered = [a.item for a in grouped.log.answers_after(1)]
+    assert repeated(grouped, answered) == set(session.concept.standing().repeats.tolist())
+    verified(grouped)
+
+
+def test_groups_may_be_found_late_and_again(project):
+    """Answers from before count, and what was chosen with former groups is repeated with those."""
+    session = session_of(project, strategy="exhaustive")
+    label(session, 8)
+    find_groups(project, 5)
+    label(session, 5)
+    find_groups(project, 9, "bursts", shift=2)
+    label(session, 5)
+    both = project.duplicates.current
+    answered = session.concept.standing().answered
+    assert set(session.concept.standing().repeats.tolist()) == set(both.members_of(answered).tolist())
+    find_groups(project, 7)
+    label(session, 5)
+    digests = [record.parameters.get(GROUPS) for record in project.log.selections(1)]
+    assert len(set(digests)) == 4
+    verified(project)
+
+
+def test_a_pool_without_groups_writes_down_nothing(project):
+    """Logs look as before, and so do replays."""
+    session = session_of(project)
+    label(session, 4)
+    assert all(GROUPS not in record.parameters for record in project.log.selections(1))
+    assert session.concept.standing().groups is None
+    verified(project)
+
+
+def test_groups_are_read_again_only_once_they_are_whole(grouped):
+    """While their files change, as in the middle of a replacement, the former ones stay in use."""
+    before = grouped.duplicates.current
+    manifest = folder_of(grouped.pool.path, "near") / MANIFEST
+    content = manifest.read_bytes()
+    grouped.duplicates.catch_up()
+    manifest.unlink()
+    grouped.duplicates.catch_up()
+    assert grouped.duplicates.current is before
+    manifest.write_bytes(content)
+    for _ in range(3):
+        grouped.duplicates.catch_up()
+    assert grouped.duplicates.current is before
+    manifest.unlink()
+    for _ in range(2):
+        grouped.duplicates.catch_up()
+    assert grouped.duplicates.current is None
+    manifest.write_bytes(content[:-30])
+    for _ in range(2):
+        grouped.duplicates.catch_up()
+    assert "run closecall pool duplicates again" in grouped.problem()
+    manifest.write_bytes(content)
+    for _ in range(2):
+        grouped.duplicates.catch_up()
+    assert grouped.duplicates.current is before
+    assert grouped.problem() is None
+
+
+def test_verify_says_in_a_sentence_that_groups_are_gone_or_others(tmp_path):
+    """A log that leaves out other items than its groups say is noticed."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, "exhaustive")
+        session = session_of(project, strategy="exhaustive")
+        find_groups(project, 60)
+        label(session, 6)
+        digest = project.duplicates.current.digest
+    folder = project.folder
+    tamper(folder, "UPDATE groupings SET content = x'00'")
+    result = CliRunner().invoke(main, ["verify", str(folder)])
+    assert result.exit_code == 1
+    assert f"can't be repeated: the groups of near-duplicates {digest} are damaged" in result.output
+    tamper(folder, "DELETE FROM groupings")
+    result = CliRunner().invoke(main, ["verify", str(folder)])
+    assert f"the database has no groups of near-duplicates {digest}" in result.output
+    tamper(folder, "UPDATE selections SET parameters = json_remove(parameters, '$.groups')")
+    result = CliRunner().invoke(main, ["verify", str(folder)])
+    assert "chooses item" in result.output
+
+
+def test_where_only_near_duplicates_are_left_the_card_says_so(grouped):
+    """Not that every item has an answer."""
+    find_groups(grouped, 300)
+    session = session_of(grouped)
+    for _ in range(2):
+        card = card_of(session)
+        submit(session, [answer(card, truth_word(grouped, card["item"]["id"]))])
+    card = card_of(session)
+    assert card["item"] is None
+    assert "near-duplicate" in card["waiting"]["message"]
+    grouped.set_ask_once(False)
+    assert card_of(session)["item"] is not None
+
+
+def test_a_card_shows_near_duplicates_as_such(grouped):
+    """The item in view, those that may follow, and the cells of a grid; a burst is called a burst."""
+    session = session_of(grouped)
+    label(session, 3)
+    session.item_view.ahead.wait(60)
+    card = card_of(session)
+    assert card["item"]["alike"] == "One of 6 near-duplicates"
+    assert all(view["item"]["alike"] == "One of 6 near-duplicates" for view in card["next"].values())
+    find_groups(grouped, 7, "bursts")
+    grouped.set_ask_once(False)
+    n = len(grouped.duplicates.current.group(card["item"]["id"])[1])
+    assert card_of(session)["item"]["alike"] == f"One of {n} shots of a burst"
