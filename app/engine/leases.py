@@ -54,12 +54,13 @@ class Others:
     items: tuple[int, ...]
     asked: float
 
-    def take(self, items: Collection[int]) -> frozenset[int]:
+    def take(self, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
         """Lease all items to the session, or none of them if other sessions have leased some since `asked`.
 
-        Return the items that other sessions have leased. If there are none, the call was successful.
+        Return the items that other sessions have leased. If there are none, the call was successful. Items in
+        `apart` are not leased, but other sessions must not have leased them either.
         """
-        return self.leases.take(self, items)
+        return self.leases.take(self, items, apart=apart)
 
     def again(self, lost: Iterable[int]) -> Others:
         """Return the other sessions' current leases; keep the items leased earlier, and add the `lost` items.
@@ -140,15 +141,16 @@ class Leases:
         with self._lock:
             return Others(self, session, together, self._held_by_others(together), self._clock())
 
-    def take(self, others: Others, items: Collection[int]) -> frozenset[int]:
+    def take(self, others: Others, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
         """Lease items to a session; see `Others.take`."""
         with self._lock:
             taken = set(self._held_by_others(others.beside))
-            for item in items:
+            wanted = {*items, *apart}
+            for item in wanted:
                 when, whose = self._ended.get(item, (others.asked - 1, others.session))
                 if when >= others.asked and whose not in others.beside:
                     taken.add(item)
-            lost = taken.intersection(items)
+            lost = taken & wanted
             if not lost:
                 self._give(others.session, items)
             return frozenset(lost)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.leases import Others
     from closecall.app.engine.strategy_memory import Remembered
     from closecall.storage.records import Why
+    from closecall.storage.repeats import ItemGroups
 
 STAND_INS: dict[Why, str] = {
     "example": "example",
@@ -198,19 +199,29 @@ def select_items(
         return _chosen(occasion, trained, found, own, skipped=standing.skipped)
 
     try:
-        return leasing(occasion, attempt)
+        return leasing(occasion, attempt, standing.groups)
     except PoolExhausted:
         if occasion.strategy.n_items == len(occasion.pool):
             raise
         strategy = occasion.strategy.extended(occasion.pool)
-        return leasing(replace(occasion, strategy=strategy, remembered=None), attempt)
+        return leasing(replace(occasion, strategy=strategy, remembered=None), attempt, standing.groups)
 
 
-def leasing(occasion: Occasion, attempt: Callable[[Occasion], Chosen]) -> Chosen:
-    """Lease the items that `attempt` chooses; choose again if another session has leased one of them."""
+def leasing(
+    occasion: Occasion, attempt: Callable[[Occasion], Chosen], groups: ItemGroups | None = None
+) -> Chosen:
+    """Lease the items that `attempt` chooses; choose again if another session has leased one of them.
+
+    The same is done if another session has leased a near-duplicate of an item, unless the item was chosen
+    without regard to the `groups`, as the audit's items are.
+    """
     while True:
         chosen = attempt(occasion)
-        lost = occasion.others.take([record.item for record in chosen.records])
+        items = [record.item for record in chosen.records]
+        apart: list[int] = []
+        if groups is not None and GROUPS in chosen.record.parameters:
+            apart = groups.members_of(items).tolist()
+        lost = occasion.others.take(items, apart=apart)
         if not lost:
             return chosen
         occasion = replace(occasion, others=occasion.others.again(lost))

@@ -11,7 +11,6 @@ import numpy as np
 from closecall.app.engine.directions import Direction
 from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.training import (
-    BATCH,
     DIRECTION,
     GROUPS,
     PLACED,

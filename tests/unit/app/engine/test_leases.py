@@ -89,6 +89,19 @@ def test_what_another_had_since_one_asked_is_lost_too(leases, clock):
     assert not leases.others("bob").take([3])
 
 
+def test_what_must_stay_apart_is_lost_to_another_but_not_leased(leases, clock):
+    """Such as the near-duplicates of an item: held by another now, or answered since one asked."""
+    others = leases.others("bob")
+    leases.keep("ada", {3})
+    assert others.take([5, 6], apart=[2, 3, 4]) == {3}
+    clock.now += 1
+    leases.keep("ada", {8})
+    assert others.take([5], apart=[3]) == {3}
+    clock.now += 1
+    assert not leases.others("bob").take([5], apart=[3, 4, 5])
+    assert leases.held(but_for={"ada"}) == (5,)
+
+
 def test_a_lease_ends_when_its_session_is_not_heard_of(leases, clock):
     """Until then it is renewed by whatever the browser sends."""
     leases.keep("ada", {3})
