@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from closecall.app.api.cards import card_of
@@ -19,6 +20,8 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.duplicates import Groups, Rule, folder_of, save_groups
+from closecall.core.duplicates.files import Kind
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.storage import SelectionRecord, StorageError
@@ -151,6 +154,17 @@ def label_with_memory(session: LabelingSession, n: int) -> None:
                 break
             assert time.monotonic() < patience
             time.sleep(0.001)
+
+
+def find_groups(project: OpenProject, size: int, kind: Kind = "near", *, shift: int = 0) -> None:
+    """Save groups of `size` rows in a row, as if they had been found, and let the project read them."""
+    pool = project.pool
+    assert pool is not None
+    rows = np.arange(len(pool))
+    leaders = np.maximum((rows + shift) // size * size - shift, 0)
+    groups = Groups(leaders, np.zeros(len(rows), dtype=np.float32))
+    save_groups(folder_of(pool.path, kind), pool, Rule(kind, 0.1), groups)
+    project.duplicates.read()
 
 
 def wait_for_index(project: OpenProject, strategy: str) -> None:

@@ -37,6 +37,8 @@ export interface Answer {
   browser_time: number;
   /** The selection that the card showed next. */
   next?: string | null;
+  /** Other items that get the same answer. */
+  group?: number[];
   /** With several classes: the chosen class, null for none. */
   concept?: number | null;
   /** With several classes: all that were offered. */
@@ -204,6 +206,14 @@ export interface CardData extends Labeling {
   blind?: boolean;
   autopilot?: Record<string, Word> | null;
   check?: Check | null;
+  group?: Group | null;
+}
+
+/** Near-duplicates of the item in view that can be answered together with it. */
+export interface Group {
+  selection: string;
+  members: { id: number; src: string }[];
+  is_coming: boolean;
 }
 
 /** A place in a grid. */

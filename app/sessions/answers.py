@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from closecall.app.runtime.event_log import emit
+from closecall.app.sessions.group import answers_alike
 from closecall.storage import AnswerRecord, AppendResult, Refusal, SelectionRecord
 from closecall.storage.models import MAX_ID
 from closecall.storage.records import ANSWERS
@@ -67,14 +68,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Press:
-    """One press of a key or button, with an answer, an undo or a correction for each concept of the view.
+    """One press of a key or button: an answer, an undo or a correction for each concept of the view.
+
+    With a single concept, it may give several items of a group the same answer (`app.sessions.group`).
 
     Parameters
     ----------
     id : str
-        The browser's id of the press, and the id of the answer for the session's own concept.
+        The browser's id of the press, and the id of the answer for the session's own concept and the item in
+        view.
     records : tuple of AnswerRecord
-        One answer per concept.
+        One answer per concept or item.
     following : str or None
         Id of the selection that the browser showed next, if it already had one.
     """
@@ -120,8 +124,9 @@ def parse_answers(
         require_first(record, session, records)
         if not refers_to_something(answer):
             require_answered(record.item, session)
-        records.append(record)
-        presses.append(Press(record.id, (record,), following(answer)))
+        together = (record, *answers_alike(answer, record, session, records))
+        records.extend(together)
+        presses.append(Press(record.id, together, following(answer)))
 
     refused = read_each(answers, read)
     return presses, refused

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.group import Group
 from closecall.app.sessions.item_view import ItemView
 from closecall.app.sessions.session_state import SessionState
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
@@ -50,6 +51,7 @@ class LabelingSession(SessionState):
         super().__init__(project, record)
         self.sessions = sessions
         self.item_view = ItemView(self)
+        self.group = Group(self)
         self.item_view.resume()
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:

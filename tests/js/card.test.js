@@ -64,10 +64,14 @@ class Page {
     await settled();
   }
 
-  answer(word) {
-    const following = this.#flow.answer({ answer: word }, word, 700);
-    this.given.push(this.#flow.outbox.queue.pending.at(-1).id);
+  answer(word, group) {
+    const following = this.#flow.answer({ answer: word }, word, 700, group);
+    this.given.push(this.last.id);
     return following !== null;
+  }
+
+  get last() {
+    return this.#flow.outbox.queue.pending.at(-1);
   }
 
   look() {
@@ -105,6 +109,31 @@ for (const { promise, steps } of cases) {
     }
   });
 }
+
+test("an answer about near-duplicates names the others, and none of them follows", async () => {
+  new Clock();
+  useStore();
+  const page = new Page();
+  await page.hear({ item: 1, next: { yes: 2, no: 3 } });
+  assert.equal(page.answer("yes", [2, 5]), false);
+  assert.deepEqual([page.last.item, page.last.group, page.last.next], [1, [2, 5], null]);
+  await page.hear({ item: 6, next: { yes: 7, no: 7 }, acked: [0] });
+  assert.equal(page.answer("no", [8]), true);
+  assert.deepEqual([page.last.item, page.last.group, page.last.next], [6, [8], "s7"]);
+  await page.hear({ item: 7, next: { yes: 9 }, acked: [1] });
+  assert.equal(page.answer("yes"), true);
+  assert.equal("group" in page.last, false);
+});
+
+test("a card whose pictures of near-duplicates are being drawn asks for them", async () => {
+  new Clock();
+  useStore();
+  const page = new Page();
+  await page.hear({ item: 1, group: { selection: "s1", members: [], is_coming: true } });
+  assert.equal(page.look().asks_after, POLL_AHEAD);
+  await page.hear({ item: 1, group: { selection: "s1", members: [{ id: 2, src: "" }], is_coming: false } });
+  assert.equal(page.look().asks_after, null);
+});
 
 test("the pauses are those of the simulated browsers", () => {
   assert.deepEqual({ retry_ms: RETRIES, poll_ms: POLL, poll_ahead_ms: POLL_AHEAD }, pauses);

@@ -21,5 +21,6 @@ def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
             **common(session, shown, outcome),
             "item": painted(session, shown) if shown else None,
             **coming(session, shown, session.item_view.ahead),
+            "group": session.group.of(shown) if shown else None,
             "strip": [strip_entry(session, answer) for answer in reversed(recent)],
         }

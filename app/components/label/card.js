@@ -13,6 +13,7 @@ import { Choices } from "./choices.js";
 import { Flow, mayStillCome, POLL } from "./flow.js";
 import { FullScan } from "./fullscan.js";
 import { Gestures } from "./gestures.js";
+import { Group } from "./group.js";
 import { merged, Strip } from "./strip.js";
 import { Zoom } from "./zoom.js";
 
@@ -38,7 +39,7 @@ class Card {
     this.card = part(root, ".card");
     this.question = part(root, ".question");
     this.frame = part(root, ".frame");
-    this.alike = part(root, ".alike");
+    this.group = new Group(part(root, ".alike"));
     this.placeholder = part(root, ".placeholder");
     this.status = part(root, ".status");
     this.spoken = part(root, ".spoken");
@@ -202,7 +203,6 @@ class Card {
     this.notes.show(view);
     this.showStrip();
     say(this.placeholder, this.absence(view));
-    say(this.alike, item?.alike ?? "");
     this.card.dataset.state = item ? "shown" : "empty";
     this.refresh();
     if (!item) return;
@@ -247,6 +247,7 @@ class Card {
     }
     part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
     this.fullScan.show(this.data.check, flow.view, this.canAnswer("skip"));
+    this.group.show(flow.item, this.data.group);
   }
 
   showStrip() {
@@ -264,13 +265,18 @@ class Card {
     return seen && (this.frame.querySelector(".item") !== null || action === "skip");
   }
 
-  /** @param {string} action */
-  answer(action) {
+  /**
+   * @param {string} action
+   * @param {boolean} isAll whether it is for all near-duplicates shown
+   */
+  answer(action, isAll) {
     if (!this.canAnswer(action)) return false;
     const time = Math.round(performance.now() - present(this.paintedAt));
     const given = this.choices.given(action);
-    say(this.spoken, `${this.choices.nameOf(given)}.`);
-    const following = this.flow.answer(given, this.choices.means(action, this.flow.concept), time);
+    const group = this.group.answered(isAll);
+    say(this.spoken, `${this.choices.nameOf(given)}${group.length ? ` for ${group.length + 1} items` : ""}.`);
+    const meaning = this.choices.means(action, this.flow.concept);
+    const following = this.flow.answer(given, meaning, time, group);
     if (following) this.goOn(following.image);
     this.changed();
     if (!following) this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
@@ -309,15 +315,19 @@ class Card {
    * Perform a person's action; do nothing in the autopilot's session.
    *
    * @param {string} action
+   * @param {boolean} [isAll] whether it is for all near-duplicates shown
    */
-  act(action) {
-    return !this.autopilot.isOn && this.give(action);
+  act(action, isAll = false) {
+    return !this.autopilot.isOn && this.give(action, isAll);
   }
 
-  /** @param {string} action */
-  give(action) {
+  /**
+   * @param {string} action
+   * @param {boolean} [isAll]
+   */
+  give(action, isAll = false) {
     this.flash(action);
-    return action === "undo" ? this.undo() : this.answer(action);
+    return action === "undo" ? this.undo() : this.answer(action, isAll);
   }
 
   /** Pause the autopilot, so that only a person's answer changes the view. */
@@ -351,7 +361,7 @@ class Card {
       openFind();
     } else if (action) {
       event.preventDefault();
-      this.act(action);
+      this.act(action, isShifted(event));
     }
   }
 
@@ -370,9 +380,10 @@ class Card {
 
   /** @param {MouseEvent} event */
   clicked(event) {
-    const button = around(targetOf(event), "[data-answer],[data-undo],.guideline,.look");
+    const button = around(targetOf(event), "[data-answer],[data-undo],.guideline,.look,.all");
     if (!button) return;
     if (button.matches(".look")) this.zoom.toggle();
+    else if (button.matches(".all")) this.group.toggle();
     else if (button.matches(".guideline")) {
       unfoldGuideline(button);
     } else if (event.detail > 1 && event.timeStamp - (this.paintedAt ?? 0) < DOUBLE_CLICK) {
@@ -398,6 +409,15 @@ class Card {
     clearTimeout(this.lateTimer);
     if (outbox.queue.own.length) this.lateTimer = setTimeout(() => this.showSaving(), TELL_EVERY);
   }
+}
+
+/**
+ * Return whether a letter was typed with Shift. Shift is also part of other characters, such as a question mark.
+ *
+ * @param {KeyboardEvent} event
+ */
+function isShifted({ key, shiftKey }) {
+  return shiftKey && key.toLowerCase() !== key.toUpperCase() && key.length === 1;
 }
 
 export default mounting(Card);

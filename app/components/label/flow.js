@@ -90,7 +90,8 @@ export class Flow {
   /** Return the milliseconds until the card's next request, or null if nothing is pending on the server. */
   get pollAfter() {
     if (mayStillCome(this.#data.waiting)) return POLL;
-    return this.#data.next_is_coming || this.#data.check?.is_coming ? POLL_AHEAD : null;
+    const { next_is_coming, check, group } = this.#data;
+    return next_is_coming || check?.is_coming || group?.is_coming ? POLL_AHEAD : null;
   }
 
   /**
@@ -171,14 +172,17 @@ export class Flow {
    * @param {Given} given the answer as it is sent to the server
    * @param {string} meaning the answer that it gives for the concept that selects next
    * @param {number} time_taken_ms
+   * @param {number[]} [group] other items that get the same answer
    */
-  answer(given, meaning, time_taken_ms) {
+  answer(given, meaning, time_taken_ms, group = []) {
     const { id, selection } = present(this.item);
-    const following = this.after(meaning);
+    const after = this.after(meaning);
+    const following = after && !group.includes(after.view.item.id) ? after : null;
     this.#answered.add(selection);
     if (following) this.#goOn(following.view);
     const next = following?.view.item.selection ?? null;
-    this.outbox.add({ item: id, selection, ...given, next, time_taken_ms });
+    const more = group.length ? { group } : {};
+    this.outbox.add({ item: id, selection, ...given, ...more, next, time_taken_ms });
     return following;
   }
 

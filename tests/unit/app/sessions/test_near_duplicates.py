@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -14,11 +13,12 @@ from closecall.app.cli.main import main
 from closecall.app.engine.training import GROUPS
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.full_scan_check import compare
-from closecall.core.duplicates import Groups, Rule, folder_of, save_groups
+from closecall.core.duplicates import folder_of
 from closecall.core.errors import InputError
 from closecall.core.selection.files import MANIFEST
 from tests.projects import (
     answer,
+    find_groups,
     give_answers,
     label,
     new_project,
@@ -27,19 +27,6 @@ from tests.projects import (
     truth_word,
     wait_for_index,
 )
-
-
-def find_groups(project, size, kind="near", *, shift=0):
-    """Save groups of `size` rows in a row, as if they had been found, and let the project read them."""
-    rows = np.arange(len(project.pool))
-    leaders = np.maximum((rows + shift) // size * size - shift, 0)
-    save_groups(
-        folder_of(project.pool.path, kind),
-        project.pool,
-        Rule(kind, 0.1),
-        Groups(leaders, np.zeros(len(rows), dtype=np.float32)),
-    )
-    project.duplicates.read()
 
 
 def repeated(project, items):

@@ -1,0 +1,123 @@
+"""Answer a whole group of near-duplicates, such as a burst, with one press.
+
+The card shows the other items of the group of the item in view. The browser sends the answer about the item
+in view with the ids of the others that are to get the same answer. Each answer is stored on its own, with an
+id that is derived from the id of the first, so it can be undone or corrected on its own, too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.core.errors import InputError
+from closecall.storage import AnswerRecord, SelectionRecord
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.session_state import SessionState
+
+GROUP = "group"
+"""Key under which an answer lists the other items that get the same answer."""
+
+MOST = 11
+"""Maximum number of other items that a card shows."""
+
+
+class Group:
+    """The other items of the group of the item in view. Their pictures are drawn in the background.
+
+    Parameters
+    ----------
+    session : SessionState
+    """
+
+    def __init__(self, session: SessionState) -> None:
+        self._session = session
+        self._drawn: tuple[str, Future[Any]] | None = None  # the selection in view, and the pictures' job
+
+    def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
+        """Return the field of the card; None if no other item can be answered together with this one.
+
+        Items of the audit stand for others and are answered alone, and so are items that need a further
+        annotator.
+        """
+        if not {AUDIT, OVERLAP}.isdisjoint(shown.parameters):
+            return None
+        members = open_members(self._session, shown.item)[:MOST]
+        if not members:
+            return None
+        if self._drawn is None or self._drawn[0] != shown.id:
+            self._drawn = shown.id, self._session.project.executor.submit(self._draw, members)
+        job = self._drawn[1]
+        is_drawn = job.done() and job.exception() is None
+        pictures: dict[int, str] = job.result() if is_drawn else {}
+        return {
+            "selection": shown.id,
+            "members": [{"id": item, "src": pictures[item]} for item in members if item in pictures],
+            "is_coming": not job.done(),
+        }
+
+    def _draw(self, members: Sequence[int]) -> dict[int, str]:
+        """Return the pictures of the items that can be shown: nobody answers about an item unseen."""
+        drawn = {}
+        for item in members:
+            with suppress(InputError):
+                drawn[item] = self._session.project.pictures.thumbnail(item)
+        return drawn
+
+
+def open_members(session: SessionState, item: int) -> list[int]:
+    """Return the other items of the item's group without an answer or another session's lease, ascending."""
+    project, concept = session.project, session.concept
+    groups = project.duplicates.current
+    group = groups.group(item) if groups is not None else None
+    if group is None:
+        return []
+    leased = set(project.leases.held(but_for=session.side_by_side))
+    with concept.lock:
+        state = concept.catch_up()
+        return [
+            member
+            for member in group[1].tolist()
+            if member != item and member not in leased and state.status(member) is None
+        ]
+
+
+def answers_alike(
+    answer: Mapping[str, Any], record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]
+) -> list[AnswerRecord]:
+    """Return the same answer about the other items that `answer` lists.
+
+    `record` is the browser's `answer` about the item in view. `batch` has the answers before it in the
+    browser's queue that the log does not have yet. Items that got an answer or were leased to another session
+    in the meantime are left out. If the answer is in the log already, so are those about the others, and
+    nothing is returned.
+
+    Raises
+    ------
+    ValueError
+        If the list is malformed.
+    """
+    listed = answer.get(GROUP)
+    if listed is None:
+        return []
+    if not (isinstance(listed, list) and len(listed) <= MOST and all(type(item) is int for item in listed)):
+        raise ValueError(f"{GROUP} must be a list of at most {MOST} items, got {listed!r:.80}")
+    is_plain = record.selection_id is not None and record.corrects is None and record.answer != "undo"
+    if not is_plain or record.purpose != "train" or session.project.log.answer(record.id) is not None:
+        return []
+    free = set(open_members(session, record.item)) - {earlier.item for earlier in batch}
+    return [
+        replace(record, id=alike_id(record.id, item), item=item, selection_id=None, time_taken_ms=None)
+        for item in sorted(free.intersection(listed))
+    ]
+
+
+def alike_id(answer_id: str, item: int) -> str:
+    """Return the id of the answer about another item, given the id of the answer about the item in view."""
+    return str(uuid.uuid5(uuid.UUID(answer_id), f"item {item}"))

@@ -1,0 +1,181 @@
+"""One press answers a whole burst: each item is stored on its own."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+import pytest
+from click.testing import CliRunner
+
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.sessions.group import MOST
+from tests.projects import answer, find_groups, label, labeled, wait_for_index
+
+
+@pytest.fixture
+def grouped(project):
+    """A project whose pool has bursts of six."""
+    wait_for_index(project, "margin-index")
+    find_groups(project, 6, "bursts")
+    return project
+
+
+def session_of(project, name="ada"):
+    return project.session(project.log.start_session(1, name, "margin-index", seed=5).id)
+
+
+def drawn(session):
+    """The card, once the pictures of the group and what may follow are there."""
+    until = time.monotonic() + 60
+    card = card_of(session)
+    while card["next_is_coming"] or (card["group"] and card["group"]["is_coming"]):
+        assert time.monotonic() < until
+        card = card_of(session)
+    return card
+
+
+def members(card):
+    return [member["id"] for member in card["group"]["members"]]
+
+
+def stored(project):
+    return [(a.item, a.answer, a.purpose) for a in project.log.answers_after(1)]
+
+
+def verified(project):
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert json.loads(result.output)["problems"] == []
+
+
+def test_one_press_answers_the_items_shown(grouped):
+    """All in one transaction; what the browser shows next stays in view, and the model learns from all."""
+    session = session_of(grouped)
+    label(session, 3)
+    before = len(stored(grouped))
+    card = drawn(session)
+    own, others = card["item"]["id"], members(card)
+    assert card["group"]["selection"] == card["item"]["selection"]
+    assert sorted([own, *others]) == grouped.duplicates.current.members(own).tolist()
+    assert all(member["src"].startswith("data:image/") for member in card["group"]["members"])
+    view = card["next"]["no"]
+    given = answer(card, "no", group=others, next=view["item"]["selection"])
+    after = submit(session, [given])
+    assert after["acked"] == [given["id"]]
+    assert after["item"]["id"] == view["item"]["id"]
+    assert stored(grouped)[before:] == [(item, "no", "train") for item in [own, *sorted(others)]]
+    assert set(others) <= set(session.concept.standing().labels.items.tolist())
+    assert after["strip"][-1]["item"] == max(others)
+    label(session, 3)
+    verified(grouped)
+
+
+def test_an_answer_that_is_sent_again_is_stored_once(grouped):
+    """With those about the others, even after one of them was undone."""
+    session = session_of(grouped)
+    card = drawn(session)
+    given = answer(card, "yes", group=members(card))
+    submit(session, [given])
+    assert len(stored(grouped)) == 6
+    assert submit(session, [given])["acked"] == [given["id"]]
+    last = grouped.log.recent_answers(1, 1)[0]
+    submit(session, [answer(card, "undo", selection=None, item=last.item, undoes=last.id)])
+    assert submit(session, [given])["acked"] == [given["id"]]
+    assert len(stored(grouped)) == 7
+    assert session.concept.counts().yes == 5
+
+
+def test_each_is_undone_and_corrected_singly(grouped):
+    """The view stays; only the item that was in view is shown again."""
+    session = session_of(grouped)
+    card = drawn(session)
+    own = card["item"]["id"]
+    given = answer(card, "yes", group=members(card))
+    submit(session, [given])
+    ids = {a.item: a.id for a in grouped.log.answers_after(1)}
+    other, another = members(card)[:2]
+    in_view = session.shown.item
+    after = submit(session, [answer(card, "undo", selection=None, item=other, undoes=ids[other])])
+    after = submit(session, [answer(card, "no", selection=None, item=another, corrects=ids[another])])
+    assert after["item"]["id"] == in_view
+    counts = session.concept.counts()
+    assert (counts.yes, counts.no) == (4, 1)
+    after = submit(session, [answer(card, "undo", selection=None, item=own, undoes=given["id"])])
+    assert after["item"]["id"] == own
+    assert session.concept.counts().yes == 3
+    assert members(drawn(session)) == [other]
+    verified(grouped)
+
+
+def test_what_others_have_or_answered_is_left_out(grouped):
+    """On the card, and again when the answer arrives; items of other groups are never answered along."""
+    ada, bob = session_of(grouped), session_of(grouped, "bob")
+    grouped.set_ask_once(False)
+    card = drawn(ada)
+    others = members(card)
+    ada.project.leases.add(bob.id, [others[0]])
+    assert members(drawn(ada)) == others[1:]
+    foreign = next(item for item in grouped.pool.ids.tolist() if item not in [card["item"]["id"], *others])
+    held_out = int(grouped.pool.held_out.ids[0])
+    given = answer(card, "no", group=[*others, foreign, held_out, 10**9, -1])
+    assert submit(ada, [given])["acked"] == [given["id"]]
+    assert [item for item, *_ in stored(grouped)] == [card["item"]["id"], *others[1:]]
+    verified(grouped)
+
+
+def test_two_presses_that_arrive_together_answer_an_item_once(grouped):
+    """The second is about an item that the first one answered along."""
+    grouped.set_ask_once(False)
+    ada, bob = session_of(grouped), session_of(grouped, "bob")
+    card = drawn(ada)
+    first = answer(card, "yes", group=members(card))
+    again = {**first, "id": str(uuid.uuid4())}
+    outcome = submit(ada, [first, again])
+    assert outcome["acked"] == [first["id"]]
+    assert [refusal["id"] for refusal in outcome["refused"]] == [again["id"]]
+    assert len(stored(grouped)) == 6
+    card = drawn(bob)
+    assert card["item"]["id"] not in [item for item, *_ in stored(grouped)]
+
+
+@pytest.mark.parametrize("listed", ["7", {"7": 1}, [1.5], [True], [None], list(range(MOST + 1))])
+def test_a_malformed_list_refuses_the_answer_in_a_sentence(grouped, listed):
+    """Nothing is stored."""
+    session = session_of(grouped)
+    given = answer(card_of(session), "yes", group=listed)
+    (refusal,) = submit(session, [given])["refused"]
+    assert "group must be a list of at most 11 items" in refusal["reason"]
+    assert not stored(grouped)
+
+
+def test_the_audit_and_further_opinions_are_about_one_item(grouped):
+    """Answers about near-duplicates of an audited item would train the model that the audit judges."""
+    session = labeled(grouped, 3)
+    session.set_audit_share(1.0)
+    session.item_view.choose()
+    card = drawn(session)
+    assert session.shown.why == "audit"
+    assert card["group"] is None
+    before = len(stored(grouped))
+    group = grouped.duplicates.current.members(card["item"]["id"]).tolist()
+    submit(session, [answer(card, "no", group=group)])
+    assert stored(grouped)[before:] == [(card["item"]["id"], "no", "audit")]
+    session.set_audit_share(0.0)
+    grouped.set_overlap(2, 1.0)
+    bob = session_of(grouped, "bob")
+    assert bob.in_view().why == "overlap"
+    assert drawn(bob)["group"] is None
+    verified(grouped)
+
+
+def test_a_large_group_is_answered_as_far_as_it_is_shown(grouped):
+    """And a pool without groups shows none."""
+    find_groups(grouped, 60, "bursts")
+    session = session_of(grouped)
+    card = drawn(session)
+    assert card["item"]["alike"] == "One of 60 shots of a burst"
+    assert len(members(card)) == MOST
+    submit(session, [answer(card, "no", group=members(card))])
+    assert len(stored(grouped)) == MOST + 1
