@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.app.sessions.session_state import BLIND, SessionState
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, SelectionRecord
-
-if TYPE_CHECKING:
-    from closecall.app.sessions.session_state import SessionState
 
 GROUP = "group"
 """Key under which an answer lists the other items that get the same answer."""
@@ -72,11 +70,14 @@ class Group:
 
 
 def open_members(session: SessionState, item: int) -> list[int]:
-    """Return the other items of the item's group without an answer or another session's lease, ascending."""
+    """Return the other items of the item's group without an answer or another session's lease, ascending.
+
+    In a blind comparison there are none, because its sides store their answers apart.
+    """
     project, concept = session.project, session.concept
     groups = project.duplicates.current
     group = groups.group(item) if groups is not None else None
-    if group is None:
+    if group is None or BLIND in session.parameters:
         return []
     leased = set(project.leases.held(but_for=session.side_by_side))
     with concept.lock:

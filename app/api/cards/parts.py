@@ -192,7 +192,7 @@ def course(session: SessionState) -> dict[str, list[float | None]]:
 
 def _waiting(session: SessionState) -> dict[str, Any]:
     progress = session.project.build_progress()
-    waiting = {
+    waiting: dict[str, Any] = {
         "done": progress.done if progress else 0,
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
