@@ -213,6 +213,20 @@ VERDICT = Component(
 )
 """The result of a blind comparison."""
 
+MAP = Component(
+    "map",
+    markup=("shared/glyphs.html", "map/map.html"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "map/map.css",
+    ),
+    module="map/map.js",
+    states=("beat",),
+)
+"""The pool's items in the plane, and the hyperplane among them."""
+
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the answers that the browser sent last, from the component's entry in the session state.

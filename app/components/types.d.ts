@@ -586,3 +586,50 @@ export interface Scale {
   ticks: number[];
   write: (value: number) => string;
 }
+
+/** A place on the map: fractions of its side. */
+export interface Place {
+  x: number;
+  y: number;
+}
+
+/** The state of a map; see `LiveMap.about`. */
+export interface MapData {
+  /** The key of the map. */
+  map: string;
+  /** Counts the hyperplanes under which the tiles were painted. */
+  version: number;
+  question: string;
+  word: string;
+  items: number;
+  /** The number of items in the pool that have no place on the map. */
+  elsewhere: number;
+  labels: number;
+  /** The number of items on the side of yes; null without a hyperplane. */
+  positive: number | null;
+  band: { items: number; margin: number } | null;
+  /** The last answers, newest first. */
+  marks: [number, number, "yes" | "no"][];
+  /** The number of cells on the side of a tile. */
+  cells: number;
+  /** The greatest zoom at which tiles are worthwhile. */
+  finest: number;
+  trouble: string | null;
+}
+
+export interface MapItem extends Place {
+  id: number;
+  alt: string;
+  score: number | null;
+  stands: Standing | "";
+  src?: string;
+  opening?: Opening;
+}
+
+/** The items in a lasso, and those of them that are nearest the hyperplane. */
+export interface LassoData {
+  found: number;
+  positive: number | null;
+  in_band: number | null;
+  items: MapItem[];
+}

@@ -58,11 +58,10 @@ def chosen_project() -> OpenProject:
     StorageError
         If the project's database can't be used.
     """
-    workspace = current()
-    key = st.query_params.get("project") or state.get("project") or workspace.landing
+    key = chosen_key()
     if key is None:
         st.switch_page("start.py")
-    project = workspace.project(key)
+    project = current().project(key)
     if project.roles.are_named and name_at_page() == SOMEBODY:
         state["project"] = key
         st.switch_page(sign_in_page())
@@ -70,6 +69,12 @@ def chosen_project() -> OpenProject:
     state["project"] = key
     put_into_address("project", key)
     return project
+
+
+def chosen_key() -> str | None:
+    """Return the key of the project that `chosen_project` opens, or None if there is none."""
+    key: str | None = st.query_params.get("project") or state.get("project") or current().landing
+    return key
 
 
 def person_at(project: Project) -> Person:

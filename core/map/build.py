@@ -89,10 +89,15 @@ class PoolMap:
             If there is no map, or it is damaged or belongs to another pool.
         """
         folder = pool.path / FOLDER
-        if not (folder / _LAYOUT).is_dir():
+        if not has_map(pool.path):
             raise InputError(f"the pool {pool.path} has no map: make one with closecall pool map {pool.path}")
         saved = _SavedLayout.read(folder, pool)
         return saved.map(_parts(folder, saved, pool))
+
+
+def has_map(pool_path: Path) -> bool:
+    """Return whether the pool in a folder has a map, whole or not, without opening either."""
+    return (pool_path / FOLDER / _LAYOUT).is_dir()
 
 
 def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, seed: int = 0) -> PoolMap:

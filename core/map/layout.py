@@ -27,8 +27,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.blas import one_thread
@@ -97,8 +95,7 @@ class Layout:
         with one_thread():
             components = [_components(X, self.axes, self.centre) for X in blocks]
         k = min(PLACED_BY, len(self.sample))
-        neighbours = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(self.sample)
-        distances, nearest = neighbours.kneighbors(np.concatenate(components))
+        distances, nearest = _nearest(self.sample, np.concatenate(components), k)
         weights = np.maximum(distances.astype(np.float64), _LEAST_DISTANCE) ** -POWER
         weights /= weights.sum(axis=1, keepdims=True)
         placed = np.einsum("nk,nkc->nc", weights, self.positions[nearest].astype(np.float64))
@@ -116,6 +113,8 @@ def lay_out(X: Rows, *, seed: int = 0) -> Layout:
     InputError
         If UMAP is not installed.
     """
+    from sklearn.decomposition import PCA  # a slow import, which reading a map doesn't need
+
     if is_sparse(X) and X.shape[1] <= COMPONENTS:
         X = X.toarray()  # ARPACK, which finds the axes of sparse rows, can't find all of them
     n_components = min(COMPONENTS, X.shape[0] - 1, X.shape[1])
@@ -142,7 +141,7 @@ def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
     start = np.random.default_rng(seed).normal(scale=_NOISE, size=(len(sample), 2))
     start[:, : sample.shape[1]] += _WIDTH * sample[:, :2] / max(float(np.abs(sample[:, :2]).max()), 1e-30)
     k = min(NEIGHBOURS, len(sample))
-    distances, neighbours = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(sample).kneighbors(sample)
+    distances, neighbours = _nearest(sample, sample, k)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # UMAP warns that it could not place new items
         learner = umap.UMAP(
@@ -154,6 +153,15 @@ def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
             n_jobs=1,
         )
         return np.asarray(learner.fit_transform(sample), dtype=np.float32)
+
+
+def _nearest(sample: Floats32, items: Floats32, k: int) -> tuple[Floats32, NDArray[np.int64]]:
+    """Return the distances and the places of each item's k nearest sample items, nearest first."""
+    from sklearn.neighbors import NearestNeighbors  # a slow import, which reading a map doesn't need
+
+    found: tuple[Floats32, NDArray[np.int64]]
+    found = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(sample).kneighbors(items)
+    return found
 
 
 def _components(X: Rows, axes: Floats32, centre: Floats32) -> Floats32:

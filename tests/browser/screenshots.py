@@ -13,6 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from closecall.core.map import build_map
 from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database
 from tests import chromium
@@ -51,6 +52,7 @@ def main() -> None:
     asked = parser.parse_args()
     server = Server(asked.data, items=asked.items, port=free_port())
     server.start()
+    build_map(Pool.open(server.pool))
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium.find(), args=["--no-sandbox"])
@@ -124,6 +126,7 @@ def shoot(browser: Browser, server: Server, session: str, classes: str, screen: 
     page.screenshot(path=ASSETS / f"progress-{screen}-{scheme}.png")
     compare(page, server, session, f"{screen}-{scheme}")
     similar(page, server, session, f"{screen}-{scheme}")
+    show_map(page, server, session, f"{screen}-{scheme}")
     page.goto(f"{server.url}/?project={server.key}&session={session}&grid=28")
     page.locator(".grid .cells img").first.wait_for()
     page.wait_for_timeout(1500)
@@ -152,6 +155,15 @@ def similar(page: Page, server: Server, session: str, name: str) -> None:
     page.mouse.move(0, 0)
     page.wait_for_timeout(500)
     page.screenshot(path=ASSETS / f"similar-{name}.png")
+
+
+def show_map(page: Page, server: Server, session: str, name: str) -> None:
+    """The map, coloured by the last hyperplane."""
+    page.goto(f"{server.url}/map?project={server.key}&session={session}")
+    page.locator(".map[data-hyperplane=true][data-settled=true]").wait_for(timeout=PATIENCE)
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / f"map-{name}.png")
 
 
 def compare(page: Page, server: Server, session: str, name: str) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.conftest import FORGET
 from tests.browser.labeling import Labeling
 from tests.browser.many import Gridding
+from tests.browser.mapped import make_map
 from tests.browser.served import Server
 from tests.scale import thorough
 
@@ -87,6 +88,16 @@ def upload_nothing(page: Page) -> None:
     expect(page.locator(".trouble")).to_contain_text("the file is empty")
 
 
+def look_in_the_middle(page: Page) -> None:
+    for key in ("+", "ArrowLeft"):
+        page.keyboard.press(key)
+
+
+def list_what_is_in_view(page: Page) -> None:
+    page.get_by_role("button", name="List what is in view").click()
+    page.locator(".found li").first.wait_for()
+
+
 @dataclass(frozen=True)
 class Visit:
     """A page: its address, what is there as soon as it is, and the states that it is brought into in turn."""
@@ -134,6 +145,11 @@ VISITS = {
         {"after some rounds": race_a_little, "the first picks": show_first_picks},
     ),
     "progress": Visit("progress?project=digits&session={labeled}", ".progress[data-state=shown]"),
+    "map": Visit(
+        "map?project=digits&session={labeled}",
+        ".map[data-settled=true][data-hyperplane=true]",
+        {"an item in the middle": look_in_the_middle, "the items in view": list_what_is_in_view},
+    ),
     "people": Visit("people?project=digits&session={labeled}", ".people[data-state=shown] tbody tr"),
     "decide": Visit("people?project=digits&session={labeled}&view=decide", ".card[data-state=empty]"),
     "sign-in": Visit("sign-in?project=digits", ".st-key-door input"),
@@ -152,7 +168,8 @@ GRAVE = {"serious", "critical"}
 
 @pytest.fixture(scope="module")
 def sessions(server: Server, browser: Browser) -> dict[str, str]:
-    """One with answers of each kind, one with a grid that was sent."""
+    """One with answers of each kind, one with a grid that was sent; the pool has a map."""
+    make_map(server.pool)
     page = browser.new_page()
     labeling = Labeling(page, f"{server.url}/?project=digits&session=new")
     for key in "ynsmn":

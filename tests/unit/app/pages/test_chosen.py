@@ -5,6 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from closecall.app.pages import chosen
+from closecall.app.projects.roles import Roles
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
 from tests.projects import new_project, open_workspace
 
 
@@ -54,3 +57,16 @@ def test_the_address_decides_which_question_is_asked(project, tab):
     assert chosen.chosen_session(project) is first
     del tab.query_params["session"]
     assert chosen.chosen_session(project).concept.record.question == "Is this a 3?"
+
+
+def test_a_project_of_others_is_refused(tmp_path, tab, monkeypatch):
+    """Its pages, and so the keys of its maps and races, are for those who may enter."""
+    with Workspace(tmp_path, roles=Roles.of(["ada"], ["bob"])) as workspace:
+        project = new_project(workspace)
+        tab.query_params["project"] = project.key
+        for name in ("ada", "bob"):
+            monkeypatch.setattr(chosen, "name_at_page", lambda name=name: name)
+            assert chosen.chosen_project() is project
+        monkeypatch.setattr(chosen, "name_at_page", lambda: "eve")
+        with pytest.raises(InputError, match="eve has no access to this project"):
+            chosen.chosen_project()

@@ -154,6 +154,16 @@ def test_a_race_is_seen_by_whoever_knows_its_key(port, race, since):
     assert "access-control-allow-origin" not in headers
 
 
+@pytest.mark.parametrize("name", ["state", "tile", "near", "lasso"])
+def test_a_map_is_seen_by_whoever_knows_its_key(port, name):
+    """What is no key gets the same answer, whatever else is asked."""
+    for key in ("", "digits", "../x", "%00", "x" * 5000):
+        status, body, headers = ask(port, "GET", f"/map/{name}?map={key}&zoom=0&corners=1")
+        assert (status, json.loads(body)) == (404, {"problem": "There is no such map"})
+        assert "access-control-allow-origin" not in headers
+    assert ask(port, "POST", f"/map/{name}")[0] == 405
+
+
 def test_keys_of_races_can_t_be_guessed(tmp_path):
     """128 bits and more of chance; a race that is gone is gone."""
     with open_workspace(tmp_path) as workspace:
@@ -199,7 +209,7 @@ def test_other_sites_get_no_leave_to_read(port):
     """No answer says that a page from elsewhere may read it."""
     module = f"/{address_of('label/card.js')}"
     streamlits = ("/_stcore/health", "/_stcore/host-config", "/_stcore/metrics")
-    for path in ("/", "/healthz", "/race", module, *streamlits):
+    for path in ("/", "/healthz", "/race", "/map/state", module, *streamlits):
         _, body, headers = ask(port, "GET", path, Origin="http://evil.example")
         assert headers.get("access-control-allow-origin") in (None, f"http://127.0.0.1:{port}"), path
         assert SECRET.encode() not in body
@@ -212,6 +222,7 @@ def test_other_sites_get_no_leave_to_read(port):
         "/review",
         "/healthz",
         "/race",
+        "/map/tile",
         "/_stcore/health",
         "/static/none.js",
         "/media/none",
@@ -294,7 +305,8 @@ def test_every_route_is_known():
     from closecall.app.server.asgi import build_app
 
     ours = {route.path for route in build_app()._user_routes}
-    assert ours == {"/healthz", "/race", "/modules/{digest}/{name:path}"}
+    maps = {f"/map/{name}" for name in ("state", "tile", "near", "lasso")}
+    assert ours == {"/healthz", "/race", "/modules/{digest}/{name:path}", *maps}
 
 
 def test_a_link_in_a_folder_of_images_shows_no_other_file(tmp_path):

@@ -1,0 +1,463 @@
+"""The map of a pool for a question: density tiles by wᵀx + b, items near a point, and items in a lasso.
+
+Places on the page are fractions of the map's side, 0 … 1, from the least coordinates. The browser requests
+the state several times a second, and the tiles again if their version has changed. A request for the state
+brings the map up to date: it trains the SVM if there are other labels, and computes the scores of all items.
+This takes at most `SHARE` of a core, since people may be labeling meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from closecall.app.display.density import THEMES, colours, png
+from closecall.app.projects.config import ProjectFile
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.map import MapTiles, PoolMap, has_map, inside
+from closecall.core.map.build import FOLDER
+from closecall.core.pool.pool import Pool
+from closecall.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.workspace import Workspace
+    from closecall.storage import ExampleRecord
+
+BAND = 0.01
+"""Share of the items that are in the band: those nearest the hyperplane."""
+
+LEAST_BAND = 12
+"""Minimum number of items in the band."""
+
+FULL_COLOUR = 0.9
+"""Quantile of |wᵀx + b| from which on a cell has the full colour of yes or no."""
+
+DENSE = 99
+"""Percentile of the number of items per cell from which on a cell of the whole map is opaque."""
+
+SHOWN = 48
+"""Maximum number of items of a lasso that are shown: those nearest the hyperplane."""
+
+MARKS = 60
+"""Maximum number of last answers that are marked on the map."""
+
+MOST_CORNERS = 1000
+"""Maximum number of corners of a lasso."""
+
+KEPT_TILES = 256
+"""Maximum number of painted tiles that are kept per version of a map, about 10 kB each."""
+
+SHARE = 0.25
+"""Maximum share of a core that is spent on bringing one map up to date."""
+
+_CELLS_PER_ITEM = 13
+"""Number of cells of the finest tiles per item; then few cells have more than one item.
+
+Items cover about a seventh of the square.
+"""
+
+_LEAST_CELLS, _MOST_CELLS = 6, 8
+"""Binary logarithms of the least and greatest number of cells on the side of a tile."""
+
+_maps: WeakValueDictionary[str, LiveMap] = WeakValueDictionary()
+_of_questions: WeakValueDictionary[tuple[Path, int], LiveMap] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def find_map(key: str) -> LiveMap | None:
+    """Return the map with this key, or None if nobody views it. Only its viewers know the key."""
+    return _maps.get(key)
+
+
+def is_mapped(workspace: Workspace, key: str | None) -> bool:
+    """Return whether a project is served and its pool has a map; the project is not opened for this."""
+    if key is None or key not in workspace.served_keys():
+        return False
+    folder = workspace.folder / key
+    try:
+        return has_map(ProjectFile.read(folder).pool_path(folder))
+    except InputError:
+        return False
+
+
+class LiveMap:
+    """The map of a session's pool, coloured by the session's question. Thread-safe.
+
+    Parameters
+    ----------
+    session : LabelingSession
+
+    Raises
+    ------
+    InputError
+        If the pool has no map, or the map is damaged or belongs to another pool.
+    """
+
+    def __init__(self, session: LabelingSession) -> None:
+        self.key = secrets.token_urlsafe(16)
+        self._project, self._concept = session.project, session.concept
+        pool = self._project.pool
+        if pool is None:
+            raise InputError("The pool has no items yet")
+        self._now = _Version(0, _Ground.open(pool))
+        self._basis: _Basis | None = None
+        self._marks: list[tuple[float, float, str]] = []
+        self._trouble: str | None = None
+        self._rest_until = 0.0
+        self._updating = threading.Lock()
+        _maps[self.key] = self
+
+    @classmethod
+    def of(cls, session: LabelingSession) -> LiveMap:
+        """Return the map of the session's question, which all its viewers share; see `LiveMap`."""
+        place = session.project.folder, session.concept.record.id
+        with _opening:
+            found = _of_questions.get(place)
+            if found is None or found._concept is not session.concept:
+                found = _of_questions[place] = cls(session)
+            return found
+
+    def about(self) -> dict[str, Any]:
+        """Return the state as JSON, without bringing the map up to date.
+
+        Besides the version and the tiles' size, it has the number of items on the map and `elsewhere` in the
+        pool, the number of labels, the band (None without a hyperplane), and the last answers as [x, y,
+        answer], newest first.
+        """
+        now, pool = self._now, self._project.pool
+        band = None if now.scores is None else {"items": now.n_in_band, "margin": now.margin}
+        return {
+            "map": self.key,
+            "version": now.number,
+            "question": self._concept.record.question,
+            "word": now.ground.pool.item_word,
+            "items": len(now.ground.positions),
+            "elsewhere": len(pool or ()) - len(now.ground.positions),
+            "labels": now.n_labels,
+            "positive": None if now.scores is None else int(np.count_nonzero(now.scores > 0)),
+            "band": band,
+            "marks": self._marks,
+            "cells": now.ground.n_cells,
+            "finest": now.ground.finest,
+            "trouble": self._trouble,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Bring the map up to date, unless this is under way or has just been done; return `about`."""
+        if self._updating.acquire(blocking=False):
+            try:
+                self._catch_up()
+            finally:
+                self._updating.release()
+        return self.about()
+
+    def tile(self, zoom: int, column: int, row: int, *, theme: str) -> bytes | None:
+        """Return a tile as PNG, one pixel per cell; None if it has no items. See `core.map.MapTiles`.
+
+        Raises
+        ------
+        InputError
+            If there is no such tile or theme.
+        """
+        if theme not in THEMES:
+            raise InputError(f"theme must be one of {', '.join(THEMES)}, got {theme!r}")
+        return self._now.tile(zoom, column, row, theme)
+
+    def near(self, x: float, y: float, radius: float) -> dict[str, Any] | None:
+        """Return the item nearest to a place, or None if none is within the radius.
+
+        Raises
+        ------
+        InputError
+            If a number is not finite.
+        """
+        if not all(map(math.isfinite, (x, y, radius))):
+            raise InputError(f"x, y and radius must be finite numbers, got {x}, {y} and {radius}")
+        now = self._now
+        distances = np.square(now.ground.positions - now.ground.places([(x, y)])).sum(axis=1)
+        nearest = int(distances.argmin())
+        if distances[nearest] > (radius * now.ground.tiles.side) ** 2:
+            return None
+        return self._items(now, [nearest])[0]
+
+    def lasso(self, corners: ArrayLike) -> dict[str, Any]:
+        """Return the number of items inside a polygon, and those nearest the hyperplane, at most `SHOWN`.
+
+        Without a hyperplane, the items with the lowest ids are shown.
+
+        Parameters
+        ----------
+        corners : array of shape (n_corners, 2)
+            The corners in order; see `core.map.inside`.
+
+        Raises
+        ------
+        InputError
+            If the polygon has too few or too many corners, or a coordinate is not finite.
+        """
+        polygon = np.asarray(corners, dtype=np.float64)
+        if len(polygon) > MOST_CORNERS:
+            raise InputError(f"a lasso may have at most {MOST_CORNERS:,} corners, got {len(polygon):,}")
+        now = self._now
+        if polygon.ndim == 2 and polygon.shape[1] == 2:  # `inside` refuses any other shape
+            polygon = now.ground.places(polygon)
+        rows = np.flatnonzero(inside(now.ground.positions, polygon))
+        found: dict[str, Any] = {"found": len(rows), "positive": None, "in_band": None}
+        nearest = rows
+        if now.scores is not None:
+            scores = now.scores[rows]
+            margins = np.abs(scores)
+            found["positive"] = int(np.count_nonzero(scores > 0))
+            found["in_band"] = int(np.count_nonzero(margins <= now.margin))
+            nearest = rows[np.argsort(margins, kind="stable")]
+        return {**found, "items": self._items(now, nearest[:SHOWN].tolist())}
+
+    def _catch_up(self) -> None:
+        if time.monotonic() < self._rest_until:
+            return
+        began = time.monotonic()
+        try:
+            is_other = self._update()
+            self._trouble = None
+        except (InputError, StorageError) as error:
+            is_other, self._trouble = True, str(error)
+        if is_other:
+            took = time.monotonic() - began
+            self._rest_until = began + took / SHARE
+
+    def _update(self) -> bool:
+        """Follow the pool, its map and the labels; return whether any of them has changed."""
+        before, pool = self._now, self._project.pool
+        assert pool is not None
+        ground = before.ground if before.ground.is_current(pool) else _Ground.open(pool)
+        with self._concept.lock:
+            basis = _Basis(ground, pool, self._concept.catch_up().seq, self._concept.examples)
+        if self._basis is not None and basis.is_same(self._basis):
+            return False
+        _, trained = self._concept.trained(pool)
+        digest = trained.hyperplane.digest if trained.hyperplane is not None else None
+        if ground is before.ground and digest == before.digest:
+            self._now = replace(before, n_labels=trained.n_labels)
+        else:
+            self._now = _Version.of(before.number + 1, ground, trained.hyperplane, trained.n_labels)
+        self._marks = self._last_answers(ground)
+        self._basis = basis
+        return True
+
+    def _last_answers(self, ground: _Ground) -> list[tuple[float, float, str]]:
+        """Return the places of the items that were answered last, and what the answers amount to."""
+        answers = self._concept.log.recent_answers(self._concept.record.id, MARKS)
+        items = dict.fromkeys(answer.item for answer in answers)
+        status = self._status(list(items))
+        marks = []
+        for item in items:
+            if status[item] in ("yes", "no") and (row := ground.row_of(item)) is not None:
+                x, y = ground.fractions([row])[0].tolist()
+                marks.append((round(x, 5), round(y, 5), status[item]))
+        return marks
+
+    def _items(self, now: _Version, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return what the page shows of the items in these rows."""
+        pictures, names = self._project.pictures, now.ground.pool.source
+        items = now.ground.pool.ids[rows].tolist()
+        status = self._status(items)
+        told = []
+        for row, item, (x, y) in zip(rows, items, now.ground.fractions(rows).tolist(), strict=True):
+            try:
+                opening = pictures.opening(item)
+                look = {"src": pictures.tile(item)} if opening is None else {"opening": opening}
+            except InputError:
+                look = {"src": ""}
+            score = None if now.scores is None else float(now.scores[row])
+            told.append(
+                {"id": item, "alt": names.name(item), "x": x, "y": y, "score": score, "stands": status[item]}
+                | look
+            )
+        return told
+
+    def _status(self, items: Sequence[int]) -> dict[int, str]:
+        """Return the status of each item, such as "yes" or "tied"; "" if it has none."""
+        with self._concept.lock:
+            labels = self._concept.catch_up()
+            return {item: labels.status(item) or "" for item in items}
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """All that a version of the map depends on."""
+
+    ground: _Ground
+    pool: Pool
+    seq: int
+    examples: Sequence[ExampleRecord]
+
+    def is_same(self, other: _Basis) -> bool:
+        is_same_place = self.ground is other.ground and self.pool is other.pool
+        return is_same_place and self.seq == other.seq and self.examples is other.examples
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """The places of items: the map as it is on disk at one time.
+
+    Parameters
+    ----------
+    pool : Pool
+        The rows that are on the map.
+    positions : array of shape (n_rows, 2), float32
+    tiles : MapTiles
+    stamp : int
+        Time of the last change to the map's folder, in nanoseconds.
+    """
+
+    pool: Pool
+    positions: NDArray[np.float32]
+    tiles: MapTiles
+    stamp: int
+
+    @classmethod
+    def open(cls, pool: Pool) -> _Ground:
+        stamp = _stamp(pool)
+        positions = PoolMap.open(pool).positions
+        if not len(positions):
+            raise InputError(
+                f"the map of the pool {pool.path} has no items yet: finish it with closecall pool map"
+            )
+        return cls(pool.prefix(len(positions)), positions, MapTiles(positions), stamp)
+
+    def is_current(self, pool: Pool) -> bool:
+        return self.stamp == _stamp(pool)
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Number of cells on the side of a tile."""
+        return 1 << min(max(self._depth, _LEAST_CELLS), _MOST_CELLS)
+
+    @cached_property
+    def finest(self) -> int:
+        """Greatest zoom at which tiles are worthwhile."""
+        return max(0, self._depth - _MOST_CELLS)
+
+    @property
+    def _depth(self) -> int:
+        return math.ceil(math.log(_CELLS_PER_ITEM * len(self.positions), 4))
+
+    @cached_property
+    def dense(self) -> float:
+        """Number of items from which on a cell of the whole map is opaque."""
+        whole = self.tiles.cells(0, 0, 0, np.zeros(len(self.positions), np.float32), n_cells=self.n_cells)
+        return float(np.percentile(whole.n_items, DENSE))
+
+    def places(self, fractions: ArrayLike) -> NDArray[np.float64]:
+        """Return the positions of places that are given as fractions of the map's side."""
+        found: NDArray[np.float64] = self.tiles.origin + np.asarray(fractions) * self.tiles.side
+        return found
+
+    def fractions(self, rows: Sequence[int]) -> NDArray[np.float64]:
+        """Return the places of rows as fractions of the map's side."""
+        found: NDArray[np.float64] = (self.positions[rows] - self.tiles.origin) / self.tiles.side
+        return found
+
+    def row_of(self, item: int) -> int | None:
+        """Return the row of an item, or None if it has no place on the map."""
+        return int(self.pool.row_of([item])[0]) if self.pool.has_row(item) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Version:
+    """The map under one hyperplane.
+
+    Parameters
+    ----------
+    number : int
+        Counts the versions of a map.
+    ground : _Ground
+    scores : array of shape (n_rows,), float32, or None
+        wᵀx + b of the items on the map; None without a hyperplane.
+    digest : str or None
+        Digest of the hyperplane.
+    n_labels : int
+        Number of labels that the hyperplane was trained on.
+    margin : float
+        Greatest |wᵀx + b| in the band.
+    n_in_band : int
+        Number of items in the band: a share of `BAND`, and more if several have the same margin.
+    furthest : float
+        See `app.display.density.colours`.
+    """
+
+    number: int
+    ground: _Ground
+    scores: NDArray[np.float32] | None = None
+    digest: str | None = None
+    n_labels: int = 0
+    margin: float = 0.0
+    n_in_band: int = 0
+    furthest: float = 1.0
+    _painted: dict[tuple[int, int, int, str], bytes | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, number: int, ground: _Ground, hyperplane: Hyperplane | None, n_labels: int) -> _Version:
+        if hyperplane is None:
+            return cls(number, ground, n_labels=n_labels)
+        scores = ground.pool.scores(hyperplane)
+        n, margins = len(scores), np.abs(scores)
+        last = min(n, max(LEAST_BAND, math.ceil(BAND * n))) - 1
+        far = int(FULL_COLOUR * (n - 1))
+        parted = np.partition(margins, sorted({last, far}))
+        margin, furthest = float(parted[last]), float(parted[far])
+        return cls(
+            number,
+            ground,
+            scores,
+            hyperplane.digest,
+            n_labels,
+            margin,
+            int(np.count_nonzero(margins <= margin)),
+            furthest or 1.0,
+        )
+
+    def tile(self, zoom: int, column: int, row: int, theme: str) -> bytes | None:
+        """Return a tile as `LiveMap.tile` does; a tile that was painted before is not painted again."""
+        place = zoom, column, row, theme
+        try:
+            return self._painted[place]
+        except KeyError:
+            pass
+        if len(self._painted) >= KEPT_TILES:
+            self._painted.clear()
+        painted = self._painted[place] = self._paint(*place)
+        return painted
+
+    def _paint(self, zoom: int, column: int, row: int, theme: str) -> bytes | None:
+        tiles, n_cells = self.ground.tiles, self.ground.n_cells
+        scores = np.zeros(len(tiles), np.float32) if self.scores is None else self.scores
+        cells = tiles.cells(zoom, column, row, scores, n_cells=n_cells)
+        if not len(cells.n_items):
+            return None
+        in_band = np.zeros(len(cells.n_items))
+        if self.scores is not None:  # the mean of 1 for an item in the band, and of 0 for any other
+            is_in_band = np.abs(self.scores) <= self.margin
+            in_band = tiles.cells(zoom, column, row, is_in_band, n_cells=n_cells).mean
+        dense = self.ground.dense / 4**zoom
+        return png(cells, colours(cells, in_band, furthest=self.furthest, dense=dense, theme=theme), n_cells)
+
+
+def _stamp(pool: Pool) -> int:
+    try:
+        return (pool.path / FOLDER).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,118 @@
+// The list of items in a lasso, nearest the hyperplane first, which covers a part of the map.
+
+import { alikeAddress } from "../shared/alike.js";
+import { element, glyph, part, say } from "../shared/dom.js";
+import { fixed, whole } from "../shared/figures.js";
+import { openingOf } from "../shared/text.js";
+
+/** @import { LassoData, MapItem } from "../types" */
+
+/** @type {Record<string, string>} */
+const STANDS = { yes: "answered yes", no: "answered no", skip: "skipped", unsure: "unsure", tied: "tied" };
+
+export class Found {
+  /**
+   * @param {HTMLElement} card
+   * @param {() => void} closed
+   */
+  constructor(card, closed) {
+    this.place = part(card, ".found");
+    this.count = part(card, ".count");
+    this.which = part(card, ".which");
+    this.cells = part(card, ".found .cells");
+    this.closed = closed;
+    part(card, ".shut").addEventListener("click", () => this.close());
+  }
+
+  get isOpen() {
+    return !this.place.hidden;
+  }
+
+  close() {
+    this.place.hidden = true;
+    this.cells.replaceChildren();
+    this.closed();
+  }
+
+  /** Open the list before its items have arrived. */
+  open() {
+    say(this.count, "Looking…");
+    say(this.which, "");
+    this.cells.replaceChildren();
+    this.place.hidden = false;
+    this.place.focus({ preventScroll: true });
+  }
+
+  /** @param {string} problem */
+  fail(problem) {
+    say(this.count, "Nothing to show");
+    say(this.which, problem);
+  }
+
+  /**
+   * @param {LassoData} data
+   * @param {string} word the display name of an item
+   */
+  show(data, word) {
+    say(this.count, counted(data.found, word));
+    say(this.which, sentence(data));
+    this.place.dataset.kind = data.items.some(({ opening }) => opening) ? "text" : "image";
+    this.cells.replaceChildren(...data.items.map(cellOf));
+    this.place.scrollTop = 0;
+  }
+}
+
+/**
+ * Return a number of items in words: "1 image", "2,300 images".
+ *
+ * @param {number} n
+ * @param {string} word
+ */
+export function counted(n, word) {
+  return `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
+}
+
+/**
+ * Return a score with its sign: "+0.120", "−0.120".
+ *
+ * @param {number} score
+ */
+export function signed(score) {
+  return `${score < 0 ? "−" : "+"}${fixed(3)(Math.abs(score))}`;
+}
+
+/** @param {MapItem} item */
+export function standsOf({ stands }) {
+  return STANDS[stands] ?? "";
+}
+
+/**
+ * Return what the list says of the items in the lasso.
+ *
+ * @param {LassoData} data
+ */
+export function sentence({ found, positive, items }) {
+  if (!found) return "Draw the lasso around some of the coloured area.";
+  const shown = items.length < found ? `The ${items.length} ` : "";
+  if (positive === null) return shown ? `${shown}that come first are shown.` : "";
+  const side = `${whole(positive)} on the side of yes, ${whole(found - positive)} on the side of no.`;
+  return `${side} ${shown ? `${shown}nearest the hyperplane are shown.` : "Nearest the hyperplane first."}`;
+}
+
+/** @param {MapItem} item */
+function cellOf(item) {
+  const { id, alt, score, src, opening, stands } = item;
+  const picture = opening
+    ? openingOf(opening)
+    : src
+      ? element("img", { src, alt: "", draggable: false })
+      : element("span", { className: "missing" }, `${alt} can't be shown`);
+  const value = score === null ? "" : signed(score);
+  const name = [alt, value, standsOf(item), "find similar"].filter(Boolean).join(", ");
+  const link = element("a", { href: alikeAddress(id), title: alt, "aria-label": name }, picture);
+  if (standsOf(item)) link.append(element("span", { className: "badge" }, glyph(`g-${stands}`)));
+  link.append(element("span", { className: "value" }, value));
+  link.dataset.item = String(id);
+  link.dataset.stands = stands;
+  return element("li", {}, link);
+}

@@ -1,0 +1,55 @@
+"""The Map page: the pool's items in the plane, coloured by the question's hyperplane."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from closecall.app.api.map import LiveMap, is_mapped
+from closecall.app.components import MAP
+from closecall.app.pages.chosen import opened, pick_concept
+from closecall.app.pages.problems import show_problem
+from closecall.app.pages.state import state
+from closecall.app.sessions.workspace import current
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.labeling import LabelingSession
+
+VIEWED = "viewed map"
+"""Key in Streamlit's session state: the `LiveMap` that this browser tab used last."""
+
+
+def main() -> None:
+    """Open the project and session of the address, and show the map of its pool."""
+    if (found := opened()) is None:
+        return
+    project, session = found
+    with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
+        pick_concept(project, session, archived=True)
+    with st.container(key="map"):
+        if is_mapped(current(), project.key):
+            show_map(session)
+        else:
+            st.title("There is no map yet", anchor=False)
+            st.markdown("Make one with this command, then reload the page. It needs the extra `[map]`.")
+            st.code(f"closecall pool map {shlex.quote(str(project.pool_path))}", language=None)
+
+
+@st.fragment
+def show_map(session: LabelingSession) -> None:
+    """Show the map; the browser requests its state and its tiles from the routes of `app.server.map`."""
+    key = f"map-{session.id}"
+    try:
+        state[VIEWED] = LiveMap.of(session)  # which keeps the map open
+        page = state[VIEWED].about()
+    except (InputError, StorageError) as error:
+        show_problem(error, waits=True)
+    else:
+        MAP.show({**page, "beat": state.get(key, {}).get("beat")}, key=key)
+
+
+main()

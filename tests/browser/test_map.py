@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.mapped import Mapped, make_map
+from tests.browser.served import Server
+
+
+def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
+    server: Server, labeling: Labeling
+) -> None:
+    """Answers in another window move the band without a reload; keys do what the mouse does."""
+    make_map(server.pool)
+    for key in "nyn":
+        labeling.press(key)
+    page = labeling.page.context.new_page()
+    where = f"project=digits&session={labeling.session}"
+    page.goto(f"{server.url}/progress?{where}")
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page).to_have_url(re.compile("/map"))
+    seen = Mapped(page, f"{server.url}/map?{where}")
+    before, painted = seen.version, seen.painted()
+    assert any(painted)
+    labeling.press("n")
+    expect(seen.card).not_to_have_attribute("data-version", str(before))
+    seen.wait()
+    assert seen.painted() != painted
+
+    page.keyboard.down("Shift")
+    seen.drag((0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98))
+    page.keyboard.up("Shift")
+    found = page.locator(".found")
+    expect(found.get_by_role("heading")).to_have_text(re.compile(r"^[78]\d\d images$"))
+    expect(found.locator("li")).to_have_count(48)
+    expect(found.locator("img").first).to_be_visible()
+    expect(found.get_by_role("link").first).to_have_attribute("href", re.compile(r"/similar\?.*like=\d+"))
+    page.keyboard.press("Escape")
+    expect(found).to_be_hidden()
+
+    whole = seen.painted()
+    for key in ("+", "+", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(page.locator(".preview img")).to_be_visible()
+    expect(page.locator(".preview")).to_contain_text("wᵀx + b = ")
+    assert seen.painted() != whole
+    page.keyboard.press("Enter")
+    expect(found).to_be_hidden()  # the key is the canvas's only while it has the focus
+    page.locator(".canvas").focus()
+    page.keyboard.press("Enter")
+    expect(found.get_by_role("heading")).to_have_text(re.compile(r"^\d+ images?$"))
