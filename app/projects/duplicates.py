@@ -85,7 +85,7 @@ class Duplicates:
 
 def _stamps(pool: Pool) -> Stamps:
     """Return, for each kind of groups in the pool's folder, what changes whenever they are saved."""
-    found = {}
+    found: Stamps = {}
     for kind in KINDS:
         with suppress(OSError):
             stat = (folder_of(pool.path, kind) / MANIFEST).stat()

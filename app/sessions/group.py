@@ -62,7 +62,7 @@ class Group:
 
     def _draw(self, members: Sequence[int]) -> dict[int, str]:
         """Return the pictures of the items that can be shown: nobody answers about an item unseen."""
-        drawn = {}
+        drawn: dict[int, str] = {}
         for item in members:
             with suppress(InputError):
                 drawn[item] = self._session.project.pictures.thumbnail(item)

@@ -20,7 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from closecall.app.exchange.importing import import_labels
 from closecall.app.sessions.reset import start_afresh
 from closecall.app.sessions.review import VIEWS
+from closecall.core.duplicates.files import Kind
 from closecall.core.errors import InputError
+from tests.projects import find_groups
 from tests.stateful.people import WORDS, Tab
 from tests.stateful.served import LEASE_SECONDS, Served
 
@@ -319,6 +321,13 @@ class Labeling(RuleBasedStateMachine):
         """Publish another segment of the pool."""
         assert self.served is not None
         self.served.grow_by_one()
+
+    @rule(size=st.integers(2, 4), kind=st.sampled_from(("near", "bursts")), ask_once=st.booleans())
+    def find_groups(self, size: int, kind: Kind, ask_once: bool) -> None:
+        """Find near-duplicates, or find them again, and set whether the queue asks about them only once."""
+        assert self.served is not None
+        find_groups(self.served.project, size, kind)
+        self.served.project.set_ask_once(ask_once)
 
     # What holds after each step
 

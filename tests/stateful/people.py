@@ -124,11 +124,13 @@ class Tab:
         self.cards[name] = card
 
     def _nothing_is_left(self) -> None:
-        """Nothing is asked only where all is answered, or in another's view."""
-        project = self.served.project
+        """Nothing is asked only where all is answered, or in another's view, or repeats what is."""
+        project, groups = self.served.project, self.served.project.groups()
         others = set(project.leases.held(but_for=self.session.side_by_side))
-        said = set(self.served.model.items(self.concept))
-        assert not set(self.served.pool.ids.tolist()) - others - said, "items are left, and none is asked"
+        taken = others | set(self.served.model.items(self.concept))
+        repeats = groups.members_of(sorted(taken)).tolist() if groups is not None else []
+        left = set(self.served.pool.ids.tolist()) - taken - set(repeats)
+        assert not left, "items are left, and none is asked"
 
     # What is sent
 
