@@ -134,8 +134,8 @@ class LiveMap:
         """Return the state as JSON, without bringing the map up to date.
 
         Besides the version and the tiles' size, it has the number of items on the map and `elsewhere` in the
-        pool, the number of labels, the band (None without a hyperplane), and the last answers as [x, y,
-        answer], newest first.
+        pool, the number of labels, the number of items on the side of yes and the band (both None without a
+        hyperplane), and the last answers as [x, y, answer], newest first.
         """
         now, pool = self._now, self._project.pool
         band = None if now.scores is None else {"items": now.n_in_band, "margin": now.margin}
@@ -147,7 +147,7 @@ class LiveMap:
             "items": len(now.ground.positions),
             "elsewhere": len(pool or ()) - len(now.ground.positions),
             "labels": now.n_labels,
-            "positive": None if now.scores is None else int(np.count_nonzero(now.scores > 0)),
+            "positive": now.n_positive,
             "band": band,
             "marks": self._marks,
             "cells": now.ground.n_cells,
@@ -215,28 +215,25 @@ class LiveMap:
         if polygon.ndim == 2 and polygon.shape[1] == 2:  # `inside` refuses any other shape
             polygon = now.ground.places(polygon)
         rows = np.flatnonzero(inside(now.ground.positions, polygon))
-        found: dict[str, Any] = {"found": len(rows), "positive": None, "in_band": None}
+        found: dict[str, Any] = {"found": len(rows), "positive": None}
         nearest = rows
         if now.scores is not None:
             scores = now.scores[rows]
-            margins = np.abs(scores)
             found["positive"] = int(np.count_nonzero(scores > 0))
-            found["in_band"] = int(np.count_nonzero(margins <= now.margin))
-            nearest = rows[np.argsort(margins, kind="stable")]
+            nearest = rows[np.argsort(np.abs(scores), kind="stable")]
         return {**found, "items": self._items(now, nearest[:SHOWN].tolist())}
 
     def _catch_up(self) -> None:
         if time.monotonic() < self._rest_until:
             return
-        began = time.monotonic()
+        began, worked = time.monotonic(), time.thread_time()
         try:
             is_other = self._update()
             self._trouble = None
         except (InputError, StorageError) as error:
             is_other, self._trouble = True, str(error)
         if is_other:
-            took = time.monotonic() - began
-            self._rest_until = began + took / SHARE
+            self._rest_until = began + (time.thread_time() - worked) / SHARE
 
     def _update(self) -> bool:
         """Follow the pool, its map and the labels; return whether any of them has changed."""
@@ -429,6 +426,11 @@ class _Version:
             int(np.count_nonzero(margins <= margin)),
             furthest or 1.0,
         )
+
+    @cached_property
+    def n_positive(self) -> int | None:
+        """Number of items on the side of yes; None without a hyperplane."""
+        return None if self.scores is None else int(np.count_nonzero(self.scores > 0))
 
     def tile(self, zoom: int, column: int, row: int, theme: str) -> bytes | None:
         """Return a tile as `LiveMap.tile` does; a tile that was painted before is not painted again."""

@@ -630,6 +630,5 @@ export interface MapItem extends Place {
 export interface LassoData {
   found: number;
   positive: number | null;
-  in_band: number | null;
   items: MapItem[];
 }

@@ -94,7 +94,7 @@ def look_in_the_middle(page: Page) -> None:
 
 
 def list_what_is_in_view(page: Page) -> None:
-    page.get_by_role("button", name="List what is in view").click()
+    page.get_by_role("button", name="List items in view").click()
     page.locator(".found li").first.wait_for()
 
 

@@ -73,12 +73,12 @@ export function counted(n, word) {
 }
 
 /**
- * Return a score with its sign: "+0.120", "−0.120".
+ * Return a score with its sign: "+0.1200", "−0.1200".
  *
  * @param {number} score
  */
 export function signed(score) {
-  return `${score < 0 ? "−" : "+"}${fixed(3)(Math.abs(score))}`;
+  return `${score < 0 ? "−" : "+"}${fixed(4)(Math.abs(score))}`;
 }
 
 /** @param {MapItem} item */

@@ -7,6 +7,8 @@ import io
 import json
 import math
 import shutil
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -183,14 +185,25 @@ def test_an_answer_elsewhere_moves_the_band(session, live):
 
 
 def test_after_an_update_the_map_rests(session, live, monkeypatch):
-    """Its work may not take a core from those who label."""
+    """Three times as long as it has worked: others may be labeling meanwhile."""
+    clock = SimpleNamespace(now=100.0, worked=count())  # a second of work between any two looks
+    monkeypatch.setattr(live_map, "SHARE", 0.25)
+    monkeypatch.setattr(
+        live_map,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: next(clock.worked)),
+    )
     teach(session)
-    monkeypatch.setattr(live_map, "SHARE", 1e-9)
     first = live.state()
     say(session, "no")
+    clock.now += 3.9
     assert live.state() == first
-    live._rest_until = 0.0
+    clock.now += 0.2
     assert live.state()["version"] == first["version"] + 1
+    clock.now += 10
+    live.state()  # nothing has changed, so it need not rest
+    say(session, "no")
+    assert live.state()["version"] == first["version"] + 2
 
 
 def test_near_a_point_is_the_nearest_item(session, live):
