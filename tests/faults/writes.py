@@ -19,6 +19,7 @@ from closecall.app.sessions import autopilot
 from closecall.app.sessions import reset as afresh
 from closecall.app.sessions.blind import begin as blind_begin
 from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.duplicates import Groups, ItemGroups
 from closecall.storage import StorageError
 from tests.faults.browser import Batch, Blind, Classes, Decide, Found, Page, Plain, Reviewing, Similar
 from tests.faults.world import ADA, BOB, World, tell, truth
@@ -406,6 +407,37 @@ _add(
 
 def _same(one: object, other: object) -> None:
     assert one == other
+
+
+# Near-duplicates
+
+
+def _groups(page: Page) -> ItemGroups:
+    """Groups of two neighbouring rows each."""
+    pool = page.world.project.pool
+    assert pool is not None
+    rows = np.arange(len(pool))
+    return ItemGroups.of(pool, {"near": Groups(rows // 2 * 2, np.zeros(len(rows), dtype=np.float32))})
+
+
+def _has_groups(page: Page) -> None:
+    digest = _groups(page).digest
+    assert [row["digest"] for row in page.world.rows("groupings")] == [digest]
+    project = page.world.project
+    named = project.duplicates.kept.named(digest)
+    assert named is not None
+    assert project.pool is not None
+    one, other = project.pool.ids[2:4].tolist()
+    assert other in named.members(one).tolist()
+    assert named.to_bytes() == _groups(page).to_bytes()
+
+
+_add(
+    "Storage: keep groups of near-duplicates",
+    _shown(Page),
+    lambda page: page.world.insist(lambda: page.world.project.duplicates.kept.keep(_groups(page))),
+    _has_groups,
+)
 
 
 # Blind comparisons
