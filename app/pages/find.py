@@ -74,10 +74,11 @@ def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSessio
 def keep_search(found: FoundSession | WordSession) -> None:
     """Keep the search, so that it is still there after a reload or a visit to another page."""
     _put(IN_ADDRESS, found.text)
-    by_words = isinstance(found, WordSession)
-    _put(EXCLUDED, (found.excluded or None) if by_words else None)
-    if by_words:
+    if isinstance(found, WordSession):
         _put(WAY, WORDS)
+        _put(EXCLUDED, found.excluded or None)
+    else:
+        _put(EXCLUDED, None)
 
 
 def _put(name: str, value: str | None) -> None:

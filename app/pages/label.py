@@ -234,7 +234,7 @@ def show_card(project: OpenProject, view: View) -> None:
 def key_of(view: View) -> str:
     """Return a word for the kind of the view. The key of the view's component begins with this word."""
     if isinstance(view, BatchSession):
-        own = {FoundSession: "found", WordSession: "words"}
+        own: dict[type, str] = {FoundSession: "found", WordSession: "words"}
         return own.get(type(view), GRID.name)
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 
