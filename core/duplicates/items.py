@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +139,7 @@ class ItemGroups:
     def to_bytes(self) -> bytes:
         """Return the groups in a form that `from_bytes` reads."""
         stream = io.BytesIO()
-        differences = {name: np.diff(array, prepend=0) for name, array in self._arrays().items()}
+        differences: dict[str, Any] = {name: np.diff(array, prepend=0) for name, array in self._arrays().items()}
         np.savez(stream, **differences)
         return zlib.compress(stream.getvalue(), 1)  # differences are compressed faster, and to half the size
 
