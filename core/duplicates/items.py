@@ -139,7 +139,9 @@ class ItemGroups:
     def to_bytes(self) -> bytes:
         """Return the groups in a form that `from_bytes` reads."""
         stream = io.BytesIO()
-        differences: dict[str, Any] = {name: np.diff(array, prepend=0) for name, array in self._arrays().items()}
+        differences: dict[str, Any] = {
+            name: np.diff(array, prepend=0) for name, array in self._arrays().items()
+        }
         np.savez(stream, **differences)
         return zlib.compress(stream.getvalue(), 1)  # differences are compressed faster, and to half the size
 
