@@ -53,7 +53,8 @@ def colours(
     hue = pale + np.maximum(side, 0) * (yes - pale) + np.maximum(-side, 0) * (no - pale)
     many = np.minimum(1, np.log1p(cells.n_items) / np.log1p(max(dense, 1)))[:, None]
     opacity = np.maximum(LEAST_OPACITY + (1 - LEAST_OPACITY) * many, band)
-    return np.asarray(np.rint(np.hstack([hue + band * (ink - hue), 255 * opacity])), dtype=np.uint8)
+    found: NDArray[np.uint8] = np.rint(np.hstack([hue + band * (ink - hue), 255 * opacity])).astype(np.uint8)
+    return found
 
 
 def png(cells: Cells, painted: NDArray[np.uint8], n_cells: int) -> bytes:

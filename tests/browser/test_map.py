@@ -30,7 +30,7 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     assert seen.painted() != painted
 
     page.keyboard.down("Shift")
-    seen.drag((0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98))
+    seen.drag((0.98, 0.98), (0.02, 0.98), (0.02, 0.02), (0.98, 0.02))
     page.keyboard.up("Shift")
     found = page.locator(".found")
     expect(found.get_by_role("heading")).to_have_text(re.compile(r"^[78]\d\d images$"))
@@ -46,8 +46,5 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     expect(page.locator(".preview img")).to_be_visible()
     expect(page.locator(".preview")).to_contain_text("wᵀx + b = ")
     assert seen.painted() != whole
-    page.keyboard.press("Enter")
-    expect(found).to_be_hidden()  # the key is the canvas's only while it has the focus
-    page.locator(".canvas").focus()
     page.keyboard.press("Enter")
     expect(found.get_by_role("heading")).to_have_text(re.compile(r"^\d+ images?$"))

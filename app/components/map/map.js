@@ -21,11 +21,13 @@ const LOOK = 60; // least time between two requests for the item under the point
 
 // CSS pixels.
 const REACH = 16; // radius around the pointer in which an item is looked for
+const FAR = 150; // the same around the middle, for the keys
 const STEP = 90; // per arrow key
 const STILL = 4; // movement up to which a press is a click
 const GAP = 14; // between an item and its preview
 const NEWEST = 9; // radius of the newest answer's mark
 const MARK = 6;
+const RING = 10; // radius of the ring around the item of the preview
 
 const FACTOR = 1.5; // of the keys and buttons that zoom
 const PER_PIXEL = 0.0016; // of the mouse wheel
@@ -84,6 +86,8 @@ class MapPage {
     this.travelled = 0; // CSS pixels since the first of them went down
     /** @type {Place | null} */
     this.looksAt = null; // on the screen
+    /** @type {MapItem | null} */
+    this.seen = null; // the item of the preview
     this.isDrawing = this.isLooking = this.isAsking = this.isClosed = this.hasCrosshair = false;
     this.isLassoing = false; // whether the next press draws a lasso
     this.looked = 0;
@@ -271,6 +275,7 @@ class MapPage {
     this.drawMarks();
     this.drawPolygon();
     if (this.hasCrosshair) this.drawCrosshair();
+    if (this.seen) this.drawRing(this.seen);
   }
 
   drawMarks() {
@@ -321,22 +326,34 @@ class MapPage {
     context.setLineDash([]);
   }
 
+  /** @param {Place} place */
+  drawRing(place) {
+    const { x, y } = this.view.toScreen(place);
+    this.context.beginPath();
+    this.context.arc(x, y, RING, 0, 2 * Math.PI);
+    this.strokeTwice();
+  }
+
+  /** Draw the path in the colour of the text on that of the page, to be seen on any other. */
+  strokeTwice() {
+    const { context, hues } = this;
+    context.lineWidth = 5;
+    context.strokeStyle = hues.paper;
+    context.stroke();
+    context.lineWidth = 2;
+    context.strokeStyle = hues.ink;
+    context.stroke();
+  }
+
   drawCrosshair() {
-    const { context, hues, view } = this;
+    const { context, view } = this;
     const [x, y] = [view.width / 2, view.height / 2];
     context.beginPath();
     for (const [dx, dy] of Object.values(ARROWS)) {
       context.moveTo(x + 5 * dx, y + 5 * dy);
       context.lineTo(x + 16 * dx, y + 16 * dy);
     }
-    for (const [width, hue] of /** @type {[number, string][]} */ ([
-      [5, hues.paper],
-      [2, hues.ink],
-    ])) {
-      context.lineWidth = width;
-      context.strokeStyle = hue;
-      context.stroke();
-    }
+    this.strokeTwice();
   }
 
   /** @param {MouseEvent} event */
@@ -370,7 +387,9 @@ class MapPage {
     const point = this.pointOf(event);
     const before = this.pointers.get(event.pointerId);
     if (!before) {
-      if (event.pointerType === "mouse") this.lookAt(point);
+      if (event.pointerType !== "mouse") return;
+      this.hasCrosshair = false;
+      this.lookAt(point);
       return;
     }
     this.travelled += Math.hypot(point.x - before.x, point.y - before.y);
@@ -530,7 +549,7 @@ class MapPage {
   lookAt(point) {
     this.looksAt = point;
     clearTimeout(this.looking);
-    if (!point) this.preview.hidden = true;
+    if (!point) this.showPreview(null);
     else this.looking = setTimeout(() => this.look(), this.looked + LOOK - performance.now());
   }
 
@@ -542,11 +561,12 @@ class MapPage {
     this.looked = performance.now();
     try {
       const { x, y } = this.view.toMap(point);
-      const answer = await this.ask("near", { x, y, radius: REACH / this.view.scale });
+      const reach = this.hasCrosshair ? FAR : REACH;
+      const answer = await this.ask("near", { x, y, radius: reach / this.view.scale });
       const { item } = await answer.json();
       if (this.looksAt === point) this.showPreview(item);
     } catch {
-      this.preview.hidden = true;
+      this.showPreview(null);
     }
     this.isLooking = false;
     if (this.looksAt && this.looksAt !== point) this.lookAt(this.looksAt);
@@ -555,6 +575,8 @@ class MapPage {
   /** @param {MapItem | null} item */
   showPreview(item) {
     const { preview, picture, view } = this;
+    if (item !== this.seen) this.redraw();
+    this.seen = item;
     preview.hidden = !item;
     if (!item) return;
     if (picture.dataset.item !== String(item.id)) {
