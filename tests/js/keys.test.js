@@ -75,26 +75,35 @@ test("yes and no have a letter and an arrow, in either case; other keys answer n
   }
 });
 
-/** The search field above a grid. */
-function openFinder() {
-  new Clock();
-  const field = Object.assign(new Part("input"), {
-    value: "",
-    addEventListener() {},
-    focus() {},
-    select() {},
-    blur: () => asked.push("blur"),
-  });
+/** The search above a grid, by name or by words. */
+function openFinder(words) {
+  const clock = new Clock();
   const asked = [];
+  const input = () =>
+    Object.assign(new Part("input"), {
+      value: "",
+      addEventListener: (_type, act) => typing.push(act),
+      setAttribute() {},
+      focus() {},
+      select() {},
+      blur: () => asked.push("blur"),
+    });
+  const typing = [];
+  const fields = { "input.what": input(), "input.without": input() };
   const place = { dataset: {}, hidden: true, textContent: "", setAttribute() {}, removeAttribute() {} };
   const card = {
     ...place,
-    querySelector: (selector) => (selector === "input.search" ? field : place),
+    querySelector: (selector) => fields[selector] ?? place,
     querySelectorAll: () => [],
   };
-  const finder = new Finder(card, ({ text, first }) => asked.push({ text, first }));
-  finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, like: "a" });
-  return { finder, field, asked };
+  const finder = new Finder(card, ({ id, ...wanted }) => asked.push(wanted));
+  finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, longest: 200, like: "a", words });
+  const type = (field, text) => {
+    field.value = text;
+    for (const act of typing) act();
+  };
+  const [field, without] = Object.values(fields);
+  return { finder, field, without, asked, type, clock };
 }
 
 test("Enter in the search looks for what was typed, and gives the keys back to the images", () => {
@@ -102,8 +111,24 @@ test("Enter in the search looks for what was typed, and gives the keys back to t
   field.value = "  two  words ";
   const enter = press("Enter", field);
   assert.equal(finder.pressed(enter), true);
-  assert.deepEqual(asked, [{ text: "two words", first: 0 }, "blur"]);
+  assert.deepEqual(asked, [{ text: "two words", excluded: "", first: 0 }, "blur"]);
   assert.equal(enter.isPrevented, true);
   assert.equal(finder.pressed(press("y", field)), true, "a letter is the field's");
   assert.equal(finder.pressed(press("y")), false, "and the page's elsewhere");
+});
+
+test("a search by name follows the typing; a description waits for Enter in either field", async () => {
+  const byName = openFinder();
+  byName.type(byName.field, "fox");
+  await byName.clock.pass(1000);
+  assert.deepEqual(byName.asked, [{ text: "fox", excluded: "", first: 0 }]);
+  const { finder, field, without, asked, type, clock } = openFinder({ excluded: "", problem: null });
+  type(field, "a fox ");
+  type(without, "a  dog");
+  await clock.pass(1000);
+  assert.deepEqual(asked, []);
+  finder.pressed(press("Enter", without));
+  assert.deepEqual(asked, [{ text: "a fox", excluded: "a dog", first: 0 }, "blur"]);
+  finder.pressed(press("Enter", field));
+  assert.equal(asked.length, 3, "the same is not asked for twice");
 });
