@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, files, restore
+from closecall.storage.groupings import Groupings
 from closecall.storage.place import Where
 from tests.scale import scaled
 from tests.storage_kit import (
@@ -104,6 +105,7 @@ def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_pat
         shown = ada.is_shown(7, parameters={"k": 40, "of": ["ä", None, 0.1]}, leased=(3, 9), margin=1 / 7)
         ada.undoes(ada.says("no", 7, selection_id=shown.id))
         Concepts(database).add_example(1, b"\x89PNG\r\n\x1a\n\0", True, [0.25, -1.5])
+        Groupings(database).keep("a" * 64, b"\0\xff")
         before, rows = list(ada.log.log_rows()), count_rows(database)
         example = Concepts(database).examples(1)[0]
     copy = backup(labels, tmp_path / "copy")
@@ -117,6 +119,7 @@ def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_pat
             example.feature.tolist(),
             True,
         )
+        assert Groupings(database).content("a" * 64) == b"\0\xff"
         assert ada.says("no", 6).seq == len(before) + 1
         assert ada.is_shown(6).seq == 2
         assert Concepts(database).create("eight", "Is it?").id == 2
