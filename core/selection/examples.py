@@ -22,7 +22,7 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     pool : Pool
         N unit rows.
     examples : array of shape (n_examples, n_features), or csr_array
-        Features of the examples, unit rows. The direction of a description counts as an example.
+        Features of the examples, unit rows. The vector of a description in words can be among the examples.
     n : int
         Number of items to select. Fewer are returned if fewer are left.
     exclude : iterable of int
