@@ -24,13 +24,17 @@ class ItemGroups(Protocol):
 
 
 class Repeats:
-    """The items of all groups that have an asked item. A change of an item costs as much as its groups.
+    """The items of all groups that have an asked item.
+
+    An item is asked if it has an answer that was given for training, even a skip, and not undone; see
+    `storage.fold`. An update after one item has become asked, or is no longer asked, takes time proportional
+    to the size of its groups.
 
     Parameters
     ----------
     groups : ItemGroups
     asked : iterable of int
-        The asked items at first.
+        The asked items when the object is made.
     """
 
     def __init__(self, groups: ItemGroups, asked: Sequence[int] = ()) -> None:

@@ -1,9 +1,10 @@
 """The map of a pool for a question: density tiles by wᵀx + b, items near a point, and items in a lasso.
 
-Places on the page are fractions of the map's side, 0 … 1, from the least coordinates. The browser requests
-the state several times a second, and the tiles again if their version has changed. A request for the state
-brings the map up to date: it trains the SVM if there are other labels, and computes the scores of all items.
-This takes at most `SHARE` of a core, since people may be labeling meanwhile.
+Places on the page are given as fractions (0 … 1) of the map's side; 0 is at the smallest coordinate. The
+browser requests the state several times a second, and the tiles again if their version has changed. A request
+for the state brings the map up to date: it trains the SVM again if the labels, the examples or the pool have
+changed, and computes the scores of all items on the map if the hyperplane or the map has changed. This takes
+at most `SHARE` of a core, since people may be labeling meanwhile.
 """
 
 from __future__ import annotations
@@ -133,9 +134,15 @@ class LiveMap:
     def about(self) -> dict[str, Any]:
         """Return the state as JSON, without bringing the map up to date.
 
-        Besides the version and the tiles' size, it has the number of items on the map and `elsewhere` in the
-        pool, the number of labels, the number of items on the side of yes and the band (both None without a
-        hyperplane), and the last answers as [x, y, answer], newest first.
+        Besides the map's key and version, the question, the word for an item, the size and finest zoom of the
+        tiles, and any trouble, it has:
+
+        - `items`: the number of items on the map;
+        - `elsewhere`: the number of the pool's other items;
+        - `labels`: the number of labels;
+        - `positive`: the number of items on the side of yes; None without a hyperplane;
+        - `band`: the number of items in the band, and its margin; None without a hyperplane;
+        - `marks`: the items answered last, as [x, y, status], newest first.
         """
         now, pool = self._now, self._project.pool
         band = None if now.scores is None else {"items": now.n_in_band, "margin": now.margin}
@@ -255,7 +262,10 @@ class LiveMap:
         return True
 
     def _last_answers(self, ground: _Ground) -> list[tuple[float, float, str]]:
-        """Return the places of the items that were answered last, and what the answers amount to."""
+        """Return the places of the items that were answered last, and their status, newest first.
+
+        Only items on the map whose status is yes or no are returned.
+        """
         answers = self._concept.log.recent_answers(self._concept.record.id, MARKS)
         items = dict.fromkeys(answer.item for answer in answers)
         status = self._status(list(items))
@@ -354,7 +364,7 @@ class _Ground:
 
     @cached_property
     def dense(self) -> float:
-        """Number of items from which on a cell of the whole map is opaque."""
+        """A cell of the whole map with at least this many items is opaque."""
         whole = self.tiles.cells(0, 0, 0, np.zeros(len(self.positions), np.float32), n_cells=self.n_cells)
         return float(np.percentile(whole.n_items, DENSE))
 
@@ -391,7 +401,8 @@ class _Version:
     margin : float
         Greatest |wᵀx + b| in the band.
     n_in_band : int
-        Number of items in the band: a share of `BAND`, and more if several have the same margin.
+        Number of items in the band: `BAND` times the number of items on the map, but at least `LEAST_BAND`
+        if there are so many; more if several items tie at its edge.
     furthest : float
         See `app.display.density.colours`.
     """

@@ -2,7 +2,7 @@
 
 Three things give a cell its colour:
 
-- the mean score, from the colour of no over a pale grey to the colour of yes;
+- the mean score: its colour goes from that of no, through pale grey, to that of yes;
 - the share of its items that are in the band around the hyperplane, in the colour of the text;
 - the number of items, on a logarithmic scale, as opacity.
 """
@@ -35,12 +35,13 @@ def colours(
     cells : Cells
         The cells that have items.
     in_band : array of shape (n_cells,)
-        Share of each cell's items that are in the band, 0 … 1. Its square root is the share of the band's
-        colour, since a hyperplane passes through a cell that has a few items on it.
+        Share of each cell's items that are in the band, 0 … 1. The band's colour is mixed in with the square
+        root of this share, so that a cell with only a few of its items in the band still stands out.
     furthest : float
-        Mean |wᵀx + b| from which on a cell has the full colour of yes or no.
+        A cell whose mean score wᵀx + b is at least this far from 0 has the full colour of yes or no, before
+        the band's colour is mixed in.
     dense : float
-        Number of items from which on a cell is opaque.
+        A cell with at least this many items is opaque.
     theme : str
         "light" or "dark".
     """

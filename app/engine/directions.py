@@ -44,7 +44,7 @@ class Direction:
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Self:
-        """Return the direction that `params` returned.
+        """Read a direction back from the JSON that `params` returned.
 
         Raises
         ------

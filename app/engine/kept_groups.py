@@ -1,7 +1,8 @@
 """The groups of near-duplicates that a log refers to.
 
-Selections leave out near-duplicates of answered items. Groups can be found again with other settings.
-Therefore those that selections depend on are kept in the project's database, and the log names their digest.
+Selections leave out near-duplicates of answered items. If the search for groups is run again with other
+settings, the groups change. Those that selections depend on are therefore kept in the project's database, and
+the log names their digest.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class KeptGroups:
         self._lock = threading.Lock()
 
     def keep(self, groups: ItemGroups) -> ItemGroups:
-        """Store groups, and return them; return the known object if there is one of equal groups.
+        """Store groups and return them. If equal groups are already known, return that object instead.
 
         Raises
         ------

@@ -63,7 +63,10 @@ class Duplicates:
         return self._troubles.first
 
     def catch_up(self) -> None:
-        """Read the groups, unless their files have changed since the last call: they may be half replaced."""
+        """Read changed groups once their files have been the same in two calls in a row.
+
+        Files that have just changed may be only half replaced, as the old ones are deleted first.
+        """
         pool = self._pool()
         stamps = _stamps(pool) if pool is not None else {}
         if stamps == self._seen:
@@ -84,7 +87,7 @@ class Duplicates:
 
 
 def _stamps(pool: Pool) -> Stamps:
-    """Return, for each kind of groups in the pool's folder, what changes whenever they are saved."""
+    """Return a stamp for each kind of groups in the pool's folder; it differs after each save."""
     found: Stamps = {}
     for kind in KINDS:
         with suppress(OSError):

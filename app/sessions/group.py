@@ -39,7 +39,7 @@ class Group:
         self._drawn: tuple[str, Future[Any]] | None = None  # the selection in view, and the pictures' job
 
     def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
-        """Return the field of the card; None if no other item can be answered together with this one.
+        """Return what the card shows about the group; None if no other item can be answered with this one.
 
         Items of the audit stand for others and are answered alone, and so are items that need a further
         annotator.
@@ -61,7 +61,10 @@ class Group:
         }
 
     def _draw(self, members: Sequence[int]) -> dict[int, str]:
-        """Return the pictures of the items that can be shown: nobody answers about an item unseen."""
+        """Return the items' pictures.
+
+        Items that can't be shown are left out, so that nobody answers about an item without seeing it.
+        """
         drawn: dict[int, str] = {}
         for item in members:
             with suppress(InputError):
@@ -70,9 +73,10 @@ class Group:
 
 
 def open_members(session: SessionState, item: int) -> list[int]:
-    """Return the other items of the item's group without an answer or another session's lease, ascending.
+    """Return the other items of the item's group that can be answered now, ascending.
 
-    In a blind comparison there are none, because its sides store their answers apart.
+    These have no answer and are not leased to another session. In a blind comparison there are none, because
+    an answer counts only for the sides that selected its item.
     """
     project, concept = session.project, session.concept
     groups = project.duplicates.current
@@ -92,12 +96,12 @@ def open_members(session: SessionState, item: int) -> list[int]:
 def answers_alike(
     answer: Mapping[str, Any], record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]
 ) -> list[AnswerRecord]:
-    """Return the same answer about the other items that `answer` lists.
+    """Return one answer for each of the other items listed in `answer`, the same as `record`'s.
 
-    `record` is the browser's `answer` about the item in view. `batch` has the answers before it in the
-    browser's queue that the log does not have yet. Items that got an answer or were leased to another session
-    in the meantime are left out. If the answer is in the log already, so are those about the others, and
-    nothing is returned.
+    `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
+    in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
+    session in the meantime are left out. If the answer is in the log already, so are those about the others,
+    and nothing is returned.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 The search needs a pool whose features come from the vision model of a pair such as CLIP; see
 `core.similar.description`. Until the question has a yes and a no, labeling starts with the items nearest to
 the last description. The log records the direction of each description, so that ``verify`` can repeat the
-search and the start without the text model.
+search, and the selections with which labeling starts, without the text model.
 """
 
 from __future__ import annotations

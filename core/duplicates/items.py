@@ -44,7 +44,10 @@ class Partition:
 
     @classmethod
     def of(cls, ids: Items, groups: Groups) -> Self:
-        """Return the groups of at least two rows; `ids` are the items of all rows, ascending."""
+        """Convert groups of rows to groups of items, and leave out groups of a single row.
+
+        `ids` has the item of each row, ascending.
+        """
         rows = np.flatnonzero(groups.sizes[groups.leaders] > 1)
         rows = rows[np.argsort(groups.leaders[rows], kind="stable")]
         return cls(np.asarray(ids[rows], dtype=np.int64), np.cumsum(groups.sizes[groups.sizes > 1]))
@@ -76,7 +79,7 @@ class Partition:
 
     @cached_property
     def _groups(self) -> NDArray[np.intp]:
-        """Number of the group of each of the items in ascending order."""
+        """For each item, in ascending order of items, the index of its group."""
         return np.searchsorted(self.ends, self._order, side="right")
 
     @cached_property
@@ -147,7 +150,7 @@ class ItemGroups:
 
     @classmethod
     def from_bytes(cls, content: bytes, digest: str) -> Self:
-        """Return the groups that `to_bytes` returned.
+        """Read groups back from the bytes that `to_bytes` returned.
 
         Raises
         ------
@@ -174,7 +177,7 @@ class ItemGroups:
 
     @staticmethod
     def _all(parts: Sequence[Items]) -> Items:
-        """Return the union of ascending arrays, or an array of them that is alone."""
+        """Return the union of arrays, ascending; if there is only one, return that array itself."""
         if len(parts) == 1:
             return parts[0]
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))

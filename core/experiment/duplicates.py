@@ -1,6 +1,6 @@
 """Choice of the angle up to which two images count as near-duplicates, and its recall and precision.
 
-The angle is measured on two types of pairs:
+The angle is that between the feature vectors of the two images. It is measured on two types of pairs:
 
 - Frames are images of an object on a turntable. Two frames are near-duplicates if they show the same kind of
   object, turned around the same axis, and if the numbers of the frames differ by at most k. No other frames
@@ -9,8 +9,8 @@ The angle is measured on two types of pairs:
 
 The angle is chosen on half of the kinds, and recall and precision are reported on the other half. The chosen
 angle is the smallest with a recall of at least `RECALL` and a precision of at least `PRECISION`. If no angle
-has both, the angle of this precision with the largest recall is chosen. If no angle has this precision, the
-angle with the largest F1 score is chosen.
+has both, it is the angle with the largest recall among those with at least this precision. If no angle has
+this precision, it is the angle with the largest F1 score.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Selections by a description in words: `why` may be "words" or "description"."""
+"""Let `selections.why` also be "words" or "description", for selections by a description in words."""
 
 from __future__ import annotations
 
