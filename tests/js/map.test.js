@@ -30,6 +30,18 @@ test("at first the whole map is in view, in the middle, and stays so when the ca
   }
 });
 
+test("the whole map is below the buttons", () => {
+  const view = viewOf();
+  view.resize(1000, 600, 54);
+  close(view.toScreen({ x: 0.5, y: 0.5 }).x, 500);
+  close(view.toScreen({ x: 0.5, y: 0.5 }).y, (54 + 600) / 2);
+  assert.ok(view.toScreen({ x: 0, y: 0 }).y >= 54);
+  assert.ok(view.toScreen({ x: 1, y: 1 }).y <= 600);
+  view.panBy(300, 40);
+  view.showWhole();
+  assert.ok(view.toScreen({ x: 0, y: 0 }).y >= 54);
+});
+
 test("a place keeps its point while one zooms at it, and the way back is the same", () => {
   const view = viewOf();
   const point = { x: 620, y: 250 };

@@ -253,7 +253,8 @@ class MapPage {
     const ratio = window.devicePixelRatio * zoom;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
-    this.view.resize(width, height);
+    const tools = part(this.card, ".tools");
+    this.view.resize(width, height, tools.offsetTop + tools.offsetHeight);
     this.draw(); // a canvas is empty after its size has changed
   }
 

@@ -3,13 +3,14 @@
 
 /** @import { Place } from "../types" */
 
-const ROOM = 0.94; // share of the canvas that the whole map takes
+const ROOM = 0.94; // share of the free part of the canvas that the whole map takes
 const CELL = 2; // CSS pixels per cell for which tiles are painted
 const LARGEST_CELL = 14; // CSS pixels per cell of the finest tiles in the closest view
 
 export class View {
   width = 1;
   height = 1;
+  top = 0; // CSS pixels at the upper edge of the canvas that buttons cover
   scale = 1; // CSS pixels per side of the map
   x = 0.5; // the place in the middle of the canvas
   y = 0.5;
@@ -23,7 +24,7 @@ export class View {
 
   /** The scale at which the canvas shows the whole map. */
   get whole() {
-    return ROOM * Math.min(this.width, this.height);
+    return ROOM * Math.min(this.width, Math.max(this.height - this.top, this.height / 2));
   }
 
   get closest() {
@@ -33,17 +34,20 @@ export class View {
   /**
    * @param {number} width
    * @param {number} height
+   * @param {number} top
    */
-  resize(width, height) {
+  resize(width, height, top = 0) {
     this.width = width;
     this.height = height;
+    this.top = top;
     if (this.#isWhole) this.showWhole();
     else this.zoomBy(1);
   }
 
   showWhole() {
     this.scale = this.whole;
-    this.x = this.y = 0.5;
+    this.x = 0.5;
+    this.y = 0.5 - this.top / 2 / this.scale; // in the middle of the part below the buttons
     this.#isWhole = true;
   }
 
