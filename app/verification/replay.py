@@ -38,7 +38,7 @@ from closecall.storage.records import WHYS
 REPLAYED = tuple(why for why in WHYS if why != "undo")
 """Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
 
-GROUPED = ("strategy", "random-start", "example", "description", "skipped-again")
+GROUPED = tuple(why for why in REPLAYED if why not in ("audit", "overlap", "search", "similar", "words"))
 """Values of `SelectionRecord.why` whose selections may leave out near-duplicates of asked items."""
 
 

@@ -16,8 +16,10 @@ from PIL import Image
 
 import closecall.core.map.build as building
 import closecall.core.map.layout as laying_out
-from closecall.app.api import map as live_map
-from closecall.app.api.map import BAND, LEAST_BAND, SHOWN, LiveMap, find_map, is_mapped
+from closecall.app.api.map import LiveMap, find_map, is_mapped
+from closecall.app.api.map import live as live_map
+from closecall.app.api.map.live import SHOWN
+from closecall.app.api.map.version import BAND, LEAST_BAND
 from closecall.app.display.theme import DARK, LIGHT
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
@@ -145,7 +147,7 @@ def test_without_a_hyperplane_there_is_only_density(session, live):
 
 
 def test_the_band_has_the_items_nearest_the_hyperplane(session, live):
-    """A hundredth of them, or a dozen; it is the same for whoever asks, and all of it is JSON."""
+    """A hundredth of them, or a dozen; it is the same each time, and all of it is JSON."""
     teach(session)
     state = live.state()
     _, scores = exact(session)

@@ -55,7 +55,7 @@ def test_each_route_passes_on_what_is_asked(ask):
 
 @pytest.mark.parametrize("name", ["state", "tile", "near", "lasso"])
 @pytest.mark.parametrize("key", ["", "digits", "../k", "K", "x" * 5000])
-def test_a_map_is_seen_by_whoever_knows_its_key(ask, name, key):
+def test_no_other_key_opens_a_map(ask, name, key):
     """The page hands it out, which has asked who is there; any other key is no key."""
     status, _, body = ask(name, map=key)
     assert (status, json.loads(body)) == (404, {"problem": "There is no such map"})

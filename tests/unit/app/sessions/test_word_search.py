@@ -25,7 +25,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.description import Description
 from closecall.core.sources import source_from
-from tests.projects import answer, new_project, open_workspace, tamper, wait_for_index
+from tests.projects import answer, find_groups, new_project, open_workspace, tamper, wait_for_index
 from tests.words_kit import NAMES, Drawing, every_drawing, trained, write_drawings, write_pair
 
 PER_DRAWING = 7
@@ -179,6 +179,29 @@ def test_labeling_starts_with_what_was_described(drawn, project, found):
     session.set_strategy("exhaustive")
     give(session, "no")
     assert shown(session)[1] == "strategy"
+
+
+def test_labeling_starts_with_one_item_of_each_group(drawn, tmp_path):
+    """Near-duplicates of items that were asked are left out of the start, and `verify` repeats it."""
+    pool = shutil.copytree(drawn.pool.path, tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(pool), "Is it a seven?")))
+        find_groups(project, 4)
+        groups = project.duplicates.current
+        session, expected, repeats = project.session(), [], set()
+        look(project.described(session), "a seven")
+        for item in drawn.ranked(["a seven"]):
+            if item not in repeats:
+                expected.append(item)
+                repeats.update(groups.members(item).tolist())
+        assert len(expected) < len(drawn.pool) / 2
+        for item in expected[:6]:
+            assert shown(session) == (item, "description")
+            give(session, "yes")
+        folder = project.folder
+    findings = verified(folder)
+    assert findings["problems"] == []
+    assert findings["choices"] > 6
 
 
 def test_labels_outlast_the_description(drawn, project, found):
