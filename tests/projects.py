@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 import pytest
 
 from closecall.app.api.cards import card_of
@@ -161,8 +162,14 @@ def find_groups(project: OpenProject, size: int, kind: Kind = "near", *, shift: 
     pool = project.pool
     assert pool is not None
     rows = np.arange(len(pool))
-    leaders = np.maximum((rows + shift) // size * size - shift, 0)
-    groups = Groups(leaders, np.zeros(len(rows), dtype=np.float32))
+    save_as_found(project, np.maximum((rows + shift) // size * size - shift, 0), kind)
+
+
+def save_as_found(project: OpenProject, leaders: NDArray[np.int64], kind: Kind = "near") -> None:
+    """Save groups, given by the leader of each row, and let the project read them."""
+    pool = project.pool
+    assert pool is not None
+    groups = Groups(leaders, np.zeros(len(leaders), dtype=np.float32))
     save_groups(folder_of(pool.path, kind), pool, Rule(kind, 0.1), groups)
     project.duplicates.read()
 
