@@ -9,7 +9,7 @@ import streamlit as st
 
 from closecall.app.api.map import LiveMap, is_mapped
 from closecall.app.components import MAP
-from closecall.app.pages.chosen import opened, pick_concept
+from closecall.app.pages.chosen import opened, person_at, pick_concept
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.sessions.workspace import current
@@ -36,7 +36,8 @@ def main() -> None:
         else:
             st.title("There is no map yet", anchor=False)
             st.markdown("Make one with this command, then reload the page. It needs the extra `[map]`.")
-            st.code(f"closecall pool map {shlex.quote(str(project.pool_path))}", language=None)
+            pool = shlex.quote(str(project.pool_path)) if person_at(project).is_owner else "POOL"
+            st.code(f"closecall pool map {pool}", language=None)
 
 
 @st.fragment

@@ -187,10 +187,8 @@ def test_labeling_starts_with_one_item_of_each_group(drawn, tmp_path):
     with open_workspace(tmp_path / "projects") as workspace:
         project = workspace.project(workspace.create(NewProject(str(pool), "Is it a seven?")))
         ranked = drawn.ranked(["a seven"])
-        leaders = np.arange(len(drawn.pool))
-        leaders[drawn.pool.row_of(ranked[:30])] = (
-            drawn.pool.row_of(ranked[:30]).reshape(10, 3).min(1).repeat(3)
-        )
+        leaders, rows = np.arange(len(drawn.pool)), drawn.pool.row_of(ranked[:30])
+        leaders[rows] = rows.reshape(10, 3).min(axis=1).repeat(3)
         save_as_found(project, leaders)  # three neighbours in the ranking are a group
         session = project.session()
         look(project.described(session), "a seven")
