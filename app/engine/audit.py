@@ -265,13 +265,13 @@ class Audit:
         return is_checkpoint(before.n_labels, len(self._concept.standing().labels))
 
     def _renew(self, pool: Pool) -> None:
+        made = None
         try:
             made = self._make(pool)
         finally:
-            self._is_coming = False
-        if made is not None:
             with self._making:
-                self._newest = made
+                self._newest = made or self._newest
+                self._is_coming = False
 
     def _make(self, pool: Pool) -> Framed | None:
         standing, trained = self._concept.trained(pool)

@@ -124,7 +124,9 @@ class Judge:
             newest = job.result(timeout=WAIT_SECONDS)
         except (TimeoutError, CancelledError):
             return self._newest, False
-        self._newest = newest
+        with self._lock:
+            if job is self._job:
+                self._newest = newest
         return newest, True
 
     def _judgement(self, pool: Pool, labels: Labels, through: int) -> Judgement:
