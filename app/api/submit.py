@@ -118,7 +118,7 @@ def taker_of(
 def takes_back_decision(project: OpenProject, answer: Mapping[str, Any], decisions: Set[str]) -> bool:
     """Return whether the answer undoes or corrects an adjudication, in the log or among `decisions`.
 
-    The answer alone does not show this, because undos and corrections name no selection.
+    The log is searched, because undos and corrections name only the answer that they change.
     """
     changed = answer.get("undoes") or answer.get("corrects")
     if not isinstance(changed, str):

@@ -2,9 +2,9 @@
 
 Three things give a cell its colour:
 
-- the mean score: its colour goes from that of no, through pale grey, to that of yes;
-- the share of its items that are in the band around the hyperplane, in the colour of the text;
-- the number of items, on a logarithmic scale, as opacity.
+- the mean score of its items determines the hue, from the colour of no, through pale grey, to that of yes;
+- the share of its items in the band around the hyperplane determines the amount of the text's colour;
+- the number of its items, on a logarithmic scale, determines the opacity.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def of_several(question: str) -> str:
 def of_class(question: str, name: str) -> str:
     """Return the display name of the positive class: "7" for "Is this a 7?".
 
-    If `name`, the concept's name, does not begin with the question, return `name`.
+    A concept whose `name` does not begin with the question has a name of its own; return that name.
     """
     stem = question.strip(" ?")
     if not name.startswith(stem):

@@ -2,8 +2,8 @@
 
 `core.audit` estimates this quality from the annotators' answers about the drawn items. Each item is drawn
 from a frame, in which the pool is divided by the classifier's scores (`core.audit.Frame`). The log records
-the frame of each drawn item, so that ``closecall verify`` can repeat the draw. The log also records the
-audited items that selections passed over (`core.audit.pass_over`).
+the frame of each drawn item, so that ``closecall verify`` can repeat the draw. If a query strategy selects an
+audited item, the item is passed over (`core.audit.pass_over`), and the log records this.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Framed:
     trained : Trained
         The classifier whose scores define the strata.
     n_labels : int
-        Number of labels that the classifier was trained on, without examples.
+        Number of labels that the classifier was trained on, without the concept's example images.
     seed : int
         Seed of the frame, which determines the random order of its items.
     """
@@ -177,9 +177,9 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        Some audited items were also selected by a query strategy. Either another annotator had answered them
-        before, for training; or the strategy selected them later, and they were passed over because they
-        belong to the audit. The estimate counts all these items as selected by the strategy, not as drawn.
+        Some audited items were also selected by a query strategy. Some of these also have a training label
+        from an annotator; the others were passed over because they belong to the audit. The estimate counts
+        all these items as selected by the strategy, not as drawn.
 
         Returns
         -------

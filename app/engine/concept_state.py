@@ -53,7 +53,7 @@ class ConceptState:
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
     groups : callable
-        Returns the groups of near-duplicates of which the queue asks about one item each, or None.
+        Returns the groups of near-duplicates, or None. Selections ask about only one item of each group.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ConceptState:
         self._state.apply(answer)
 
     def has_row(self, item: int) -> bool:
-        """Return whether answers about the item count, which is so unless there is a pool without the item.
+        """Return whether the item is in the pool, or true if there is no pool yet.
 
         A damaged log may have answers about items that are not in the pool. Such answers are ignored.
         """
@@ -162,7 +162,7 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def describe(self, direction: Direction) -> None:
-        """Let labeling start in this direction, for all annotators, until there is a yes and a no."""
+        """Until there is a yes and a no, select the items most similar to `direction`, for all annotators."""
         with self.lock:
             self._direction = (direction,)
 

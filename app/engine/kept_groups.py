@@ -15,7 +15,7 @@ from closecall.storage.groupings import Groupings
 
 
 class KeptGroups:
-    """Groups in a project's database. Each is read once. Thread-safe.
+    """The groups of near-duplicates in a project's database, cached once they are read. Thread-safe.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class KeptGroups:
         self._lock = threading.Lock()
 
     def keep(self, groups: ItemGroups) -> ItemGroups:
-        """Store groups and return them. If equal groups are already known, return that object instead.
+        """Store groups, and return them as the cached object if equal groups are cached already.
 
         Raises
         ------

@@ -44,8 +44,8 @@ class Milestone:
     when : int
         Time of the last answer, in milliseconds since 1970-01-01 UTC.
     checkpoint : Checkpoint
-        The items of the stop set that the classifier scores highest, and the numbers of labels that it was
-        trained on.
+        The classifier's top-scored items of a fixed random set, and the numbers of positive and negative
+        labels that the classifier was trained on.
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None

@@ -63,10 +63,10 @@ class Others:
         return self.leases.take(self, items, apart=apart)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the other sessions' current leases; keep the items leased earlier, and add the `lost` items.
+        """Return the other sessions' current leases, plus the `items` of this object and the `lost` items.
 
-        Items leased earlier may have been answered after this session read the labels, so these items must
-        stay excluded.
+        The items of this object may have lost their lease by an answer that came after this session read the
+        labels. They must therefore stay excluded.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))

@@ -55,8 +55,7 @@ def _coming(
 ) -> dict[str, Any]:
     """Return the next item for each possible answer.
 
-    If it is another side's turn next, that side has already selected its item, which is the same for all
-    answers.
+    If another side has the next turn, it has already selected the next item, whatever the answer will be.
     """
     items: dict[str, dict[str, Any]] = {}
     is_coming = False

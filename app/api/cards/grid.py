@@ -41,7 +41,7 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of items found by words, including those that can't be answered here."""
+    """Return the card with a page of items found by a description, including those that can't be answered."""
     found.attend()
     with found.session.lock:
         words = {"excluded": found.excluded, "problem": found.problem}
@@ -52,7 +52,7 @@ def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
 def _search_card(
     found: FoundSession | WordSession, outcome: Outcome, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the card with a page of items found; `about` has further fields of the search."""
+    """Return the card with a page of items found; its field `search` gets the entries of `about`, too."""
     card, pool = batch_card(found, outcome), found.session.project.pool
     search = {"text": found.text, "found": 0, "total": 0, "first": 0, "page": found.SIZE, **about}
     if pool is None:
@@ -92,7 +92,7 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return a cell for each of the items, which the annotator can't answer here. The keys are the items.
+    """Return a cell for each of `items`, by item; the annotator can't answer these items here.
 
     In a cell, `stands` is the item's status if it has answers, "held" if it is leased to another session, and
     otherwise "".

@@ -44,7 +44,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
 
 
 def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
-    """Return the ids that an answer must name, and the alternative text of the image."""
+    """Return the item's id, the id of its selection, and the alternative text of its image."""
     pool = session.project.pool
     assert pool is not None
     return {
@@ -65,7 +65,7 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each possible answer, the pictures, and whether more are being computed.
+    """Return the next round for each possible answer, its item's picture, and whether rounds may be added.
 
     `session` is the session that made the selections in `ahead`.
     """
@@ -114,7 +114,7 @@ def tile(session: SessionState, item: int) -> str:
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return the strip's entry for an answer, with the ids that a correction must name."""
+    """Return an answer's entry in the strip of last answers, with the ids that a correction must name."""
     return {
         "answer_id": answer.id,
         "item": answer.item,
@@ -125,7 +125,7 @@ def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
 
 
 def thumbnail(session: SessionState, item: int) -> str:
-    """Return an item's picture for the strip, or "" if it can't be shown."""
+    """Return an item's picture for the strip of last answers, or "" if it can't be shown."""
     try:
         return session.project.pictures.thumbnail(item)
     except InputError:
@@ -172,7 +172,7 @@ def _searched(shown: SelectionRecord) -> str | None:
 
 
 def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:
-    """Return the session's strategy if another strategy selects until its index is built, else None."""
+    """Return the session's strategy if its index is not built yet and another strategy selects; else None."""
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None

@@ -157,7 +157,7 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
 
 
 def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
-    """Count the positives among the `PAGE` nearest items of each metric.
+    """Count the positives among the first `PAGE` items of each list of results.
 
     An item is positive by its true class or, if true classes are unknown, by its answer.
     """

@@ -1,4 +1,4 @@
-"""A comparison of query strategies on a question's hyperplanes: picked items, their ranks, and times.
+"""A comparison of query strategies on hyperplanes trained for a question: picked items, ranks, and times.
 
 The strategies are measured step by step in the background while the page is open; see
 `app.api.compare.planes`.

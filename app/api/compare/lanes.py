@@ -51,8 +51,9 @@ BY_CHANCE = ("random", "subsample")
 class Compared:
     """The strategies compared for a session, in the order of the page's rows.
 
-    Strategies are named as on the command line, and the session's own strategy includes its parameters. The
-    first call of `ready`, `failures` or `awaited` starts building the indexes in the background.
+    Strategies are named as on the command line; the name of the session's own strategy includes its
+    parameters. The first call of `ready`, `failures` or `awaited` starts building the indexes in the
+    background.
 
     Parameters
     ----------

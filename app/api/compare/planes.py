@@ -55,7 +55,7 @@ class Plane:
     answered : array of int64, ascending
         Items that have an answer and therefore can't be picked.
     n_labels : int
-        Number of labels that the hyperplane was trained on, examples included.
+        Number of labels that the hyperplane was trained on, including the question's example images.
     through : int
         The log position. It is also the seed for strategies that pick at random.
     """

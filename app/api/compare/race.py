@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw a round's pictures in the first rounds, in the last round before a pause, or on request."""
+        """Draw the round's pictures if it is one of the first, the last before a pause, or if requested."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False

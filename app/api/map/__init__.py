@@ -1,4 +1,4 @@
-"""The content of the page Map: the map as a question's answers change it, and its state at one time."""
+"""The content of the page Map: `live` follows a question's answers, `version` is the map at one time."""
 
 from closecall.app.api.map.live import LiveMap, find_map, is_mapped
 

@@ -115,7 +115,8 @@ class LiveMap:
         - `elsewhere`: the number of the pool's other items;
         - `labels`: the number of labels;
         - `positive`: the number of items on the side of yes; None without a hyperplane;
-        - `band`: the number of items in the band, and its margin; None without a hyperplane;
+        - `band`: the number of items nearest the hyperplane that are highlighted, and their greatest
+          |wᵀx + b|; None without a hyperplane;
         - `marks`: the items answered last, as [x, y, status], newest first.
         """
         now, pool = self._now, self._project.pool
@@ -158,7 +159,7 @@ class LiveMap:
         return self._now.tile(zoom, column, row, theme)
 
     def near(self, x: float, y: float, radius: float) -> dict[str, Any] | None:
-        """Return the item nearest to a place, or None if none is within the radius.
+        """Return the item nearest to a place, or None if none is within `radius`, a fraction of the side.
 
         Raises
         ------
@@ -217,7 +218,7 @@ class LiveMap:
             self._rest_until = began + (time.thread_time() - worked) / SHARE
 
     def _update(self) -> bool:
-        """Follow the pool, its map and the labels; return whether any of them has changed."""
+        """Return False if pool, map, labels and examples are unchanged; otherwise renew the state."""
         before, pool = self._now, self._project.pool
         assert pool is not None
         ground = before.ground if before.ground.is_current(pool) else Ground.open(pool)

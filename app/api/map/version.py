@@ -103,7 +103,7 @@ class Ground:
         return float(np.percentile(whole.n_items, DENSE))
 
     def places(self, fractions: ArrayLike) -> NDArray[np.float64]:
-        """Return the positions of places that are given as fractions of the map's side."""
+        """Convert fractions of the map's side into coordinates on the map."""
         found: NDArray[np.float64] = self.tiles.origin + np.asarray(fractions) * self.tiles.side
         return found
 
@@ -133,10 +133,10 @@ class Version:
     n_labels : int
         Number of labels that the hyperplane was trained on.
     margin : float
-        Greatest |wᵀx + b| in the band.
+        Greatest |wᵀx + b| in the band. The band is the items nearest the hyperplane.
     n_in_band : int
-        Number of items in the band: `BAND` times the number of items on the map, but at least `LEAST_BAND`
-        unless there are fewer items; more if several items tie at its edge.
+        Number of items in the band: the share `BAND` of the map's items, or `LEAST_BAND` items if this is
+        more. Items that tie at the band's edge are all in it.
     furthest : float
         See `app.display.density.colours`.
     """
