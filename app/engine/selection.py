@@ -154,7 +154,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return a copy for another possible answer, `supposed`, that leads to the same selection."""
+        """Return a copy for another possible answer, `supposed`, after which the same items are selected."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -212,8 +212,8 @@ def leasing(
 ) -> Chosen:
     """Lease the items that `attempt` chooses; choose again if another session has leased one of them.
 
-    The same is done if another session has leased a near-duplicate of an item, unless the item was chosen
-    without regard to the `groups`, as the audit's items are.
+    Also choose again if another session has leased a near-duplicate of an item. Items that the audit draws
+    are an exception: they are chosen without regard to the `groups`.
     """
     while True:
         chosen = attempt(occasion)

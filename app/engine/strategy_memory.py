@@ -131,7 +131,7 @@ class Memories:
             self._forget()
 
     def _remember(self) -> None:
-        """Scan the pool once, for the session that has waited longest and all others with the same index."""
+        """Scan the pool once for the longest-waiting session and, as memory allows, others with its index."""
         with self._lock:
             if not self._waiting:
                 return

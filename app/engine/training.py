@@ -144,7 +144,7 @@ class Trained:
     retrain_ms : float or None
         Duration of the training, in milliseconds.
     n_labels : int
-        Number of labels that the model was trained on, examples included.
+        Number of labels that the model was trained on, including the concept's example images.
     through : int
         Log position of the last answer.
     likes : array of shape (n_likes, n_features), or csr_array
@@ -164,9 +164,9 @@ class Trained:
     direction: Direction | None = None
 
     def towards(self, direction: Direction | None) -> Trained:
-        """Return the model with which labeling starts in this direction, if there is no hyperplane yet.
+        """Return a copy with the direction added to `likes`, so that labeling starts with similar items.
 
-        A direction with another number of features is ignored.
+        Return the model itself if it has a hyperplane, or if the direction has another number of features.
         """
         if direction is None or self.hyperplane is not None or len(direction.vector) != self.likes.shape[1]:
             return self
@@ -242,14 +242,13 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def excluded_items(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
-    """Return the items that may not be selected, ascending: answered, leased to other sessions, or repeats.
+    """Return the items that may not be selected, ascending.
 
-    Repeats are near-duplicates of asked items (`storage.repeats`).
+    These are the answered items, the items leased to other sessions, and the near-duplicates of both. With
+    `include_skipped`, skipped items may be selected.
 
-    With `include_skipped`, skipped items may be selected. Audited items may be selected until a selection
-    passes over them. From then on they are in `passed`, and excluded even if they were skipped; see
-    `core.audit.pass_over`. An audited item that repeats an asked one is excluded at once, because no
-    selection would reach it if it were not audited.
+    Answers for the audit exclude neither their items nor near-duplicates. An audited item that a selection
+    has passed over is in `passed`, and is excluded even if it was skipped (`core.audit.pass_over`).
     """
     taken = _taken(standing, leased, include_skipped=include_skipped, passed=passed)
     if standing.groups is None:
@@ -307,7 +306,7 @@ def draw_wanted(
 
 
 def is_of_many(record: SelectionRecord) -> bool:
-    """Return whether the item was shown together with others; after an undo, an item is shown alone."""
+    """Return whether the item was shown together with others; an undo shows an item again, alone."""
     return record.why != "undo" and not record.parameters.keys().isdisjoint(PLACED)
 
 

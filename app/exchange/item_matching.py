@@ -73,9 +73,9 @@ class Items:
         self.by_end = 0
 
     def find(self, claim: Claim) -> int | None:
-        """Return the item that a claim is about, or None if there is no such item to label.
+        """Return the item that a claim (a statement in the file) is about.
 
-        In the latter case, the claim is counted as unmatched.
+        If there is no such item, or it can't be labeled, count the claim as unmatched and return None.
         """
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):

@@ -65,9 +65,9 @@ class Model:
     concept : ConceptRecord
     hyperplane : Hyperplane
     yes, no : int
-        Numbers of positive and negative labels, examples included.
+        Numbers of positive and negative labels, including those of example images.
     examples : int
-        Number of examples among the labels.
+        Number of example images.
     through : int
         Log position of the last answer that the labels include.
     """

@@ -57,7 +57,7 @@ class Statements:
         self._ends.append(len(self._places))
 
     def place(self, index: int) -> str:
-        """Return the place in the file of the statement with this index."""
+        """Return where the statement with this index is in the file, such as "line 7"."""
         return self._places[self._ends[index] : self._ends[index + 1]].decode()
 
     def contradiction(self) -> tuple[int, int] | None:

@@ -265,18 +265,18 @@ def trial_time(
 
 
 class Paces:
-    """Ratios of measured to estimated building time, by the family's name."""
+    """Ratios of measured to estimated time for building codes, by the family's name."""
 
     def __init__(self) -> None:
         self._paces: dict[str, float] = {}
 
     def learn(self, recipe: Recipe, estimated: float, seconds: float) -> None:
-        """Store the ratio of a build that took `MEASURABLE` seconds or more."""
+        """Store the ratio of measured to estimated time, if the build took `MEASURABLE` seconds or more."""
         if seconds >= MEASURABLE and estimated > 0:
             self._paces[recipe.family] = seconds / estimated
 
     def corrected(self, recipe: Recipe, estimate: BuildTime) -> BuildTime:
-        """Return the estimate, with the time for codes multiplied by the family's last ratio."""
+        """Return the estimate, with the time for codes multiplied by the family's last stored ratio."""
         return BuildTime(estimate.codes * self._paces.get(recipe.family, 1.0), estimate.structure)
 
 

@@ -94,7 +94,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return the number of codes that a query is compared with, if the structure need not compare all."""
+    """Return how many of `n_items` codes a query is compared with, if a structure need not compare all."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
@@ -136,7 +136,7 @@ def parameters(
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return how many answers the codes of a search learned from; None if they learned from none.
 
-    `params` is a result of `parameters`. `app.indexes.similar.Method.taught` describes the numbers.
+    `params` is a result of `parameters`. For the returned entries, see `app.indexes.similar.Method.taught`.
     """
     if "labels" not in params:
         return None
@@ -159,7 +159,7 @@ def ranks_by_angle(family: str) -> bool:
 def unfitted(
     recipe: Recipe, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
 ) -> SimilarityHasher:
-    """Return the hash family, not yet fitted, for codes of `n_rows` rows; see `coded` for the rest."""
+    """Return the unfitted hash family for codes of `n_rows` rows; for the other parameters, see `coded`."""
     how = {"n_functions": recipe.value("functions"), "random_state": SEED, **recipe.params(n_rows)}
     if metric is not None:
         return MetricLSH(metric=metric, **how)

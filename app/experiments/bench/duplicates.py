@@ -204,8 +204,8 @@ def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None =
 def _group_row(pool: Pool, what: str, angle: float, pairs: FramePairs, groups: Groups) -> Row:
     """Return recall and precision if all pairs within a group are taken for near-duplicates.
 
-    Recall is the share of near-duplicate pairs that are in one group. For precision, a pair counts as right
-    if its frames are of the same turn.
+    Recall is the share of near-duplicate pairs that are in one group. Precision is the share of pairs within
+    groups that show the same object turning around the same axis.
     """
     together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
     n_near, n_found = int(pairs.pairs.near.sum()), int(together.sum())

@@ -134,7 +134,7 @@ class FaissIndex:
         n : int
             Number of items.
         effort : int
-            Value of the parameter that `KNOBS` names; ignored by the scan.
+            Value of the parameter that `KNOBS` names for this index; ignored if it names none.
         """
         if KNOBS[self.name] == "nprobe":
             self._index.nprobe = effort

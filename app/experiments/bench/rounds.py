@@ -91,8 +91,9 @@ def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
     """Return at most `n` of the hyperplanes of one setting.
 
     If they are single hyperplanes, return the first `n`. If they come from sessions, return consecutive
-    rounds from as many sessions as possible, at least `RUN` from each. The rounds are from the beginning of
-    the first session, from the end of the last session, and from places in between for other sessions.
+    rounds from as many sessions as possible, at least `RUN` from each. The first session's rounds are from
+    its beginning, the last session's rounds from its end. Between these two, each session's rounds begin
+    later than those of the session before.
 
     Parameters
     ----------

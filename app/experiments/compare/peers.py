@@ -88,7 +88,7 @@ class Peer(QueryStrategy):
             self.X_ = parts[0] if len(parts) == 1 else join(parts)
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; sorts the rows by distance, since libraries may return any order."""
+        """See `QueryStrategy.choose`; sorts the rows by |wᵀx + b|, since libraries may return any order."""
         if self.X_ is None:
             raise MemoryError
         labeled = np.isin(self.pool_.ids, query.exclude, assume_unique=True)

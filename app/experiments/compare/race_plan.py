@@ -167,7 +167,7 @@ class RacePlan(Plan[RaceUnit]):
 
     @property
     def units(self) -> list[RaceUnit]:
-        """All units; the first ones, one for each class, cover all classes."""
+        """All units, beginning with one for each class."""
         return [RaceUnit(positive, run) for run in range(self.runs) for positive in self.classes]
 
     def size(self, pool: Pool) -> str:

@@ -49,10 +49,10 @@ from closecall.app.experiments.bench.commands.options import (
 @seed_option("queries and functions")
 @json_option
 def bench_guarantee(folder: Path, json_file: Path | None, **words: Any) -> None:
-    """Compare bucket tables with their guarantee: what it needs, what memory allows, how often it holds.
+    """Compare bucket tables with their guarantee: tables needed, tables that fit into memory, success.
 
     For each radius r, tables follow the (r, ε) rule of locality-sensitive hashing as far as memory permits.
-    The success rate counts queries that meet the condition: an item within r.
+    The success rate is over the queries that have an item within r.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.guarantee import Guarantees

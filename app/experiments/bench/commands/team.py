@@ -96,9 +96,9 @@ def bench_team(
 ) -> None:
     """Let many simulated people label one concept at once, each on a page of their own.
 
-    The pages talk to a real server as browsers do, each with its own queue. As in real use, people close
-    their pages, and connections to the server break. In the end, the log is compared with what each of them
-    did.
+    The pages talk to a real server as browsers do, each with its own queue of answers. As in real use, people
+    close their pages, and connections to the server break. In the end, the log is compared with the answers
+    that each person gave.
 
     With --in-process there is neither server nor page: people answer from threads of this process, and its
     memory and the size of the log are printed every minute. --kills, --leave, --lease and --verify need a

@@ -38,7 +38,7 @@ class Curve:
     lane : Lane
         Hash family and its form.
     n_chosen : int
-        Number of draws that chose the parameter of this line, on queries reserved for choosing parameters.
+        Number of draws in which this line's parameter was the best on the queries for choosing parameters.
     x : list of float
         Places on the x-axis at which all draws have a value, ascending.
     values : array of shape (n_draws, n_x), float64

@@ -299,7 +299,7 @@ def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
 
 
 def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
-    """Search by codes, after a separate lookup of the candidates that is only for timing this part."""
+    """Search by codes. Before that, look up the candidates once, only to time the lookup alone."""
     started = time.perf_counter()
     code = search.family.queries(query)[0]
     search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)

@@ -6,8 +6,8 @@ The rules are:
 - After an answer, the card shows the next item at once if the server has sent this item in advance.
 - The server can replace the item in view only while no answer of the card's session is pending.
 
-The cases in ``tests/fixtures/card.json`` test both implementations. Undo, corrections, and answers stored by
-earlier versions of the program are left out.
+The cases in ``tests/fixtures/card.json`` test this module and ``label/flow.js``. This module leaves out undo,
+corrections, and answers stored by earlier versions of the program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Store = MutableMapping[str, str]
 
 
 class Queue:
-    """The queue of answers that the server has not acknowledged yet. Each is an entry in the store.
+    """The queue of answers that the server has not acknowledged yet. Each answer is an entry in the store.
 
     Parameters
     ----------

@@ -246,9 +246,9 @@ async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> 
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Wait until half of the remaining annotators have labeled since this call, then restart the server.
+    """Kill and restart the server once half of the remaining annotators have saved answers since this call.
 
-    The server is killed at a random time after that, and restarted after a random pause.
+    There is a random delay before the kill, and another one before the restart.
     """
     since = time.time()
     half = sum(person.diary.left is None for person in people) / 2

@@ -63,8 +63,8 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
     """Return the items that a second annotator got while the lease of the first was still valid.
 
     An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
-    view, one after the other. An item does not count if the first annotator's lease had expired, because the
-    annotator's page had received nothing from the server for the duration of a lease.
+    view, one after the other. An item does not count if the first annotator's lease had expired. A lease
+    expires when the annotator's page has received nothing from the server for the lease's duration.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -97,15 +97,15 @@ def leases_returned(
 ) -> dict[str, int]:
     """Count the leases of annotators who left, and how many of these leases expired.
 
-    A lease has expired if another annotator got the item after the lease's end, or if the item was no longer
-    leased in the last round of another session.
+    A lease counts as expired if another annotator got the item after the lease's end, or if the last
+    selection in the other sessions did not find the item leased.
 
     Returns
     -------
     dict
-        ``leases_abandoned``: number of items leased to annotators when they left. Annotators who left so late
-        that no other session had a round after the lease's end don't count. ``leases_returned``: how many of
-        these leases expired.
+        ``leases_abandoned``: number of items leased to annotators when they left. Annotators count only if
+        another session had a round after the end of their leases. ``leases_returned``: how many of these
+        leases expired.
     """
     # Only the first selection of a round records the leased items. Reversed order lets it overwrite others.
     leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}

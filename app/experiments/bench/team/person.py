@@ -181,7 +181,7 @@ class Person:
         self._over.set()
 
     def has_saved_since(self, moment: float) -> bool:
-        """Return whether the server has acknowledged one of the `RECENT` last answers since `moment`."""
+        """Return whether one of the last `RECENT` answers was acknowledged by the server after `moment`."""
         return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
 
     async def sit(self) -> None:

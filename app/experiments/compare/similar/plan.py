@@ -102,7 +102,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
 
     @property
     def units(self) -> list[FamilyUnit]:
-        """All units; the first ones, one for each family, cover all families."""
+        """All units, beginning with one for each family."""
         return [FamilyUnit(family, draw) for draw in range(self.draws) for family in self.families]
 
     def size(self, pool: Pool) -> str:

@@ -130,7 +130,7 @@ class SimilarityResults:
 
     @property
     def told(self) -> int:
-        """Number of rows retrieved for the numbers in the report's table: about `TOLD_SHARE` of the pool."""
+        """Number of retrieved rows in the report's table: about `TOLD_SHARE` times the number of rows."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
