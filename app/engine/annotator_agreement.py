@@ -69,6 +69,6 @@ def together_of(answers: Answers) -> dict[str, Any] | None:
 
 
 def _yes_or_no(answers: Answers, annotator: int) -> NDArray[np.int64]:
-    """Return the rows of `answers` that are the annotator's current yes and no answers."""
+    """Return the row numbers of one annotator's current yes and no answers in `answers`."""
     says = answers.in_force & ~answers.is_decision & np.isin(answers.word, YES_OR_NO)
     return np.flatnonzero(says & (answers.annotator == annotator))

@@ -111,7 +111,7 @@ class Milestones:
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """Return at most `n` pairs of a time and the counts at that time, oldest first.
+        """Return at most `n` pairs of a time and the numbers of items by status at that time, oldest first.
 
         Times are in milliseconds since 1970-01-01 UTC.
         """
@@ -121,7 +121,7 @@ class Milestones:
         return [(time, Counts(*counts)) for time, *counts in rows]
 
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
-        """Record the counts after an answer, and queue a milestone if the answer reaches one.
+        """Record the numbers of items by status after an answer; queue a milestone if the answer reaches one.
 
         `state` has the labels up to and including this answer. An answer that was added before has no effect.
         """

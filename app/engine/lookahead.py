@@ -50,7 +50,7 @@ class Lookahead:
     occasion : Occasion
         Conditions of the next selections.
     concept : LiveConcept
-        The concept that selects next, which may differ from the concept of `shown`.
+        The concept for which the next items are selected; it may differ from the concept of `shown`.
     annotator : str
         The annotator who is about to answer.
     reason : object

@@ -279,7 +279,7 @@ def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Return the items found by a search that can't be answered, ascending.
+    """Return the items that can't be answered even if a search finds them, ascending.
 
     They have an answer, or are leased to other sessions.
     """

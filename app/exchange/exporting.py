@@ -34,7 +34,7 @@ def export_labels(
     Raises
     ------
     InputError
-        If `form` needs `out` or can't contain the log, or if no concept has the name `concept`.
+        If the format `form` needs `out` or can't hold the log, or if no concept has the name `concept`.
     """
     file = ProjectFile.read(project)
     if out is None and form in (FOLDER, "parquet"):
@@ -82,8 +82,8 @@ def export_model_predictions(
     Raises
     ------
     InputError
-        If there is no such model, if it has predictions for several concepts and `concept` is None, or if
-        predictions can't be written with `form` or `log`.
+        If there is no such model, if it has predictions for several concepts and `concept` is None, if the
+        format `form` can't hold predictions or needs `out`, or if `log` is true.
     """
     if log or form not in get_args(TableFormat):
         option = "--log" if log else f"--format {form}"

@@ -19,7 +19,7 @@ ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """Return the card: the first contested item, its answers, and the item after each possible decision."""
+    """Return the card: the first contested item, its answers, and the next item for each decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)
@@ -38,7 +38,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
 
 
 def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the item that follows each possible decision, so that the browser can show it without delay."""
+    """Return the next item for each possible decision, so that the browser can show it without delay."""
     views: dict[str, Any] = {}
     pictures: dict[str, str] = {}
     waiting = line.items

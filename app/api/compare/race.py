@@ -184,7 +184,7 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return the rounds after the first `n_known` as JSON, with pictures of the last items if requested.
+        """Return the rounds after the first `n_known` as JSON; if requested, with the newest pictures drawn.
 
         Each round has one turn per strategy: a list of the AUROC, |wᵀx + b| of the picked item, the selection
         time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null.

@@ -176,7 +176,7 @@ class LiveMap:
         return self._items(now, [nearest])[0]
 
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
-        """Return the number of items inside a polygon, and those nearest the hyperplane, at most `SHOWN`.
+        """Return the number of items inside a polygon, and the `SHOWN` of them nearest the hyperplane.
 
         Without a hyperplane, the items with the lowest ids are shown.
 

@@ -18,7 +18,7 @@ def fate(
     selections: Mapping[str, SelectionRecord],
     picture: Callable[[int], str],
 ) -> dict[str, int]:
-    """Count the answers given on the page that are lost, duplicated or misplaced in the log.
+    """Compare the log with the answers given on the page; count lost, duplicated and misplaced answers.
 
     Parameters
     ----------

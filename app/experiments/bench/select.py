@@ -56,7 +56,7 @@ class Selection(Experiment[Pool]):
     corpus : Path or None
         File of a `Corpus` of hyperplanes; None to train SVMs in the setting of the H-Hash paper.
     planes_of : Path or None
-        Folder of another pool with the same features, on which the hyperplanes are or were trained. None for
+        Folder of another pool with the same features, whose hyperplanes are used. None to use hyperplanes of
         the measured pool.
     settings : tuple of str
         Settings of the hyperplanes to use; see `app.experiments.bench.rounds.planes_for`.

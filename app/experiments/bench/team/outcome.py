@@ -20,7 +20,7 @@ SLACK_SECONDS = 5.0
 def fate(
     diaries: Sequence[Diary], answers: Sequence[AnswerRecord], selections: Mapping[str, SelectionRecord]
 ) -> dict[str, int]:
-    """Count the answers given on the pages that are lost, duplicated or misplaced in the log.
+    """Compare the log with the answers given on the pages; count lost, duplicated and misplaced answers.
 
     Parameters
     ----------
