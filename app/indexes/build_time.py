@@ -160,7 +160,7 @@ def _of_terms(kernel: Kernel) -> float:
 
 
 def _of_minima(*, weighted: bool, are_new: bool = False) -> float:
-    """Measure Min-Hash on rows with shared features, or with features that are mostly new in each row.
+    """Measure the speed of Min-Hash on rows that share features, or on rows that mostly have new features.
 
     A feature's hash values are computed once per block of rows, so new features take longer.
     """

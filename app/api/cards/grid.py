@@ -1,4 +1,4 @@
-"""The cards for many items at once: the grid, and items found by name or by words."""
+"""The cards for many items at once: the grid, and items found by name or by a description."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class RacePlan(Plan[RaceUnit]):
     peers : tuple of str
         Names in `app.experiments.compare.peers.PEERS`.
     first, C, class_weight, noise, seed, limit
-        See `core.simulation.race.Course`, where `first` is called `n_first` and `limit` `most_seconds`.
+        See `core.simulation.race.Course`, where `first` is called `n_first`, and `limit` is `most_seconds`.
     names_version : int
         See `NAMES_VERSION`.
     """

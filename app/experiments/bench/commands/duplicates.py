@@ -38,9 +38,9 @@ from closecall.app.experiments.bench.commands.options import count_option, json_
 def bench_duplicates(
     folder: Path, what: Literal["frames", "copies", "speed"], json_file: Path | None, **words: Any
 ) -> None:
-    """Measure recall and precision of near-duplicates, with the angle chosen on half of the kinds.
+    """Measure recall and precision of near-duplicates, with the angle chosen on half of the kinds of objects.
 
-    For frames and copies, the pool needs a source with names or images, and its kinds are subfolders.
+    Frames need a pool whose source has names, with a subfolder for each kind. Copies need a source of images.
     """
     from closecall.app.experiments.bench.duplicates import EXPERIMENTS
     from closecall.app.experiments.bench.experiment import run

@@ -56,7 +56,7 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """The name of the line, followed by the number of draws that chose its parameter, if any did."""
+        """The name of the line, with "chosen 3 of 5" if 3 of 5 draws chose its parameter."""
         n = len(self.values)
         if not self.n_chosen:
             return self.line
