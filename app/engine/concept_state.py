@@ -162,7 +162,7 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def describe(self, direction: Direction) -> None:
-        """Until there is a yes and a no, select the items most similar to `direction`, for all annotators."""
+        """Until there is a yes and a no, select items like this direction or the examples."""
         with self.lock:
             self._direction = (direction,)
 

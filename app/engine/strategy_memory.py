@@ -1,8 +1,8 @@
 """Memories: the scores of all items under an earlier hyperplane of a session, computed in the background.
 
 A query strategy may select faster if it knows these scores (`core.selection.QueryStrategy.remember`).
-Computing them takes a scan of the pool. One scan serves all waiting sessions. Selections never wait for a
-scan. They use the session's newest memory, even if it is many rounds old.
+Computing them takes a scan of the pool. One scan serves all waiting sessions with the same index, as far as
+memory allows. Selections never wait for a scan: they use the session's newest memory, however old it is.
 """
 
 from __future__ import annotations

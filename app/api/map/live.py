@@ -1,4 +1,4 @@
-"""The map of a pool for a question: density tiles by wᵀx + b, items near a point, and items in a lasso.
+"""The map of a pool for a question: tiles coloured by wᵀx + b, items near a point, and items in a lasso.
 
 Places on the page are given as fractions (0 … 1) of the map's side; 0 is at the smallest coordinate. The
 browser requests the state several times a second, and the tiles again if their version has changed. A request

@@ -120,7 +120,7 @@ def panel(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def panel_title(row: dict[str, Any]) -> str:
-    """Return the title of a panel: data set, number of items and hyperplanes. `row` is any of its rows."""
+    """Return the title of a panel: data set, numbers of items and hyperplanes. `row` is any of its rows."""
     planes = counted(row["queries"], "hyperplane")
     return f"{row['data']}, {counted(row['items'], 'item')}, {planes} of {row['planes_of']}"
 

@@ -155,9 +155,9 @@ def row_of(found: Sequence[Search], plan: Positives) -> Row:
 
     ``labels_needed`` is the geometric mean over searches of `Search.labels_needed`, and
     ``labels_needed_median`` the median. ``reached`` is the share of searches that found all wanted positives.
-    ``fewer_than_random`` is the geometric mean of the number of labels that random selection is expected to
-    need, divided by the number that the strategy needed. ``found_after`` is the mean number of positives
-    found after each number of answers in `COURSE`.
+    ``fewer_than_random`` is the geometric mean of a ratio: the number of labels that random selection is
+    expected to need, divided by the number that the strategy needed. ``found_after`` is the mean number of
+    positives found after each number of answers in `COURSE`.
 
     Both geometric means have 95 % intervals, in the columns that end in ``_low`` and ``_high``.
     """

@@ -91,7 +91,7 @@ def each(values: Iterable[float | None]) -> str:
 def show_disturbance(share: float) -> None:
     """Print a warning if other programs disturbed the exhaustive scan.
 
-    `share` is the processor time of the scan divided by its wall-clock time; the limit is `QUIET`.
+    It is printed if `share`, the scan's processor time divided by its wall-clock time, is below `QUIET`.
     """
     if share < QUIET:
         click.echo(

@@ -45,7 +45,7 @@ from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 @json_option
 @if_stopped(NEEDS_NEW_FOLDER)
 def bench_ui(folder: Path, json_file: Path | None, **words: Any) -> None:
-    """Label in a real browser: time from a key press to the next image, and check what is stored."""
+    """Label in a real browser: measure the time from key press to next image, and check what is stored."""
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.ui import Labeling
 

@@ -162,7 +162,7 @@ class KernelizedFigure(Figure):
         return {**super().about(pool), "landmarks": self.landmarks, "bits": self.n_bits}
 
     def draw_of(self, pool: Pool, choosing: Items, kernel: Kernel, seed: int) -> Draw:
-        """Draw the rows to fit to, and the landmarks; see `Draw.of`.
+        """Draw the rows that codes are fitted to, and the landmarks; see `Draw.of`.
 
         `choosing` are the items that serve to choose parameters.
         """
@@ -221,7 +221,7 @@ class RecallFigure(KernelizedFigure):
         pool : Pool
             The pool to search.
         draw : Draw
-            The sample to fit to, landmarks, seed, and queries that serve to choose parameters.
+            The sample that codes are fitted to, landmarks, seed, and queries that serve to choose parameters.
         queries : Items
             Queries to measure with.
         neighbours : array of shape (n_queries,), int64
@@ -297,7 +297,7 @@ class FamilyFigure(Figure):
         return [Truths(pool, queries, self.n_neighbours, 1)] * self.draws, choosing
 
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
-        """Yield the samples to fit families to in the draw with this seed; by default, one labeled sample."""
+        """Yield the samples that families are fitted to, for one seed; by default, one labeled sample."""
         yield self.draw_of(pool, choosing, seed, **self.sampling)
 
     def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:

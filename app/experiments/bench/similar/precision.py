@@ -52,7 +52,7 @@ class Precision(FamilyFigure):
     labels : tuple of int
         Number of rows of the sample whose class is known, at most one value; `DEFAULT_LABELS` if empty.
     sample : int
-        Number of rows to fit families to, with and without known class.
+        Number of rows that families are fitted to, with or without known class.
     """
 
     name: ClassVar[str] = "precision"

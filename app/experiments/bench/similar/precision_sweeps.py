@@ -146,7 +146,7 @@ class PrecisionSweeps(Drawn, Precision):
         return draw.lesson(name) is not None or self._is_kept(draw)
 
     def lengths_for(self, draw: Draw) -> list[int]:
-        """See `Precision.lengths_for`; all lengths for the first number of labels, else only the longest."""
+        """See `Precision.lengths_for`; for all but the first number of labels, returns only the longest."""
         return self.lengths if self._is_kept(draw) else self.lengths[-1:]
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:
