@@ -112,7 +112,7 @@ def frames_then(
     pool : Pool
         Any snapshot that has the answered items, such as the newest; an item's features never change.
     concepts : Concepts
-        The store that has the concept's examples.
+        The store that has the concept's example images.
     concept : ConceptRecord
         The audited concept.
     answers : iterable of AnswerRecord

@@ -59,7 +59,7 @@ class LiveConcept(ConceptState):
             self.milestones.follow(answer, self._state)
 
     def refresh_examples(self) -> None:
-        """Read the examples again, including those added since the last call."""
+        """Read the example images again, including those added since the last call."""
         with self.lock:
             super().refresh_examples()
             self._example_pictures = [data_url_of(example.image) for example in self.examples]

@@ -36,7 +36,7 @@ class _Model:
     trained: Trained
 
     def is_of(self, pool: Pool, labels: Labels, examples_through: int) -> bool:
-        """Return whether the model was trained on exactly this pool, these labels and these examples."""
+        """Return whether the model was trained on exactly this pool, these labels and example images."""
         is_of_place = self.pool is pool and self.trained.examples_through == examples_through
         return is_of_place and self.labels.teach_the_same_as(labels)
 
@@ -49,7 +49,7 @@ class ConceptState:
     record : ConceptRecord
     log : LabelLog
     store : Concepts
-        The store that has the concept's examples.
+        The store that has the concept's example images.
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
     groups : callable
@@ -128,7 +128,7 @@ class ConceptState:
             return self.catch_up().standing(annotator, persons)
 
     def refresh_examples(self) -> None:
-        """Read the examples again, including those added since the last call."""
+        """Read the example images again, including those added since the last call."""
         with self.lock:
             self._examples_through = self.store.examples_position(self.record.id)
             self.examples = self.store.examples(self.record.id, self._examples_through)
@@ -162,7 +162,7 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def describe(self, direction: Direction) -> None:
-        """Until there is a yes and a no, select items like this direction or the examples."""
+        """Until there is a yes and a no, select items like this direction or the positive example images."""
         with self.lock:
             self._direction = (direction,)
 

@@ -88,7 +88,7 @@ class Judge:
     Parameters
     ----------
     store : Concepts
-        The store that has the concept's examples.
+        The store that has the concept's example images.
     concept : ConceptRecord
         The concept that the labels are about.
     """

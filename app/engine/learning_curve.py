@@ -65,7 +65,7 @@ class Milestone:
 
 
 class _Due(NamedTuple):
-    """A milestone to be computed: the time of its last answer, its labels and its examples."""
+    """A milestone to be computed: the time of its last answer, its labels and its example images."""
 
     when: int
     standing: Standing

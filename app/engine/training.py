@@ -150,7 +150,7 @@ class Trained:
     likes : array of shape (n_likes, n_features), or csr_array
         Features of the positive example images, followed by the direction if there is one, float32.
     examples_through : int
-        Position up to which the log of examples was read.
+        Position up to which the log of example images was read.
     direction : Direction or None
         The direction of the question's description, if labeling starts with it.
     """
@@ -182,10 +182,10 @@ def train_concept(
     *,
     examples_through: int,
 ) -> Trained:
-    """Train the SVM of a concept on labels and examples.
+    """Train the SVM of a concept on labels and example images.
 
-    The example with id n counts as a label with id −1 − n. Training waits for the compiled solver and for a
-    free core. `examples_through` is the position up to which the log of examples was read.
+    The example image with id n counts as a label with id −1 − n. Training waits for the compiled solver and
+    for a free core. `examples_through` is the position up to which the log of example images was read.
     """
     wait_until_trainable(pool, lambda: labels, examples)
     shown = _of_examples(examples, pool.n_features)
@@ -204,7 +204,7 @@ def train_concept(
 
 
 def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Sequence[ExampleRecord]) -> None:
-    """Wait until the solver is compiled, if these labels and examples can be trained on.
+    """Wait until the solver is compiled, if these labels and example images can be trained on.
 
     `labels` returns the labels. It is called only if the solver is needed and not compiled yet.
     """
@@ -215,18 +215,18 @@ def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Seq
 
 
 def is_trainable(labels: Labels, examples: Sequence[ExampleRecord]) -> bool:
-    """Return whether there is a yes and a no among the labels and examples."""
+    """Return whether there is a yes and a no among the labels and example images."""
     usable = (example.is_positive for example in examples if example.feature is not None)
     return {*labels.yes.tolist(), *usable} == {False, True}
 
 
 def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRows:
-    """Return the feature rows of the items, followed by the feature rows of the examples."""
+    """Return the feature rows of the items, followed by the feature rows of the example images."""
     return pool.placed_rows_of(items) + PlacedRows.of(of_examples)
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:
-    """Return the labels that the SVM is trained on: the pool's items by id, then the examples."""
+    """Return the labels that the SVM is trained on: the pool's items by id, then the example images."""
     return learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
 
 
@@ -412,7 +412,7 @@ def choose(
 
 
 def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
-    """Return the selection without the items that repeat an earlier one."""
+    """Return the selection without items that are near-duplicates of an earlier one."""
     first: list[int] = []
     repeats: set[int] = set()
     for place, item in enumerate(selection.ids.tolist()):

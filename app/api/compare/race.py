@@ -135,7 +135,7 @@ class LiveRace:
 
     @property
     def is_over(self) -> bool:
-        """Return whether all rounds have been run, or all lanes have failed."""
+        """Return whether all rounds have been run, or all strategies have failed."""
         return len(self._told) >= ROUNDS or self._race.is_over
 
     def start(self) -> None:

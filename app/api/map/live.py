@@ -2,9 +2,9 @@
 
 Places on the page are given as fractions (0 … 1) of the map's side; 0 is at the smallest coordinate. The
 browser requests the state several times a second, and the tiles again if their version has changed. A request
-for the state brings the map up to date: it trains the SVM again if the labels, the examples or the pool have
-changed, and computes the scores of all items on the map if the hyperplane or the map has changed. This takes
-at most `SHARE` of a core, since people may be labeling meanwhile.
+for the state brings the map up to date: it trains the SVM again if the labels, the example images or the pool
+have changed, and computes the scores of all items on the map if the hyperplane or the map has changed. This
+takes at most `SHARE` of a core, since people may be labeling meanwhile.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class LiveMap:
         - `items`: the number of items on the map;
         - `elsewhere`: the number of the pool's other items;
         - `labels`: the number of labels;
-        - `positive`: the number of items on the side of yes; None without a hyperplane;
+        - `positive`: the number of items on the positive side of the hyperplane, or None without one;
         - `band`: the number of items nearest the hyperplane that are highlighted, and their greatest
           |wᵀx + b|; None without a hyperplane;
         - `marks`: the items answered last, as [x, y, status], newest first.
@@ -218,7 +218,7 @@ class LiveMap:
             self._rest_until = began + (time.thread_time() - worked) / SHARE
 
     def _update(self) -> bool:
-        """Return False if pool, map, labels and examples are unchanged; otherwise renew the state."""
+        """Return False if pool, map, labels and example images are unchanged; otherwise renew the state."""
         before, pool = self._now, self._project.pool
         assert pool is not None
         ground = before.ground if before.ground.is_current(pool) else Ground.open(pool)

@@ -175,7 +175,7 @@ class Version:
 
     @cached_property
     def n_positive(self) -> int | None:
-        """Number of items on the side of yes; None without a hyperplane."""
+        """Number of items on the positive side of the hyperplane; None without a hyperplane."""
         return None if self.scores is None else int(np.count_nonzero(self.scores > 0))
 
     def tile(self, zoom: int, column: int, row: int, theme: str) -> bytes | None:

@@ -77,7 +77,7 @@ def tenths(name: str, tell: Callable[[str], None]) -> Progress:
 
 
 def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """Return the fitted strategy of each lane, by name, including strategies of other libraries.
+    """Return the fitted strategies by name, including strategies of other libraries.
 
     Strategies load their saved index. Strategies without a usable saved index are fitted to the pool.
     """

@@ -57,7 +57,7 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: RacePlan, unit: RaceUnit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Run the race until its last round or until all lanes have ended, and return the table; see `schema`.
+    """Run the race until its last round or until all strategies have ended; return the table (see `schema`).
 
     Parameters
     ----------

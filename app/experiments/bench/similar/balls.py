@@ -93,7 +93,7 @@ def measure_balls(
 
 
 def show_balls(rows: Sequence[Row]) -> None:
-    """Print a table with a line for each code length and radius, with means over draws."""
+    """Print a table with a line for each code length and radius, with means over random draws."""
     by_ball: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
         by_ball.setdefault((row["bits"], row["radius"]), []).append(row)

@@ -1,4 +1,4 @@
-"""The lines of the figures about kernelized LSH, with means and intervals over draws."""
+"""The lines of the figures about kernelized LSH, with means and intervals over random draws."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """The name of the line, with "chosen 3 of 5" if 3 of 5 draws chose its parameter."""
+        """The name of the line, with "chosen 3 of 5" if 3 of 5 random draws chose its parameter."""
         n = len(self.values)
         if not self.n_chosen:
             return self.line
@@ -64,7 +64,7 @@ class Curve:
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
-        """Mean over draws, and lower and upper end of its 95 % interval; see `mean_and_ends`."""
+        """Mean over random draws, and the ends of its 95 % interval; see `mean_and_ends`."""
         return mean_and_ends(self.values)
 
 
@@ -99,9 +99,9 @@ def write_points(curves: Sequence[Curve], path: Path) -> None:
 
 
 def mean_and_ends(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the mean over draws, and lower and upper end of its 95 % interval, each of shape (n_x,).
+    """Return the mean over random draws, and the lower and upper ends of its 95 % interval.
 
-    `values` has shape (n_draws, n_x). The ends are NaN if there is only one draw.
+    `values` has shape (n_draws, n_x); each result has shape (n_x,). The ends are NaN if n_draws is 1.
     """
     mean, half = mean_and_halfwidth(values, np.zeros(len(values)))
     return mean, mean - half, mean + half

@@ -44,6 +44,6 @@ def cheapest(efforts: Sequence[list[Row]]) -> list[Row] | None:
 
 
 def mean_of(rows: Sequence[Row]) -> Row:
-    """Average the rows of one effort over draws."""
+    """Average the rows of one effort over the random draws."""
     names = ("bits", *_EFFORT, "recall", "ms", "exact_ms")
     return {name: float(np.mean([row[name] for row in rows])) for name in names if name in rows[0]}

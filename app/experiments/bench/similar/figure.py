@@ -81,7 +81,7 @@ class Figure(Experiment[Pool]):
 
     @abstractmethod
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """Print tables with means and standard deviations over draws."""
+        """Print tables with means and standard deviations over random draws."""
 
     @abstractmethod
     def legend(self, rows: Sequence[Row]) -> str:
@@ -289,7 +289,7 @@ class FamilyFigure(Figure):
         return families_named(self.families)
 
     def asked(self, pool: Pool) -> tuple[list[Truths], Items]:
-        """Return the queries of each draw, and the items that serve to choose parameters.
+        """Return the queries of each random draw, and the items that serve to choose parameters.
 
         By default, all draws have the same queries.
         """

@@ -54,7 +54,7 @@ class Line:
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats, Floats]:
-        """Mean over draws, and lower and upper end of its 95 % interval; see `mean_and_ends`."""
+        """Mean over random draws, and the ends of its 95 % interval; see `mean_and_ends`."""
         return mean_and_ends(self.values)
 
 

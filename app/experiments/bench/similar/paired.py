@@ -49,7 +49,7 @@ class Line:
 
     @property
     def means(self) -> list[Interval]:
-        """Mean over draws, with its interval, at each x."""
+        """Mean over random draws, with its interval, at each x."""
         return intervals(self.values)
 
 

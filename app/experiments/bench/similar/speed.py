@@ -151,8 +151,8 @@ class Speed(Drawn):
         There is a row for each structure and search effort, with ``paper_figure`` "2" and these columns:
 
         - ``ms`` and ``p90_ms``: median and 90th percentile of the time of a query;
-        - ``lookup_ms``: median time of hashing the query and finding the candidates; for a peer, median time
-          of the whole query;
+        - ``lookup_ms``: median time of hashing the query and finding the candidates; for a peer (faiss),
+          median time of the whole query;
         - ``exact_ms``: median time of the exact scan;
         - ``recall``: mean recall@10;
         - ``hash_seconds``: time of fitting the family and hashing all items;
@@ -346,7 +346,7 @@ def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Items,
 def _effort(name: str, mean: Row) -> tuple[str, str, str]:
     """Return the three cells that describe an effort: bits, codes compared, and candidates.
 
-    For a peer, the third cell has its own search parameter, and the others are empty.
+    For a peer (faiss), the third cell has the peer's own search parameter, and the others are empty.
     """
     if name in PEERS:
         return "", "", f"{KNOBS[name]} {mean['effort']:.0f}" if KNOBS[name] else ""

@@ -162,7 +162,7 @@ def _figure(results: SimilarityResults) -> Figure:
 
 
 def _curves(axes: Axes, results: SimilarityResults, curve: Curve) -> None:
-    """Draw one line per lane; see `draw_line` for the marks."""
+    """Draw one line per family and form; see `draw_line` for the marks."""
     plain(axes, "both")
     axes.margins(x=0.04, y=0.06)
     for number, lane in enumerate(results.lanes):

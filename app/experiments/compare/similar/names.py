@@ -36,7 +36,7 @@ def lane_label(lane: Lane) -> str:
 
 
 def yardstick_label(word: str) -> str:
-    """Return the display name of a yardstick."""
+    """Return the display name of a yardstick, a measure of similarity."""
     if word in YARDSTICKS:
         return YARDSTICKS[word]
     return f"{FAMILY_LABELS[word]} itself" if word in FAMILY_LABELS else f"the {word} kernel"

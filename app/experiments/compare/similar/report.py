@@ -121,7 +121,7 @@ def _facts(results: SimilarityResults) -> str:
 
 
 def _named(lane: Lane) -> dict[str, Any]:
-    """Return the name of a lane for the tables, with the look of its line in the figures."""
+    """Return the name of a family's form for the tables, with the look of its line in the figures."""
     look = look_of(lane)
     return {
         "name": lane_label(lane),
@@ -133,7 +133,7 @@ def _named(lane: Lane) -> dict[str, Any]:
 
 
 def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
-    """Return the row of a lane in the first table, for the longest codes of the lane."""
+    """Return the row of a family's form in the first table, for the longest codes measured."""
     pool, bits = results.pool, results.longest(lane)
     cost = {
         name: results.mean(lane, name, bits=bits) or 0.0
@@ -167,7 +167,7 @@ def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
 
 
 def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
-    """Return a measure in percent: the mean over draws, and the range of the draws."""
+    """Return a measure in percent: its mean and its range over the random draws."""
     values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
     if not len(values):
         return "", ""

@@ -83,7 +83,7 @@ class SimilarityResults:
     table : pyarrow.Table
         All results, see `schema`.
     yardsticks : dict
-        For each lane, the name of the measure of similarity that defines its true neighbours.
+        For each family and form, the name of the measure of similarity that defines the true neighbours.
     refused : dict
         Reasons why a family, a form or a number of bits could not be measured. The keys are pairs of the
         family and a description of the form or number of bits, "" for the whole family.
@@ -114,7 +114,7 @@ class SimilarityResults:
 
     @property
     def lanes(self) -> list[Lane]:
-        """All measured lanes, in the order of the plan's families and of their forms."""
+        """All measured families and forms, in the order of the plan's families and of their forms."""
         place = {family: number for number, family in enumerate(self.plan.families)}
         return sorted(self.yardsticks, key=lambda lane: place[lane.family])
 
@@ -143,7 +143,7 @@ class SimilarityResults:
         structure: str | None = None,
         retrieved: int | None = None,
     ) -> Floats:
-        """Return the values of one measure, one per draw; an empty array if the measure has no values."""
+        """Return the values of one measure, one per random draw; an empty array if there are none."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
@@ -162,14 +162,14 @@ class SimilarityResults:
     def by_retrieved(
         self, lane: Lane, measure: str, *, bits: int, structure: str | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the numbers of retrieved rows, ascending, and a measure's mean over draws at each number."""
+        """Return the numbers of retrieved rows, ascending, and a measure's mean over draws for each."""
         found: dict[int, list[float]] = {}
         for row in self._all.get((lane, measure, bits, structure), []):
             found.setdefault(row["retrieved"], []).append(row["value"])
         return _columns([(k, float(np.mean(values))) for k, values in sorted(found.items())])
 
     def longest(self, lane: Lane) -> int:
-        """Return the largest number of bits that the lane was measured with."""
+        """Return the largest number of bits that a family's form was measured with."""
         return max(bits for own, _, bits, _ in self._all if own == lane)
 
     def _rows(
