@@ -28,7 +28,7 @@ class KeptGroups:
         self._lock = threading.Lock()
 
     def keep(self, groups: ItemGroups) -> ItemGroups:
-        """Store groups, and return them as the cached object if equal groups are cached already.
+        """Store groups and return them; if equal groups are cached already, return the cached object.
 
         Raises
         ------

@@ -65,8 +65,8 @@ class Others:
     def again(self, lost: Iterable[int]) -> Others:
         """Return the other sessions' current leases, plus the `items` of this object and the `lost` items.
 
-        The items of this object may have lost their lease by an answer that came after this session read the
-        labels. They must therefore stay excluded.
+        The items of this object stay excluded because they may have been answered, which ends their lease,
+        after this session read the labels.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))

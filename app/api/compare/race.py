@@ -184,7 +184,7 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return the rounds after the first `n_known` as JSON; if requested, with the newest pictures drawn.
+        """Return the rounds after the first `n_known` as JSON, with the most recent pictures if requested.
 
         Each round has one turn per strategy: a list of the AUROC, |wᵀx + b| of the picked item, the selection
         time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null.
@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the round's pictures if it is one of the first, the last before a pause, or if requested."""
+        """Draw the pictures of a round that is one of the first, the last before a pause, or requested."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False

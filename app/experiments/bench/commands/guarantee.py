@@ -49,7 +49,7 @@ from closecall.app.experiments.bench.commands.options import (
 @seed_option("queries and functions")
 @json_option
 def bench_guarantee(folder: Path, json_file: Path | None, **words: Any) -> None:
-    """Compare bucket tables with their guarantee: tables needed, tables that fit into memory, success.
+    """Compare bucket tables with their guarantee: tables needed, tables that fit, and measured success.
 
     For each radius r, tables follow the (r, ε) rule of locality-sensitive hashing as far as memory permits.
     The success rate is over the queries that have an item within r.
