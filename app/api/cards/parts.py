@@ -65,7 +65,7 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each possible answer, the pictures, and whether more rounds are coming.
+    """Return the next round for each possible answer, the items' pictures, and whether more are coming.
 
     `session` is the session that made the selections in `ahead`.
     """
