@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return a short form of `work_of` for a list of families. Times below `LONG_SECONDS` are left out."""
+    """Return `work_of` in short, for the picker of families, with times of `LONG_SECONDS` or more."""
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work
@@ -175,7 +175,7 @@ def guarantee_of(
     Raises
     ------
     InputError
-        If hash functions agree on rows beyond (1 + ε) times the radius at least as often as on rows within
+        If a row at (1 + ε) times the radius shares a hash value with the query at least as often as a row at
         the radius.
     """
     if (rule := _rule(recipe, n_rows, family)) is None:

@@ -64,7 +64,7 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return an unfitted family with about the same `agreement_within` as the fitted family, or None.
+        """Return an unfitted family whose `agreement_within` is about that of the recipe's fitted family.
 
         Only recipes for shift-invariant codes with a radius need such a family, because the width of their
         kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
@@ -152,5 +152,5 @@ class Estimates:
         return recipe.having(rank=found.rank, scale=found.scale)
 
     def _key(self, recipe: Recipe, pool: Pool) -> tuple[Recipe, int]:
-        """Return all that the choice depends on: the settings of the codes, and the size of the sample."""
+        """Return what rank and scale depend on: the other settings of the codes, and the sample's size."""
         return recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))

@@ -156,13 +156,13 @@ class Recipe:
         Number of candidates that are ranked exactly.
     radius : float or None
         The radius r within which bucket tables are built to find rows (`core.search.tables.Guarantee`): an
-        angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often
-        functions agree within a radius have one (`SimilarityHasher.radius_of`). Kernelized codes give no
-        such guarantee: their bits depend on the angle between projections on the landmarks instead of the
-        kernel.
+        angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often two
+        rows within a radius share a hash value have one (`SimilarityHasher.radius_of`). Kernelized codes
+        give no such guarantee: their bits depend on the angle between the rows' projections on the
+        landmarks, not on the kernel itself.
     epsilon : float or None
-        ε of bucket tables with a radius, or of permuted orders. Found rows may be up to 1 + ε times as far
-        away as necessary. A smaller ε needs more memory.
+        ε of bucket tables or of permuted orders. Tables find a row within 1 + ε times the radius. Orders find
+        a row within 1 + ε times the distance of the nearest row. A smaller ε needs more memory.
     memory : int or None
         Memory of tables and orders in bytes per row, codes not included.
     """
@@ -210,7 +210,7 @@ class Recipe:
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """Return the settings that the log records only if they differ from their defaults."""
+        """Return the settings that differ from their defaults, except those that every log entry has."""
         return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
 
     def value(self, name: str) -> Any:
@@ -294,7 +294,8 @@ class Recipe:
     def by(self, structure: str) -> Recipe:
         """Return the recipe with another structure, and with the default settings of that structure.
 
-        If codes are too long for a Hamming ball, their settings return to the defaults for a ball.
+        If the new structure is a Hamming ball and the codes are too long for it, their length returns to
+        the default.
         """
         changed = self._with(dict.fromkeys(OF_STRUCTURE), structure=structure)
         if structure == HammingBall.name and changed.n_bits > PREFIX_BITS:

@@ -12,7 +12,7 @@ and building them took long enough. Saved codes are loaded if the parameters are
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
 or belong to another pool or version, are rebuilt with a warning. Codes that learned from too few of the
 current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders are
-removed: of the folders for learned metrics, and of all others, only the `KEPT_CODES` used last are kept.
+removed. Only the `KEPT_CODES` folders for learned metrics that were used last are kept, and as many others.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class Kept:
     def _keep_the_newest(self) -> None:
         """Remove old folders.
 
-        Of the folders for metrics, and of all others, only the `KEPT_CODES` used last are kept.
+        Only the `KEPT_CODES` folders for metrics that were used last are kept, and as many others.
         """
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):

@@ -271,10 +271,10 @@ class Similar:
     ) -> Method:
         """Return a method that can search now. Start building or extending the requested one if necessary.
 
-        Until the requested method is ready, the result is the exact scan. Codes that learn from answers
-        belong to the concept. They are learned again once there are `app.indexes.strategies.GROWTH` times as
-        many answers. A build ends early if none of the waiters that requested it needs it any more. If a
-        request has no `waiter`, the build never ends early.
+        Until the requested method is ready, the result is the exact scan. Codes that learn from answers use
+        those about `concept`. They are learned again once there are `app.indexes.strategies.GROWTH` times as
+        many answers as they learned from. A build ends early if none of the waiters that requested it needs
+        it any more. If a request has no `waiter`, the build never ends early.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -304,7 +304,7 @@ class Similar:
     def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
         """Return the seconds that building a recipe's codes took; None if the codes aren't in memory.
 
-        Codes under a learned metric don't count.
+        The codes are those under the original metric, not those under a learned one.
         """
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))

@@ -97,14 +97,14 @@ def open_find() -> None:
 
 
 def close_find() -> None:
-    """Return to the previous view; the next search begins in the same way as this one."""
+    """Return to the previous view. The next search begins by name or by words, like this one."""
     _put(IN_ADDRESS, None)
     _put(EXCLUDED, None)
     st.query_params.pop(WAY, None)
 
 
 def offer_find(project: OpenProject) -> None:
-    """Show the button that starts or ends the search and, during a search, the choice of its way."""
+    """Show the button that starts or ends a search and, during a search, the choice of name or words."""
     offers_words = can_describe(project.pool)
     with st.container(key="find", width="content"):
         if is_finding():

@@ -262,7 +262,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show fields for the number of annotators per item, and the share of rounds for a further annotator."""
+    """Show fields for the number of annotators per item and, if above 1, the share of overlap rounds."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:
@@ -283,7 +283,7 @@ def set_overlap(project: OpenProject, person: Person) -> None:
 
 
 def ask_once(project: OpenProject, person: Person) -> None:
-    """Show whether the queue asks about near-duplicates, if any have been found."""
+    """Show the switch for asking about near-duplicates only once, if any have been found."""
     groups = project.duplicates.current
     if groups is None:
         return

@@ -57,7 +57,7 @@ def must_sign_in() -> bool:
 def comes_back() -> bool:
     """Return whether the person requested a page before signing in.
 
-    The sign-in provider redirects to ``/`` instead of this page.
+    The sign-in provider always redirects to ``/``, not to the requested page.
     """
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)

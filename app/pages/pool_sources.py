@@ -234,7 +234,7 @@ CHOICES = {
 
 
 def _with_article(label: str) -> str:
-    """Return a field's label inside a sentence: "a folder", "an archive or folder", "images"."""
+    """Return a field's label as a part of a sentence: "a folder", "an archive or folder", "images"."""
     name = label.lower()
     if name.endswith("s"):
         return name

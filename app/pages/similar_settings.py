@@ -227,7 +227,7 @@ def _number(draft: Draft, name: str) -> None:
 
 
 def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_rows: int) -> None:
-    """Show the draft's cost or a problem with its settings, and the buttons."""
+    """Show the draft's cost or a problem with its settings, and the buttons that apply or reset the draft."""
     recipe = draft.recipe
     problem = None
     try:

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Return the person at the page, or None if the server's roles don't admit the person to all projects."""
+    """Return the person at the page, or None if they may enter some projects at most, not all."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:

@@ -39,7 +39,7 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Return whether, after an error, it is unknown if some answers are in the log."""
+        """Whether it is unknown if some answers are in the log, because storing them raised an error."""
         return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
@@ -75,7 +75,7 @@ class Intake:
         )
 
     def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
-        """Return the answers about the pool's items and all undos, and refusals of the other answers."""
+        """Return the undos and the answers about items of the pool, and refusals of all other answers."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
         pool = self._pool()

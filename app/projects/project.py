@@ -246,7 +246,7 @@ class Project:
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def groups(self) -> ItemGroups | None:
-        """Return the groups of near-duplicates of which the queue asks about one item each, or None."""
+        """Return the groups of near-duplicates if the queue asks about one item per group, otherwise None."""
         return self.duplicates.current if self.file.ask_once else None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:

@@ -184,7 +184,7 @@ def called(user: Mapping[str, Any], name: str) -> str:
 
 
 def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> list[str]:
-    """Return the names of people among the annotators, each once, sorted, without those in `but_for`."""
+    """Return the annotators' names, sorted, each once, without the autopilot, `SOMEBODY` and `but_for`."""
     left_out = {AUTOPILOT, SOMEBODY, *but_for}
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 

@@ -2,8 +2,9 @@
 
 After an installation, nothing is compiled yet, and compiling takes a minute or two. Meanwhile Numba would
 lock the whole process, and even kernels that are only loaded from disk would have to wait. A child process
-therefore compiles the kernels. This process calls `is_ready` or `wait_for` before it uses a kernel. If the
-child fails, kernels are compiled in this process when they are first used.
+therefore compiles the kernels, in several steps (`Step`), those for training first. This process calls
+`is_ready` or `wait_for` before it uses a kernel. If the child fails, kernels are compiled in this process
+when they are first used.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ class Preparation:
         self._reader.start()
 
     def is_complete(self, step: Step) -> bool:
-        """Return whether the kernels of this step are compiled, or the child has ended."""
+        """Return whether the kernels of a `Step` are compiled, or the child has ended."""
         return self._complete[step].is_set()
 
     def wait(self, step: Step) -> None:
-        """Wait until the kernels of this step are compiled, at most `PATIENCE` seconds.
+        """Wait until the kernels of a `Step` are compiled, at most `PATIENCE` seconds.
 
         Raises
         ------
@@ -124,12 +125,12 @@ def share() -> float | None:
 
 
 def is_ready(step: Step) -> bool:
-    """Return whether kernels of this step can be used without waiting for a child."""
+    """Return whether the kernels of a `Step` can be used without waiting for a child."""
     running = _running
     return running is None or running.is_complete(step)
 
 
 def wait_for(step: Step) -> None:
-    """Wait until the kernels of this step are ready; see `Preparation.wait`, which may raise ClosedError."""
+    """Wait until the kernels of a `Step` are ready; see `Preparation.wait`, which may raise ClosedError."""
     if (running := _running) is not None:
         running.wait(step)

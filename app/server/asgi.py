@@ -1,4 +1,4 @@
-"""Serve the pages: Streamlit's ASGI app in this process, where the workspace is a plain object."""
+"""Serve the pages with Streamlit's ASGI app, in this process, so that pages use the workspace directly."""
 
 from __future__ import annotations
 
