@@ -75,8 +75,8 @@ class Press:
     Parameters
     ----------
     id : str
-        The browser's id of the press, and the id of the answer for the session's own concept and the item in
-        view.
+        The browser's id of the press. The answer for the session's own concept and the item in view has the
+        same id.
     records : tuple of AnswerRecord
         One answer per concept or item.
     following : str or None
@@ -137,8 +137,8 @@ def store_presses(
 ) -> tuple[AppendResult, Outcome]:
     """Store the answers of presses; return the log's result, and the outcome for the browser.
 
-    A press is refused if the log refuses one of its answers. An undo is an exception: if one of its answers
-    was stored, it is acknowledged although the answers for other concepts may already have been undone.
+    A press is refused if the log refuses one of its answers. An undo is acknowledged if the log stores at
+    least one of its answers, because the answers for other concepts may already have been undone.
 
     Raises
     ------
@@ -248,8 +248,8 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     Raises
     ------
     Refused
-        If the log has another answer to the selection that was not undone, or if the selection has an answer
-        in `batch`, the earlier answers in the browser's queue; of kind `conflict`.
+        Of kind `conflict`: if the log has another answer to the selection that was not undone, or if
+        `batch`, the earlier answers in the browser's queue, has an answer to the selection.
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return

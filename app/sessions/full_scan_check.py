@@ -41,7 +41,7 @@ class Comparison:
     selection_ms : float
         Duration of the selection as recorded in the log, in milliseconds.
     full_scan_ms : float
-        Duration of the fastest scan, in milliseconds.
+        Duration of the fastest of several scans, in milliseconds.
     """
 
     rank: int

@@ -1,8 +1,8 @@
 """Answer a whole group of near-duplicates, such as a burst, with one press.
 
-The card shows the other items of the group of the item in view. The browser sends the answer about the item
-in view with the ids of the others that are to get the same answer. Each answer is stored on its own, with an
-id that is derived from the id of the first, so it can be undone or corrected on its own, too.
+The card shows the other items of the group to which the item in view belongs. The browser sends the answer
+about the item in view with the ids of the others that are to get the same answer. Each answer is stored on
+its own, with an id that is derived from the id of the first, so it can be undone or corrected alone.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class Group:
     def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
         """Return what the card shows about the group; None if no other item can be answered with this one.
 
-        Items of the audit stand for others and are answered alone, and so are items that need a further
-        annotator.
+        Items of audit rounds and of overlap rounds are always answered alone.
         """
         if not {AUDIT, OVERLAP}.isdisjoint(shown.parameters):
             return None

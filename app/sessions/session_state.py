@@ -187,7 +187,7 @@ class SessionState:
         return record is not None and AUDIT in record.parameters
 
     def occasion(self, pool: Pool) -> Occasion:
-        """Return the `Occasion` of the next selection. Call this before reading the labels."""
+        """Return what the next selection depends on, except the labels; call this before reading these."""
         strategy, following = self._strategy(pool), self.last_round + 1
         return Occasion(
             session_id=self.id,

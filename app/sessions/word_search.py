@@ -75,8 +75,8 @@ class WordSession(SearchSession):
     Attributes
     ----------
     text, excluded : str
-        What is described, and what is not wanted: each one description or several, separated by `SEPARATOR`.
-        There is no search as long as `text` is empty.
+        Descriptions of what is wanted and of what is not wanted, separated by `SEPARATOR` if there are
+        several. There is no search as long as `text` is empty.
     problem : str or None
         A sentence that says why there is no result, or None.
     notes : list of str

@@ -322,7 +322,7 @@ class Workspace:
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
 
     def _here(self) -> str:
-        """Return the folder for relative paths: the working folder, or the workspace's if that is missing."""
+        """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -355,7 +355,7 @@ class Workspace:
 
 
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
-    """Move the labels of a project that is not served to an address that has no labels yet.
+    """Move a project's labels to an address that has no labels yet. The project must not be in use.
 
     `undo` gets a callback that removes the labels from the address.
     """

@@ -148,7 +148,7 @@ def replays_of(
 
 
 def _direction_of(record: SelectionRecord, findings: Findings) -> Direction | None:
-    """Return the direction of the description that the log has with a selection, if there is one."""
+    """Return the direction of the selection's description in words, if the log has one."""
     if DIRECTION not in record.parameters:
         return None
     try:

@@ -298,7 +298,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Yield each selection with the object of `QueryStrategy.remember` that it was made with, or None."""
+    """Yield each selection with the result of `QueryStrategy.remember` that it used, or None."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}

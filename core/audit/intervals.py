@@ -16,10 +16,10 @@ Recall is computed from many posterior draws, and the ends of the interval are q
 coverage of such intervals over many pools is close to the nominal level. This module uses the same method
 with two changes:
 
-1. *Shared prior.* Each side of the hyperplane has several bands, and half a positive for each band would
-   exceed all the positives of a rare class. The prior of half a positive and half a negative is therefore
-   divided evenly among the bands of a side. Tiwari et al. [2]_ divide the correction of a weighted sum of
-   rare events among its terms in the same way.
+1. *Shared prior.* Each side of the hyperplane has several bands. With half a positive for each band, the
+   prior could outweigh all the positives of a rare class. The prior of half a positive and half a negative is
+   therefore divided evenly among the bands of a side. Tiwari et al. [2]_ divide the correction of a weighted
+   sum of rare events among its terms in the same way.
 2. *Effective sample size.* The weights within a band may differ. The number of answers is then replaced by
    the number of equally weighted answers whose mean would be as uncertain [3]_. This matters for items that
    the current classifier gets wrong. Earlier classifiers put them into other strata, so they tend to have

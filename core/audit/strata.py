@@ -89,7 +89,7 @@ def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.flo
 
 
 def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
-    """Divide n items into consecutive parts that double in size, and return where the second and later begin.
+    """Divide n items into consecutive parts that double in size, and return where each but the first begins.
 
     The first part has about `first` items.
     """

@@ -19,8 +19,8 @@ class Groups:
     Parameters
     ----------
     leaders : array of shape (N,), int64
-        Row of the leader of each row's group. A leader has itself as leader, and so has a row without
-        near-duplicates.
+        Row of the leader of each row's group. Leaders, and rows without near-duplicates, are their own
+        leaders.
     angles : array of shape (N,), float32
         Angle between each row and its leader, in radians; 0 for leaders.
     """

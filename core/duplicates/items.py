@@ -53,7 +53,7 @@ class Partition:
         return cls(np.asarray(ids[rows], dtype=np.int64), np.cumsum(groups.sizes[groups.sizes > 1]))
 
     def members(self, item: int) -> Items:
-        """Return the items of the item's group, ascending, itself among them; none if it has no group."""
+        """Return all items of the item's group, ascending, including the item; none if it has no group."""
         place = int(np.searchsorted(self._ascending, item))
         if place == len(self._ascending) or self._ascending[place] != item:
             return self.items[:0]
@@ -132,7 +132,7 @@ class ItemGroups:
         return next(((kind, members) for kind, members in found if len(members)), None)
 
     def members(self, item: int) -> Items:
-        """Return the items of the item's groups, ascending, itself among them; none if it has no group."""
+        """Return all items of the item's groups, ascending, including the item; none if it has no group."""
         return self._all([partition.members(item) for partition in self._partitions.values()])
 
     def members_of(self, items: Sequence[int]) -> Items:

@@ -94,11 +94,11 @@ def near_leaders(
 def near_each_other(
     points: Floats32, queries: Numbers, leaderless: NDArray[np.bool_], square: float, pairs: Numbers
 ) -> int:
-    """Find all pairs of queries whose coordinates are within a distance of √square.
+    """Find the pairs of queries whose coordinates are within a distance of √square.
 
-    Only pairs whose earlier query is leaderless are found. The indices of both queries, the later one first,
-    are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns the number of pairs found,
-    which may be larger than n_room.
+    Pairs whose earlier query already has a leader are left out. The indices of both queries, the later one
+    first, are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns the number of pairs
+    found, which may be larger than n_room.
     """
     n_pairs, d = 0, points.shape[1]
     for q in range(queries.shape[0]):

@@ -132,9 +132,9 @@ class _Search:
         self._leads[self._tree.slots[rows]] = True
 
     def joined(self, rows: RowNumbers, threads: ThreadPoolExecutor) -> tuple[RowNumbers, Floats64]:
-        """Return the leader of each of the next rows, and the squared distance from it.
+        """Return the leader of each row of the next batch, and the squared distance from it.
 
-        A row that becomes a leader has itself as leader.
+        A row that becomes a leader is its own leader.
         """
         parts = np.array_split(rows, os.cpu_count() or 1)
         found = list(threads.map(self._nearest_leaders, parts))

@@ -37,7 +37,7 @@ def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | 
     """Compute Cohen's κ of two annotators' answers to the same items.
 
     κ = (p − q) / (1 − q), where p is the fraction of items on which the annotators agree. q is the expected
-    value of p if each annotator gave the same number of yes answers, but to random items (Cohen, "A
+    value of p if each annotator's answers were distributed over the items at random (Cohen, "A
     coefficient of agreement for nominal scales", Educational and Psychological Measurement 20, 1960).
 
     Parameters

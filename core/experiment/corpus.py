@@ -55,7 +55,7 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """Train `n_singles` hyperplanes per setting on random labels, and those of simulated sessions.
+        """Train `n_singles` hyperplanes for each of `SINGLE_SETTINGS`, and those of simulated sessions.
 
         See `single_planes` and `sessions` for the parameters.
         """
@@ -80,7 +80,7 @@ class Corpus:
 
     @property
     def settings(self) -> list[str]:
-        """Settings of the hyperplanes, without repetitions, in the order of their first occurrence."""
+        """All values of `Plane.setting`, without repetitions, in the order of their first occurrence."""
         return list(dict.fromkeys(plane.setting for plane in self.planes))
 
     def of(self, setting: str) -> list[Plane]:

@@ -176,7 +176,7 @@ def try_items(
 def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentation) -> Floats:
     """Return the angle of each row from the hyperplane, in radians, of shape (n_rows,).
 
-    The constant of the augmentation is first appended to each row. The augmentation must not be centred.
+    The constant of `augmentation` is first appended to each row. The augmentation must not subtract a mean.
     """
     constant, bias = augmentation.constant, hyperplane.bias
     norm = np.sqrt((hyperplane.normal @ hyperplane.normal + (bias / constant) ** 2) * (1 + constant**2))

@@ -6,7 +6,7 @@ A sweep varies one parameter and keeps the others fixed:
 figure      varied                                          fixed
 ==========  ==============================================  ==========================
 1           bits per code                                   ε, number of labels
-2, left     number of labels, and with it of constraints    bits, ε
+2, left     numbers of labels and constraints, together     bits, ε
 2, middle   bits per code                                   ε, number of labels
 2, right    ε                                               bits, number of labels
 ==========  ==============================================  ==========================

@@ -34,11 +34,11 @@ class Plane:
     positive : int
         The positive class.
     setting : str
-        How the hyperplane was trained: for example, ``"C=1, balanced, 50 labels"`` for a single hyperplane
+        How the hyperplane was trained: for example, ``"C=1, balanced, 50 labels"`` for random labels,
         and ``"sessions: C=10, unweighted"`` for a hyperplane of a simulated session.
     session, round : int
-        Number of the session, and number of answers in the session before this hyperplane; both −1 for a
-        single hyperplane.
+        Number of the session, and number of answers in the session before this hyperplane; both −1 if the
+        hyperplane does not belong to a session.
     """
 
     hyperplane: Hyperplane
@@ -101,8 +101,8 @@ def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | Non
     Parameters
     ----------
     pool : Pool
-        The pool to draw labels from. Classes with fewer items than a setting needs of its positive class are
-        skipped.
+        The pool to draw labels from. For each setting, classes with too few items to be the positive class
+        are skipped.
     n : int
         Number of hyperplanes per setting.
     seed : int

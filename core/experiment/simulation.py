@@ -42,8 +42,8 @@ def sessions(
     itself selected the items.
 
     Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
-    positive, every third group of four sessions has noisy answers, which `Plane.setting` mentions. In every
-    12 sessions, all four SVMs are therefore equally frequent, with and without noise. The annotator of a
+    positive, every third group of four sessions has noisy answers, which `Plane.setting` mentions. Twelve
+    sessions therefore have each SVM twice without noise and once with noise. The annotator of a
     noisy session s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by
     side, because one pass over the pool can select an item for each session. A session does not depend on the
     number of other sessions.

@@ -46,7 +46,7 @@ class Offer:
         A sentence that says why no comparison can start; None if one can.
     is_judged_by_truth : bool
         Whether the strategies are compared on held-out items whose true class is known. If not, they are
-        compared on random items, which a judge draws between their turns.
+        compared on random items, which a third side, the judge, draws between their turns.
     first : int
         Number of yes labels, and of no labels, that all strategies start with.
     """
@@ -74,7 +74,8 @@ def offer(session: LabelingSession) -> Offer:
 def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
     """Start a comparison of two strategies.
 
-    Each side gets a copy of the question, a session, and the same first labels.
+    Each strategy gets a copy of the question, a session, and the same first labels. So does the judge, if
+    there is one.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class BlindComparison:
     def wanted(self) -> int:
         """Minimum number of answers still needed before the result can be shown.
 
-        For the two strategies, only answers about items that the strategy selected by a hyperplane count.
+        Answers about a strategy's items count only if the strategy had a hyperplane when it selected them.
         There is no hyperplane before the first yes and no.
         """
         missing = [
@@ -209,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Copy answers to sides that show an item which another side has an answer about.
+        """If the item that a side shows has an answer on another side, copy this answer to the side.
 
         Return all answers, as `labels` does.
         """
@@ -259,7 +259,7 @@ def _answer_about(side: LabelingSession, item: int) -> AnswerRecord | None:
 
 
 def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> dict[str, Any]:
-    """Return an answer with the known `word` to the selection that this side shows."""
+    """Return the side's answer `word` to the selection `shown`, in the form in which browsers send it."""
     return {
         "id": _copy_id(side, shown.id),
         "item": shown.item,
