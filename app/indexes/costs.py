@@ -117,7 +117,7 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
-    """Return a phrase that says what must be computed for the codes."""
+    """Return a phrase that says what must be computed for a recipe's codes."""
     n, sample = recipe.value("functions"), min(FIT_ROWS, len(fit_rows(n_rows)))
     taught = " and your answers" if recipe.learns else ""
     if recipe.applies("landmarks"):
@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return `work_of` in short, for the picker of families, with times of `LONG_SECONDS` or more."""
+    """Return `work_of` in short, for the picker of families. Long building times are added to it."""
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work

@@ -87,7 +87,8 @@ class Wanted:
     pool : Pool
         The snapshot to search.
     concept : int
-        Id of the concept whose answers the family or the metric learns from, if either learns from answers.
+        Id of the concept. If the family or the metric learns from answers, they are answers about this
+        concept.
     metric : LearnedMetric or None
         The metric in whose space rows are coded.
     labels : Labels or None

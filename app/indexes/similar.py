@@ -252,7 +252,7 @@ class Similar:
 
     @property
     def kernels(self) -> Mapping[str, str]:
-        """Return the display names of the kernels that suit the pool's features, by word."""
+        """Return the kernels that suit the pool's features, as a mapping from words to display names."""
         unsuitable = OF_HISTOGRAMS if self.estimates.has_negatives else ()
         return {word: label for word, label in KERNELS.items() if word not in unsuitable}
 
@@ -394,7 +394,8 @@ class Similar:
     def _require_waiter(self, index: _Index, recipe: Recipe, metric: LearnedMetric | None) -> None:
         """Raise AbandonedError if no waiter that requested the index still needs this search.
 
-        If `recipe` is a `Recipe.codes`, it suffices that a waiter needs any structure over these codes.
+        If `recipe` describes only codes (`Recipe.codes`), it suffices that a waiter needs some structure over
+        these codes.
         """
         with self._lock:
             if index.is_unconditional:

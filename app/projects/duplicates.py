@@ -23,8 +23,8 @@ POLL_SECONDS = 2.0
 class Duplicates:
     """The groups in the pool's folder. A thread reads them again when they have changed, until `close`.
 
-    The command can be run while the project is served. Items that join the pool later are in no group until
-    the command is run again.
+    ``closecall pool duplicates``, which finds the groups, can be run while the project is served. Items that
+    join the pool later are in no group until it is run again.
 
     Parameters
     ----------

@@ -328,7 +328,7 @@ def what_is_gone(pool: Pool) -> str | None:
 def create_concept(
     concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
 ) -> ConceptRecord:
-    """Add a yes/no question with the default parameters of the SVM; its name defaults to the question.
+    """Add a concept for a yes/no question, with the default SVM; its name defaults to the question.
 
     Raises
     ------

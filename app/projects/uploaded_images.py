@@ -37,7 +37,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
 
 
 def describing_source(pool: Pool | None, what: str = "Example images") -> Source:
-    """Return the source that computes the features of images.
+    """Return the pool's source, which can compute the features of further images.
 
     Raises
     ------

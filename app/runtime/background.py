@@ -49,7 +49,7 @@ class Troubles:
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Record and suppress an error of the ``with`` block; without one, clear the problem of `what`."""
+        """Record and suppress an error of the ``with`` block; if it succeeds, clear the problem of `what`."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)

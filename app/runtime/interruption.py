@@ -1,4 +1,4 @@
-"""Messages of commands that are stopped with Ctrl+C, which say whether their work is kept."""
+"""Messages that say, when a command is stopped with Ctrl+C, whether its work is kept."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ than another.
 
 A concept may select an item that the annotator has already answered for another concept. The new answer then
 counts for all concepts, and replaces the earlier answer. There are no audit rounds in this view, and answers
-about audited items are never used for training. In an overlap round, the concept whose turn it is
-draws an item that needs another annotator for this concept. The annotator's answer counts for all concepts.
+about audited items are never used for training. In an overlap round, the concept whose turn it is draws an
+item that needs another annotator for this concept. The annotator's answer counts for all concepts.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def offered(session: SessionState) -> list[ConceptRecord]:
 
 
 def can_choose(session: SessionState) -> bool:
-    """Return whether at least two concepts have keys, including the session's own."""
+    """Return whether the session's concept and at least one other concept have keys."""
     concepts = offered(session)
     return len(concepts) > 1 and any(concept.id == session.concept.record.id for concept in concepts)
 

@@ -27,7 +27,7 @@ MOST = 11
 
 
 class Group:
-    """The other items of the group of the item in view. Their pictures are drawn in the background.
+    """The items grouped with the item in view. Their pictures are drawn in the background.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def open_members(session: SessionState, item: int) -> list[int]:
 def answers_alike(
     answer: Mapping[str, Any], record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]
 ) -> list[AnswerRecord]:
-    """Return one answer for each of the other items listed in `answer`, the same as `record`'s.
+    """Return the answer in `record` once more for each of the other items that `answer` lists.
 
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another

@@ -233,7 +233,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return why answers are refused, by their ids, if their items were answered elsewhere meanwhile."""
+        """Return, by id, reasons to refuse the answers whose items were answered elsewhere meanwhile."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # id of the reviewer's current answer, by item
         replaced: dict[object, object] = {}  # id of the replaced answer, by the new answer's id

@@ -77,7 +77,7 @@ class SearchSession(BatchSession):
         self._ask(texts, first)
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers like other batches; show the next page when no item on this page can be answered.
+        """Store answers as a grid does; show the next page when no item on this page can be answered.
 
         While the browser polls, for example during the preparation of an index, it sends its last answers
         again. Repeated answers don't turn the page.

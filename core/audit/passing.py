@@ -3,9 +3,10 @@
 An audited item is drawn at random to estimate the quality of the classifier, so it must not be used for
 training. But if query strategies could not select audited items, the audit would be biased. The audit
 describes the items that are not used for training. Suppose that the strategy selects the hardest items for
-training, except audited items. The remaining hard items are then mostly audited items, which represent other
-hard items that no longer remain. Precision and recall are underestimated. With 200 of 20,000 items audited
-and 200 used for training, one interval in ten misses the true value instead of one in twenty.
+training, except audited items. The remaining hard items are then mostly audited items. Each of them still
+counts for many hard items, although most of these have been used for training. Precision and recall are
+underestimated. With 200 of 20,000 items audited and 200 used for training, one interval in ten misses the
+true value instead of one in twenty.
 
 The strategy may therefore select any item. If it selects an audited item, the item is passed over: the
 annotator gets the next item instead. From then on, the audit leaves out the item that was passed over, as if

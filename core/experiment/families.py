@@ -115,7 +115,7 @@ class Draw:
     n_landmarks : int
         Number of landmarks of kernelized families.
     share : float
-        R divided by the number of rows. Ranks and scales are chosen by recall@R.
+        Ranks and scales are chosen by recall@R, where R is this share of the number of rows.
     """
 
     seed: int

@@ -37,16 +37,16 @@ def sessions(
     A session has one positive class (see `single_planes`). It begins with correct labels: either one item of
     the class and five other items, drawn at random, or the result of `labels_before`. In each round, the SVM
     is trained on all labels so far, and its hyperplane is recorded. The strategy selects one item for this
-    hyperplane, and the answer of the annotator is the next label. An item that a strategy misses stays in the
-    pool, near the next hyperplane. A strategy is therefore best measured in sessions in which the strategy
-    itself selected the items.
+    hyperplane, and the answer of the annotator is the next label. An item near the hyperplane that the
+    strategy misses is still in the pool for the next hyperplane. A strategy is therefore best measured in
+    sessions in which it selected the items itself.
 
     Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
     positive, every third group of four sessions has noisy answers, which `Plane.setting` mentions. Twelve
-    sessions therefore have each SVM twice without noise and once with noise. The annotator of a
-    noisy session s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by
-    side, because one pass over the pool can select an item for each session. A session does not depend on the
-    number of other sessions.
+    sessions therefore have each SVM twice without noise and once with noise. The annotator of a noisy session
+    s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by side, because
+    one pass over the pool can select an item for each session. A session does not depend on the number of
+    other sessions.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ class BlindComparison:
         return next((side for side in those if side.shown is not None), those[0])
 
     def recent_answers(self, n: int) -> list[AnswerRecord]:
-        """Return the last `n` answers; if several sides chose an item, only its first answer."""
+        """Return the last `n` answers; if several sides chose an item, its later answers are left out."""
         recent: dict[int, AnswerRecord] = {}
         for side in self.sides:
             for answer in _recent(side, 2 * n):

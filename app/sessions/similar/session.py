@@ -221,7 +221,7 @@ class SimilarSession(SearchSession):
             super().attend()
 
     def _remember_label(self) -> None:
-        """Remember the item on the Label page: the session forgets it as soon as it shows other items."""
+        """Remember the Label page's item, which the session forgets as soon as it shows other items."""
         if self.session.shown is not None:
             self.on_label = self.session.shown.item
         elif self.on_label is None:
