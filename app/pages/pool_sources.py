@@ -32,7 +32,7 @@ class ImageChoice:
     fields : tuple of Field
         Fields to fill in.
     question : str
-        Example of a question, shown in the empty field.
+        Example of a question, shown in the field for the question while it is empty.
     can_be_enlarged : bool
         Whether shifted and flipped copies of the images can enlarge the pool.
     takes_examples : bool

@@ -95,7 +95,7 @@ class ItemGroups:
     Parameters
     ----------
     partitions : dict of {"near", "bursts"} to Partition
-        The groups of each kind that has any.
+        The groups by kind. Kinds without groups are left out.
     """
 
     def __init__(self, partitions: Mapping[Kind, Partition]) -> None:

@@ -8,7 +8,8 @@ first. It has four properties that single linkage lacks:
   angle of each other.
 - Leaders are farther apart than the angle, so no two leaders are near-duplicates.
 - A later row never changes the group of an earlier one. When a pool has grown, only its new rows are visited.
-- The work does not grow with the number of near pairs, which is quadratic if thousands of rows are alike.
+- The work does not grow with the number of near pairs. If thousands of rows are alike, there are millions of
+  such pairs.
 
 Members of different groups may be within the angle of each other, because only distances to leaders count.
 

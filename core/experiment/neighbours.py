@@ -257,7 +257,7 @@ def compare_metrics(
     k : int
         Number of neighbours that vote.
     n_labels : int
-        Items of the pool whose classes the metric is learned from.
+        Number of items of the pool whose classes the metric is learned from.
     shares : sequence of float
         Shares of the rows that hashed search ranks, 0 … 1. At least 10 · k rows are ranked.
     settings : sequence of Setting, optional

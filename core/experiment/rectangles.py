@@ -12,8 +12,8 @@ follow true distances:
 two dimensions, most of the information is lost. The survey uses Euclidean LSH, whose lines need not pass
 through the mean. Here, all points get one more coordinate instead: a constant, the root mean square of the
 distances from the mean. Hyperplanes through the origin of the larger space can cut the box anywhere. In one
-draw with 32 bits in a rectangle of 2:1, the first 50 of 5,000 points included 36 % of the 50 true neighbours.
-Without the additional coordinate, they included 17 %.
+draw with 32 bits and 5,000 points in a rectangle of 2:1, the 50 points of smallest Hamming distance included
+36 % of the 50 true neighbours. Without the additional coordinate, they included 17 %.
 
 **RBM.** In the same draw, a network with one layer of 256 units below the code finds 45 % of the true
 neighbours, and a network with two layers of 64 units finds 20 %.
