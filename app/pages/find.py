@@ -47,7 +47,7 @@ def _from_address(name: str) -> str | None:
 
 
 def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession | WordSession:
-    """Return the search of the address.
+    """Return the search that the address names.
 
     Raises
     ------

@@ -57,11 +57,11 @@ class Preparation:
         self._reader.start()
 
     def is_complete(self, step: Step) -> bool:
-        """Return whether the kernels of a `Step` are compiled, or the child has ended."""
+        """Return whether the kernels in the set `step` are compiled, or the child has ended."""
         return self._complete[step].is_set()
 
     def wait(self, step: Step) -> None:
-        """Wait until the kernels of a `Step` are compiled, at most `PATIENCE` seconds.
+        """Wait until the kernels in the set `step` are compiled, at most `PATIENCE` seconds.
 
         Raises
         ------
@@ -125,12 +125,12 @@ def share() -> float | None:
 
 
 def is_ready(step: Step) -> bool:
-    """Return whether the kernels of a `Step` can be used without waiting for a child."""
+    """Return whether the kernels in the set `step` can be used without waiting for a child."""
     running = _running
     return running is None or running.is_complete(step)
 
 
 def wait_for(step: Step) -> None:
-    """Wait until the kernels of a `Step` are ready; see `Preparation.wait`, which may raise ClosedError."""
+    """Wait for the kernels in the set `step`; see `Preparation.wait`, which may raise ClosedError."""
     if (running := _running) is not None:
         running.wait(step)

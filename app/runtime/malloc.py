@@ -51,7 +51,7 @@ class Trimmer:
     """A thread that returns free memory to the system at intervals until `close`.
 
     Arrays that grow with the labels leave holes that are too small for the next arrays. With 50 people and
-    20,000 labels, such holes add up to ten megabytes a minute.
+    20,000 labels, such holes take up to ten more megabytes every minute.
 
     Parameters
     ----------

@@ -99,8 +99,8 @@ def answers_alike(
 
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
-    session in the meantime are left out. If the answer is in the log already, so are those about the others,
-    and nothing is returned.
+    session in the meantime are left out. The result is empty for undos, corrections and audit answers, and if
+    `record` is in the log already.
 
     Raises
     ------
