@@ -12,7 +12,8 @@ and building them took long enough. Saved codes are loaded if the parameters are
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
 or belong to another pool or version, are rebuilt with a warning. Codes that learned from too few of the
 current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders are
-removed. Only the `KEPT_CODES` folders for learned metrics that were used last are kept, and as many others.
+removed. Of the folders for learned metrics, only the `KEPT_CODES` used last are kept. The same number is kept
+of all other folders.
 """
 
 from __future__ import annotations
@@ -301,7 +302,8 @@ class Kept:
     def _keep_the_newest(self) -> None:
         """Remove old folders.
 
-        Only the `KEPT_CODES` folders for metrics that were used last are kept, and as many others.
+        Of the folders for metrics, only the `KEPT_CODES` used last are kept. The same number is kept of all
+        other folders.
         """
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):

@@ -8,8 +8,9 @@ than another.
 
 A concept may select an item that the annotator has already answered for another concept. The new answer then
 counts for all concepts, and replaces the earlier answer. There are no audit rounds in this view, and answers
-about audited items are never used for training. In an overlap round, the concept whose turn it is draws an
-item that needs another annotator for this concept. The annotator's answer counts for all concepts.
+about audited items are never used for training. In an overlap round (`core.audit.turns`), the concept whose
+turn it is draws an item that needs another annotator for this concept. The annotator's answer counts for all
+concepts.
 """
 
 from __future__ import annotations

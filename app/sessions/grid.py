@@ -2,8 +2,8 @@
 
 Each submission of a grid ends a round: the SVM is trained once, and the next items are selected together. The
 grid shows items near the hyperplane that are not too similar to each other. Items that the annotator leaves
-unmarked stay unanswered and may be selected again. The previous grid can be corrected. In an overlap round,
-all items are drawn from the items that need a further annotator.
+unmarked stay unanswered and may be selected again. The previous grid can be corrected. In an overlap round
+(`core.audit.turns`), all items are drawn from the items that need a further annotator.
 """
 
 from __future__ import annotations
