@@ -35,12 +35,12 @@ SAMPLED = (1, 3, 10, 30, 50, 100, 300)
 
 @dataclass(frozen=True)
 class Sweep:
-    """Forms of kernelized LSH that a figure compares.
+    """The forms of kernelized LSH (`core.experiment.kernelized.Form`) that one figure compares.
 
     Parameters
     ----------
     figure : str
-        Number of the figure in the paper; "t" for the sweep over the number of sampled landmarks.
+        Number of the figure in Jiang et al. 2015; "t" for the sweep over the number of sampled landmarks.
     forms : tuple of Form
         The forms, in the order of the parameter that varies.
     base : Form or None
@@ -68,7 +68,7 @@ def sweeps(
     sampled: Sequence[int],
     centred: bool,
 ) -> list[Sweep]:
-    """Choose the fixed parameters, and return the sweeps of figures 1, 2a, 2b and 3 and of the figure "t".
+    """Return the sweeps of figures 1, 2a, 2b, 3 and "t", after choosing the parameters that each keeps fixed.
 
     Parameters
     ----------

@@ -105,13 +105,13 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
     """Compute the dense features, of shape (n_features,), of an image that need not belong to a source.
 
-    If `source` is given and `describes_images`, the features are comparable with those of its items. Without
-    a source, they are GIST features.
+    With a source whose `describes_images` is true, the features are comparable with those of the source's
+    items. Without a source, they are GIST features.
 
     Raises
     ------
     UnreadableImageError
-        If a model finds no features in the image.
+        If the source has features of its own, such as a model's, and finds none in the image.
     """
     own = None if source is None else source.features_of_image(image)
     if own is not None:

@@ -1,4 +1,4 @@
-"""Augmentation of points and hyperplanes, which makes their angles differ more and keeps every score.
+"""Augmentation of points and hyperplanes, which makes their angles differ more and keeps the scores wᵀx + b.
 
 The hyperplane families of hash functions use only the angle between a point x and the normal w of a
 hyperplane through the origin. Appending a 1 to x turns a hyperplane with a bias b into one through the
@@ -199,7 +199,7 @@ def _augmented(
 ) -> Floats32:
     """Return [kept, (b + wᵀμ)/c] scaled to unit norm, or zeros if all entries are zero.
 
-    w is `normal`, b is `bias`, μ is `centre` and c is `constant`.
+    `kept` is w or Pᵀw. w is `normal`, b is `bias`, μ is `centre` and c is `constant`.
     """
     n = kept.shape[0]
     for i in range(normal.shape[0]):

@@ -106,10 +106,10 @@ class QueryCode:
     n_functions, bits : int
         As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
-        Weight of each bit of a point. The estimate is offset + Σ weights · (2 bit − 1), a sum over the bits
-        of the point. If the query is a hyperplane, this sum estimates the score wᵀx + b of the point x, or
-        the square of the score, up to a positive factor. If the query is a point, the sum estimates the
-        dissimilarity of the two points.
+        Weight of each bit of a pool item's code. The estimate for a pool item is
+        offset + Σ weights · (2 bit − 1), a sum over the bits. If the query is a hyperplane, this estimates
+        the score wᵀx + b of the item x, or the square of the score, up to a positive factor. If the query
+        is a point, it estimates the dissimilarity of this point and the item.
     offset : float
         Constant of the estimate.
     signed : bool

@@ -15,7 +15,7 @@ _KERNEL = "kernel-"
 
 
 class ByKernel(SimilarityHasher):
-    """Base class of families with a parameter `kernel`; `_fit` of a subclass must set `_kernel` first."""
+    """Base class of families with a parameter `kernel`. Subclasses set the attribute `_kernel` in `_fit`."""
 
     estimates = "kernel"
     takes = "dense"
@@ -25,7 +25,7 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """Name of the kernel, such as "chi2"; a fitted family approximates its order of neighbours."""
+        """Name of the kernel, such as "chi2", whose order of neighbours a fitted family approximates."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:

@@ -3,8 +3,8 @@
 The probabilities depend on the angle θ, in radians, between the point x and the normal w of the hyperplane.
 The nearer the point is to the hyperplane, the nearer θ is to π/2, where all probabilities have their maximum.
 Let t = θ/π and ρ = cos θ. All formulas follow from Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for Gaussian u and
-vectors a, b at the angle θ (Goemans and Williamson 1995; eq. 5 of [1]_), and from the flipped sign in the
-hash value of a hyperplane. Claims and equations are those of [1]_.
+vectors a, b at the angle θ (Goemans and Williamson 1995; eq. 5 of [1]_). In the hash value of a hyperplane,
+one sign is flipped, so 1 − t becomes t. Claims and equations are those of [1]_.
 
 ====================  =======================================  =====================================
 family                probability                              near π/2, with δ = θ − π/2

@@ -141,7 +141,7 @@ class GeometricMinHash:
         return numbers
 
     def _candidates(self, own: LocalFeatures) -> tuple[csr_array, csr_array]:
-        """Return two matrices with one row for each word that occurs once in `own`.
+        """Return two matrices with one row for each word that occurs once in the set `own`.
 
         A row of the first matrix contains this word, a row of the second the words in its neighbourhood. If
         no word occurs once, both matrices have one empty row.
@@ -154,7 +154,7 @@ class GeometricMinHash:
         return _sets(np.arange(n), own.words[places], n), _sets(rows, own.words[columns], n)
 
     def _neighbourhoods(self, own: LocalFeatures) -> dict[int, set[int]]:
-        """Return the set of words in the neighbourhood of each word that occurs once in `own`."""
+        """Map each word that occurs once in the set `own` to the words in its neighbourhood."""
         words, around = self._candidates(own)
         found = np.split(around.indices, around.indptr[1:-1])
         return {w: set(near.tolist()) for w, near in zip(words.indices.tolist(), found, strict=False)}

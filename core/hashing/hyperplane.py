@@ -5,7 +5,7 @@ The values therefore agree most often if x is orthogonal to w. `HHash` has two b
 bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w are augmented first (see
 `core.hashing.augment`), and `collision_probability` takes the angle between the augmented vectors.
 
-The bits of a point carry more information than the number of bits that agree with a hyperplane. The bits of
+The number of bits that agree with a hyperplane is not all that the bits of a point can tell. The bits of
 H-Hash give an estimate of the point's score, and the bits of the other families give an estimate of the
 squared score (see `core.hashing.reconstruction`). The method `query` returns both a code to compare and the
 weights for this estimate.
@@ -91,7 +91,8 @@ class HyperplaneHasher(ABC):
 
         Moments (`core.hashing.reconstruction`) are learned only if `weighted` is true, the code has at most
         4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, the weights of a
-        query are the projections of the hyperplane's normal, which estimate scores less exactly.
+        query are the numbers whose signs would be the bits of w if w were an augmented point; they estimate
+        scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 

@@ -261,8 +261,8 @@ class KernelHasher(ByKernel):
     def _of_kernel(self, K: Floats32) -> Floats32:
         """Return the numbers whose signs are the bits of points, of shape (n_samples, n_functions).
 
-        The rows of K contain the kernel values of the points and the landmarks. The mean is subtracted before
-        the product, because float32 keeps more digits of small numbers.
+        A row of K contains the kernel values of one point and all landmarks. `means_` is subtracted from each
+        row before the row is multiplied, because float32 keeps more digits of small numbers.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 

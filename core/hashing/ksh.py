@@ -23,12 +23,12 @@ vector is the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
     g(a) = −b̃ᵀRb̃,   ∇g = −K̄ᵀ[(Rb̃) ⊙ (1 − b̃²)]
 
-with the smoothed signs b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1. The start is kept if its exact signs b have a
-larger bᵀRb than the result, as in the authors' program. The descent uses the coordinates of a, as published.
-It hardly changes a in directions where K̄ᵀK̄ has small eigenvalues, which prevents overfitting to the labeled
-rows. In whitened coordinates, g becomes smaller, but the precision becomes worse. More steps gain little. On
-GIST of the images of CIFAR-10 with 1,000 labels, 500 steps instead of 200 reduce eq. 24 by 2 to 3 % and
-improve the precision of the first 1,000 items by 0.3 to 0.8 percentage points.
+with the smoothed signs b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1. If the exact signs b of the start have a larger
+bᵀRb than those of the result, the start is kept, as in the authors' program. The descent uses the coordinates
+of a, as published. It hardly changes a in directions where K̄ᵀK̄ has small eigenvalues, which prevents
+overfitting to the labeled rows. In whitened coordinates, g becomes smaller, but the precision becomes worse.
+More steps gain little. On GIST of the images of CIFAR-10 with 1,000 labels, 500 steps instead of 200 reduce
+eq. 24 by 2 to 3 % and improve the precision of the first 1,000 items by 0.3 to 0.8 percentage points.
 
 The l × l matrix R is never computed. Since S = 2ZZᵀ − 11ᵀ with the matrix Z of class indicators, a product Rv
 takes O(l(r + 1)) operations.
@@ -188,8 +188,8 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            Matrix T such that k(x) = Tᵀk₀(x). k(x) are the values of the kernel that defines the family for a
-            point x and the anchors. k₀(x) are the values of `_kernel` for x and `points_`.
+            Matrix T such that k(x) = Tᵀk₀(x) for any point x. k(x) has the values, for x and the anchors, of
+            the kernel with which bits are learned. k₀(x) has the values of `_kernel` for x and `points_`.
         """
         self.points_ = anchors
         return np.eye(len(anchors))

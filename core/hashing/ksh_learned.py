@@ -1,9 +1,9 @@
 """Supervised hashing with a kernel that is learned from the same labels.
 
 Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs of c labeled rows. A pair
-is similar if its rows have the same class and dissimilar otherwise. Under κ,
-similar pairs are near and dissimilar pairs are far. Of all kernels with this property, κ is the closest to a
-given kernel κ₀ (`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points x and y,
+is similar if its rows have the same class and dissimilar otherwise. Under κ, similar pairs are near and
+dissimilar pairs are far. Of all kernels with this property, κ is the closest to a given kernel κ₀
+(`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points x and y,
 
     κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                    (eqs. 30 and 36 of [1]_),
 
@@ -19,8 +19,8 @@ values of κ₀ for x and the anchors. The same bits could then be found without
 
 **Results.** There was no gain on GIST of the images of CIFAR-10 with 1,000 labels. At 8 to 48 bits, the
 precision of the first 500 items differs by at most half a percentage point from the precision with the
-unlearned kernel (see the table in `core.hashing.ksh`). The precision hardly changes for γ from 0.01 to 1, or
-if the kernel is learned from 1,000 rows in 10,000 pairs.
+unlearned kernel (see the table in `core.hashing.ksh`). The precision hardly changes if the cost γ of slack is
+varied from 0.01 to 1, or if the kernel is learned from 10,000 pairs of 1,000 rows.
 
 References
 ----------
@@ -131,7 +131,7 @@ class LearnedKernelHash(SupervisedKernelHash):
         return np.concatenate([np.eye(len(anchors)), self.metric_ @ to_anchors])
 
     def _constrained(self, prepared: Any) -> Floats64:
-        """Return the values of κ₀ for each prepared row and the c rows in pairs, of shape (n, c)."""
+        """Return the values of κ₀ for each prepared row and the c rows that form pairs, of shape (n, c)."""
         return self._kernel.values(prepared, self.points_[self.n_anchors :]).astype(np.float64)
 
     def _check(self) -> None:

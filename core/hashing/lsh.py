@@ -10,8 +10,8 @@ and the fraction of bits in which two codes differ estimates θ/π.
 **Centring.** The feature vectors of images lie in a narrow cone around their mean μ. The angles between the
 vectors are small, so the bits sign(rᵀx) are nearly the same for all images. Angles measured from the mean are
 larger. By default, the bits are therefore sign(rᵀ(x − μ)). Centring does not change distances, so it hardly
-changes the nearest neighbours if all rows are about equally far from the mean. The bits are computed as
-sign(rᵀx − rᵀμ), so sparse rows stay sparse.
+changes which rows are nearest by angle if all rows are about equally far from the mean. The bits are computed
+as sign(rᵀx − rᵀμ), so sparse rows stay sparse.
 
 References
 ----------

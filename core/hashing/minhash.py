@@ -245,8 +245,8 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
     """Return the row number of each non-zero entry, and initialise `out`.
 
-    In `out`, empty rows get the numbers of the feature `nothing`, and other rows get the largest 64-bit
-    number.
+    In `out`, empty rows get the numbers of the feature `nothing`, which no row has. Other rows get the
+    largest 64-bit number.
     """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
