@@ -159,8 +159,9 @@ class SimilarityHasher(ABC):
         Parameters
         ----------
         radius : float
-            If `radius_of` is "angle", the angle between unit rows in radians, measured from the centre of the
-            family if it has one. If `radius_of` is "overlap", 1 minus the overlap.
+            An angle if the family's attribute `radius_of` is "angle": the angle between unit rows in radians,
+            measured from the centre of the family if it has one. If `radius_of` is "overlap", 1 minus the
+            overlap.
 
         Raises
         ------

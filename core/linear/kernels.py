@@ -174,7 +174,7 @@ def _append(
     L: Float64s,
     row: Float64s,
 ) -> None:
-    """Add label i to a face of f labels: append a row to L, the Cholesky factor of the Gram matrix."""
+    """Add label i to the f free labels in `face`, and a row to the Cholesky factor L of their Gram matrix."""
     # Numbers are assigned one by one. For a slice, Numba would also compile the error for unequal shapes,
     # which takes seconds.
     for j in range(row.shape[0]):
@@ -189,7 +189,7 @@ def _append(
 
 @strict_kernel
 def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
-    """Remove the k-th of f labels from the face.
+    """Remove the k-th of the f free labels in `face`.
 
     The row of this label is deleted from the Cholesky factor L, and Givens rotations make L triangular again.
     """

@@ -120,7 +120,8 @@ def train(
     C : float
         The cost of violating a margin by 1.
     class_weight : "balanced" or None
-        "balanced" multiplies C by n_labels / (2 n_class), so that both classes have the same total weight.
+        "balanced" multiplies C by n_labels / (2 n_class) for the labels of a class with n_class labels, so
+        that both classes have the same total weight.
 
     Raises
     ------
@@ -222,7 +223,7 @@ def _typed(X: PlacedRows) -> Float32s | Float64s:
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
     """Move free αᵢ to their nearer bound, except the `most` that are farthest from their bounds.
 
-    Some optimum has at most `most` free αᵢ.
+    This is safe, because the problem has an optimum with at most `most` free αᵢ.
     """
     inside = np.minimum(alpha, upper - alpha) / upper
     others = np.argsort(-inside, kind="stable")[most:]

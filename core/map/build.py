@@ -96,7 +96,7 @@ class PoolMap:
 
 
 def has_map(pool_path: Path) -> bool:
-    """Return whether the pool in a folder has a map, whole or not, without opening either."""
+    """Return whether the pool in a folder has a map, even an incomplete one. No file is opened."""
     return (pool_path / FOLDER / _LAYOUT).is_dir()
 
 

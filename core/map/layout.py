@@ -156,7 +156,7 @@ def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
 
 
 def _nearest(sample: Floats32, items: Floats32, k: int) -> tuple[Floats32, NDArray[np.int64]]:
-    """Return the distances and the places of each item's k nearest sample items, nearest first."""
+    """Return the distances and the row numbers of each item's k nearest sample items, nearest first."""
     from sklearn.neighbors import NearestNeighbors  # a slow import, which reading a map doesn't need
 
     found: tuple[Floats32, NDArray[np.int64]]

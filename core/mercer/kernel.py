@@ -83,7 +83,7 @@ class Kernel(ABC):
         return self
 
     def of_flat(self, values: Matrix) -> Matrix:
-        """Return the values of this kernel, given the values of the kernel `flat`."""
+        """Return the values of this kernel, given those of `flat`, the kernel without its transformations."""
         return values
 
     def matrix(self, X: Rows, Y: Rows) -> Matrix:

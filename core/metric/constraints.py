@@ -197,7 +197,7 @@ class RelativeConstraints:
         Row indices i, j and k: d_A(i, k) − d_A(i, j) should be at least `margin`, where d_A is the squared
         distance under the learned metric.
     margin : float
-        Minimum difference of the two squared distances. Slack is relative to this margin.
+        Minimum difference of the two squared distances.
 
     Raises
     ------

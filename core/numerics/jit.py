@@ -45,7 +45,7 @@ def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _as_pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Generate the code that turns an address, the first of the values, into a pointer."""
+    """Generate the code that turns an address, the first argument of the intrinsic, into a pointer."""
     return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
 
 

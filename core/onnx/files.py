@@ -1,6 +1,6 @@
 """Functions that find the files of a model and detect changes to them.
 
-A pair such as CLIP consists of two models in one folder. `vision_model.onnx` reads images. `text_model.onnx`
+A pair of models such as CLIP has both in one folder. `vision_model.onnx` reads images. `text_model.onnx`
 reads texts that were converted to numbers with `tokenizer.json`.
 """
 

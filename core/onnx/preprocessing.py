@@ -226,7 +226,7 @@ class Preprocessing:
 
 
 def _of_convnext(resize: int | tuple[int, int], crop_pct: float) -> tuple[Any, tuple[int, int] | None]:
-    """Return `resize` and `crop` by ConvNeXT's rule: images of at least 384 pixels are not cropped."""
+    """Return `resize` and `crop` by ConvNeXT's rule: inputs of 384 pixels a side or more are not cropped."""
     side = _shortest(resize)
     return (_side(side / crop_pct), (side, side)) if side < 384 else ((side, side), None)
 

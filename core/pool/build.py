@@ -1,12 +1,12 @@
 """Building of a pool from a source; threads and interruptions do not affect the files.
 
-The items that are neither held out nor published are divided, in order of their ids, into segments, and each
-segment into chunks. Threads compute the features of chunks. Results are consumed in order, so the files
-depend neither on the number of threads nor on how often the builder was killed. The first segment is small,
-so that labeling can start early. Each later segment has three times as many items as all before it, up to a
-limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed
-as soon as the pool has as many other items, at the latest before the last segment. Labeling of a large pool
-can therefore start before its held-out items are ready.
+The items that are neither held out for measuring accuracy nor already in the pool are divided, in order of
+their ids, into segments, and each segment into chunks. Threads compute the features of chunks. Results are
+consumed in order, so the files depend neither on the number of threads nor on how often the builder was
+killed. The first segment is small, so that labeling can start early. Each later segment has three times as
+many items as all before it, up to a limit, so the pool grows faster than it is labeled and ends with few
+segments. Held-out items are processed as soon as the pool has as many other items, at the latest before the
+last segment. Labeling of a large pool can therefore start before its held-out items are ready.
 
 A pool grows when it is built again from a source that has the same items followed by more.
 """
@@ -359,7 +359,7 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _announced(
     chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the chunks. Before each one, announce at least `ANNOUNCED_ITEMS` of the items that follow it."""
+    """Yield the chunks; call `announce` with each of them, at least `ANNOUNCED_ITEMS` items in advance."""
     waiting: deque[NDArray[np.int64]] = deque()
     ahead = 0
     for chunk in chunks:

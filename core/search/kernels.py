@@ -219,7 +219,7 @@ def nearest_buckets(
 
 @kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
-    """Return the length of the common prefix of an entry of a sorted order and `key`, in functions.
+    """Return how many functions, from the first on, have the same value in `entry` and `key`.
 
     The values of the functions are in the upper 32 bits, beginning with the highest bit.
     """
