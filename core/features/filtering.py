@@ -165,7 +165,7 @@ def filter_energies(
     order: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Compute the mean magnitude of each filter's response in each cell of the grid, for each image.
+    """Compute the mean magnitude of each filter's response in each cell of a 4×4 grid, for each image.
 
     `images` has shape (n_images, 32, 32) and `out` has shape (n_images, 16·n_filters). For `spread` and
     `gather` see `normalise_contrast`, for `cos` and `sin` see `transform_columns`; `order` is `BIT_REVERSED`.

@@ -217,7 +217,7 @@ def levelled(below: Floats32, weights: Floats32) -> Layer:
     below : array of shape (n, n_inputs)
         Input of the layer.
     weights : array of shape (n_inputs, n_units)
-        Weights of a trained machine. They are scaled up for units whose input has a standard deviation below
+        Weights of a trained RBM. They are scaled up for units whose input has a standard deviation below
         `_LEAST_SPREAD`.
     """
     inputs = below @ weights

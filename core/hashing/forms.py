@@ -60,7 +60,7 @@ class Form:
 
 
 def _kernelized(published: str) -> Mapping[str, Form]:
-    """Return the forms of a family of kernelized LSH. The published form has the name `published`."""
+    """Return the forms of a family of kernelized LSH by name. The one named `published` is as published."""
     origin = {"centred": False}
     return {
         "from the mean": Form(),

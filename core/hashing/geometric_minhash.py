@@ -115,7 +115,7 @@ class GeometricMinHash:
         return last_bits(numbers, self.bits)
 
     def queries(self, sets: Sequence[LocalFeatures]) -> list[QueryCode]:
-        """Return one query for search structures per set, in which every bit has the same weight."""
+        """Return one query per set for search structures. Every bit has the same weight."""
         return queries_of(self.hash_sets(sets))
 
     def between(self, Q: Sequence[LocalFeatures], X: Sequence[LocalFeatures]) -> Floats64:

@@ -91,8 +91,8 @@ class HyperplaneHasher(ABC):
 
         Moments (`core.hashing.reconstruction`) are learned only if `weighted` is true, the code has at most
         4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, the weights of a
-        query are the numbers whose signs would be the bits of w if w were an augmented point; they estimate
-        scores less exactly.
+        query are the numbers whose signs would be the bits of the hyperplane's normal if it were a point.
+        These weights estimate scores less exactly.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 

@@ -109,7 +109,7 @@ class MinHash(SimilarityHasher):
         return Codes(np.concatenate(packed), self.n_functions, self.bits)
 
     def queries(self, X: Rows) -> list[QueryCode]:
-        """Return one query for search structures per row of X, in which every bit has the same weight."""
+        """Return one query per row of X for search structures. Every bit has the same weight."""
         return queries_of(self.hash_points(X))
 
     def between(self, Q: Rows, X: Rows) -> Floats64:

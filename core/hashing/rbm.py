@@ -124,7 +124,7 @@ def contrastive_divergence(
 
 
 def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng: np.random.Generator) -> RBM:
-    """Train a machine by one-step contrastive divergence, on mini-batches, with momentum and weight decay.
+    """Train an RBM by one-step contrastive divergence, on mini-batches, with momentum and weight decay.
 
     The weights W are updated as if the energy contained −(v − μ)ᵀWh, where μ is the mean of the data. Without
     this centring, visible units that are mostly on would move all hidden units in the same direction. The

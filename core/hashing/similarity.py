@@ -131,7 +131,7 @@ class SimilarityHasher(ABC):
         return self.hash_points(X)
 
     def queries(self, X: Rows) -> list[QueryCode]:
-        """Return one query for search structures per row of X.
+        """Return one query per row of X for search structures.
 
         Each function computes a number from the row. The sign of the number is the bit, and its absolute
         value is the weight of the bit. A small weight means that a near point may well have the other bit.
@@ -159,9 +159,8 @@ class SimilarityHasher(ABC):
         Parameters
         ----------
         radius : float
-            An angle if the family's attribute `radius_of` is "angle": the angle between unit rows in radians,
-            measured from the centre of the family if it has one. If `radius_of` is "overlap", 1 minus the
-            overlap.
+            If the family's `radius_of` is "angle", the radius is the angle between unit rows in radians,
+            measured from the centre of the family if it has one. If it is "overlap", 1 minus the overlap.
 
         Raises
         ------

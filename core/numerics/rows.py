@@ -47,7 +47,7 @@ def sparse_rows(
 ) -> csr_array:
     """Make a `csr_array` from the arrays that it consists of, without a copy of the values.
 
-    The columns and starts become int32 if they fit, as scikit-learn requires.
+    The column indices and row starts become int32 if they fit, as scikit-learn requires.
     """
     if starts[-1] <= np.iinfo(np.int32).max:
         columns, starts = columns.astype(np.int32, copy=False), starts.astype(np.int32, copy=False)
@@ -105,7 +105,7 @@ class PlacedRows:
         return PlacedRows(places, self.n_features, self.owners + other.owners)
 
     def in_order(self, order: NDArray[np.intp]) -> PlacedRows:
-        """Return the rows at the positions in `order`, in the order of these positions."""
+        """Return the rows at the positions that `order` lists, in the order of that list."""
         return PlacedRows(self.places[order], self.n_features, self.owners)
 
 

@@ -3,7 +3,8 @@
 For codes of at most 32 bits, the structure finds all codes that differ from the code of the query in at most
 r bits (Salakhutdinov and Hinton 2007). These codes form a Hamming ball of radius r. By default, r is the
 smallest radius that gives enough rows. In a larger pool this radius is smaller, so a query takes about as
-long. The radius can also be fixed, as in the survey [1]_. The search may then find no rows.
+long as in a small pool. The radius can also be fixed, as in the survey [1]_. The search may then find no
+rows.
 
 **Addresses.** A table of 2^30 addresses would take gigabytes, and nearly all addresses would have no rows. A
 ball of radius 5 around a code of 30 bits would have 174,437 addresses. Therefore only the first functions of

@@ -41,7 +41,7 @@ def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: 
 
 @kernel
 def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the keys of one code for several sets of functions, the rows of `hands`.
+    """Return one key of a code for each row of `hands`, which lists the functions whose values form the key.
 
     The result has shape (len(hands),).
     """
@@ -243,9 +243,8 @@ def from_orders(
 
     An order is a sorted array of code prefixes with their rows. Each order has its own permutation of the
     hash functions. In each order, one pointer starts just below the position of the query and moves down, and
-    another starts just above it and moves up. First, the pointers advance in turn past rows whose whole
-    prefix equals that of the query. Then they advance past rows whose common prefix is one function shorter,
-    and so on.
+    another starts just above it and moves up. In turn, the pointers first read the rows whose whole prefix
+    equals that of the query, then the rows whose common prefix is one function shorter, and so on.
 
     Parameters
     ----------
