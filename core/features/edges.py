@@ -8,11 +8,12 @@ edge. A block has the kind of edge whose filter responds most strongly, or no ed
     vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
     non-directional 2·|a − b − c + d|.
 
-The share of each kind among the blocks of each part gives the 80 numbers of the MPEG-7 descriptor. Averages
-over larger areas follow: 5 numbers for the whole image, and 65 for its 4 columns, its 4 rows, and 5 squares
-of 2×2 parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR images
-[3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16 blocks
-per part. MPEG-7 also quantizes the numbers to three bits; this module does not.
+For each of the 16 parts, the shares of the 5 kinds among its blocks are computed. These are the 80 numbers of
+the MPEG-7 descriptor. Their averages over 14 larger areas follow, 5 numbers each: the whole image, its 4
+columns, its 4 rows, and 5 squares of 2×2 parts in the corners and the center [2]_. These 150 numbers are the
+descriptor of the MIRFLICKR images [3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block
+size gives 2×2 pixels here, 16 blocks per part. MPEG-7 also quantizes the numbers to three bits; this module
+does not.
 
 The numbers are never negative, as the χ² kernel and the intersection kernel require (`core.mercer`).
 

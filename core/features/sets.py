@@ -9,14 +9,14 @@ image. With the mean ⟨…⟩ over the window [1]_, they are
 
     E = ⟨g_x² + g_y²⟩,   c = ⟨g_x² − g_y²⟩ / (E + 0.15²),   s = ⟨2 g_x g_y⟩ / (E + 0.15²),   e = √E / (1 + √E)
 
-Without a clear edge, c and s are close to zero. The function f(c) = 1.4 c / (0.4 + |c|) spreads their values;
-it maps −1, 0 and 1 to themselves.
+Without a clear edge, c and s are close to zero. The function f(x) = 1.4 x / (0.4 + |x|) spreads the values of
+c and s; it maps −1, 0 and 1 to themselves.
 
 The pyramid match divides the range of these points into bins at two levels (`core.mercer.box`). Level 0 has
 6 × 6 bins of position, 4 × 4 of direction and 4 of strength, and level 1 has half as many bins in each
 dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The number and the
 meaning of the features are therefore the same for all pools. Coarser levels would add little, because most
-points match there anyway.
+points of two images match there anyway.
 
 **Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen with 1,000 queries and tested with
 1,000 others. The first two columns give the percentage of the queries of each of these two sets whose class

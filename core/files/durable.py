@@ -101,7 +101,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the list of files in `folder` to the disk. Windows needs no such call."""
+    """Flush a folder, that is, the list of its files, to the disk. Windows needs no such call."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -116,7 +116,7 @@ class QueryCode:
         Whether the estimate is of the score itself, so that the best codes are those with estimates closest
         to zero. Otherwise the best codes are those with the smallest estimates.
     hashed : callable
-        Function that returns the code. It is called only when the code is needed.
+        Function that returns the query's code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
         Embedding e of a hyperplane (`core.hashing.reconstruction`). From e, a search that uses only some of
         the bits computes weights for these bits.

@@ -80,7 +80,7 @@ class BoostedPSH(ByNeighbours):
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
         Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only
-        thresholds at quantiles of the rows in the pairs are kept.
+        those at quantiles of its values in the pairs' rows are kept.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -167,8 +167,8 @@ class Stumps:
     thresholds : list of array of shape (n_thresholds,), float32
         Thresholds of each feature, ascending. Their number may differ between features.
     places : array of shape (n_features, 2, n_pairs), int16
-        A pair has a lower and a higher value of each feature. The entries are the number of thresholds up to
-        the lower value, and the number up to the higher value. The bits differ for the thresholds in between.
+        For each feature and pair: the number of thresholds up to the lower of the two rows' values, and the
+        number up to the higher value. The bits of the two rows differ for the thresholds in between.
     near : array of shape (n_pairs,), bool
         Whether each pair consists of neighbours.
     """

@@ -9,7 +9,7 @@ one sign is flipped, so 1 − t becomes t. Claims and equations are those of [1]
 ====================  =======================================  =====================================
 family                probability                              near π/2, with δ = θ − π/2
 ====================  =======================================  =====================================
-H-Hash, a whole pair  t(1 − t) = 1/4 − (t − 1/2)²  (claim 3.2) 1/4 − δ²/π²
+H-Hash, both bits     t(1 − t) = 1/4 − (t − 1/2)²  (claim 3.2) 1/4 − δ²/π²
 BH-Hash               2t(1 − t) = 1/2 − 2(t − 1/2)²            1/2 − (2/π) δ²/π
 EH-Hash, dense        arccos(ρ²)/π                (eq. 9)      1/2 − δ²/π
 EH-Hash, rank r       E[arccos(ρR)]/π, with R as below         1/2 − c_r δ²/π, with c_r as below

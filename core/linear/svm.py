@@ -7,8 +7,8 @@ The classifier is the minimizer of
 the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is the
 weight of an appended 1 and is regularized like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
 quadratic program in a box: maximize Σαᵢ − ½‖Σαᵢaᵢ‖² subject to 0 ≤ αᵢ ≤ Cᵢ. The optimal w is unique. Labels
-selected at the margin make the program hard, because nearly all of them are support vectors. It is solved in
-three steps:
+selected at the margin make the program hard, because nearly all of them are support vectors. The program is
+solved in three steps:
 
 1. *Sides.* The side of a label is whether its αᵢ is 0, Cᵢ, or free in between. Dual coordinate descent with
    shrinking (Hsieh et al., ICML 2008) in float32 quickly finds the sides of nearly all labels.

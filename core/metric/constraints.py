@@ -82,7 +82,7 @@ class Constraints:
         percentiles : (float, float)
             Percentiles of the squared distances of random pairs of unequal rows, for `upper` and `lower`.
         random_state : int
-            Seed of the random pairs, which are used if X has more than 10,000 pairs.
+            Seed of the random pairs, which are drawn if X has more than 10,000 pairs of rows.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Constraints:
         percentiles : (float, float)
             See `from_pairs`.
         random_state : int
-            Seed of the pairs, and of the random pairs of `from_pairs`.
+            Seed of the pairs, and of the random pairs whose squared distances give the thresholds.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class RelativeConstraints:
             See `RelativeConstraints`. None means the 5th percentile of the squared distances of random pairs
             of unequal rows, the usual upper bound for similar pairs.
         random_state : int
-            Seed of the random pairs, which are used if X has more than 10,000 pairs.
+            Seed of the random pairs, which are drawn if X has more than 10,000 pairs of rows.
 
         Raises
         ------
@@ -327,7 +327,7 @@ def _check_rows(items: NDArray[np.int64], n_rows: int, what: str) -> None:
 def _drawn(
     known: NDArray[np.int64], classes: NDArray[np.int64], wanted: int, rng: np.random.Generator
 ) -> tuple[Pairs, Pairs]:
-    """Draw at most wanted / 2 pairs of rows of the same class, and at most as many of different classes."""
+    """Draw pairs of rows of the same class, and pairs of different classes; at most wanted / 2 of each."""
     n = len(known)
     if n * (n - 1) // 2 <= 20 * wanted:
         pairs = known[np.column_stack(np.triu_indices(n, 1))]

@@ -4,9 +4,9 @@ The next metric is the one closest to the current one that satisfies the new con
 
     A_{t+1} = argmin D(A, A_t) + γ D(ξ, b)   with d_A ≤ ξ, or d_A ≥ ξ for dissimilar pairs
 
-This is the first projection (3) of `core.metric.itml` onto a pair or triple, with λ = 0. A single pass of
-ITML over the same constraints in the same order learns the same metric. Earlier constraints are not projected
-onto again, and nothing about them is stored. A constraint that already holds changes nothing.
+This is the projection (3) of `core.metric.itml` onto a new pair or triple, with λ = 0. A single pass of ITML
+over the same constraints in the same order learns the same metric. Earlier constraints are not projected onto
+again, and nothing about them is stored. A constraint that already holds changes nothing.
 
 **Hash functions.** Let v be the difference of the two rows and w = αAv. Then (9) of `core.metric.itml` is
 

@@ -1,4 +1,4 @@
-"""Choice of the slack γ of a learned metric by cross-validation over the labels.
+"""Choice of the cost γ of slack in metric learning, by cross-validation over the labels.
 
 A large γ makes the metric satisfy the constraints closely. A small γ keeps the metric close to its prior (see
 `core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes and GIST features of

@@ -35,7 +35,7 @@ class Progress:
     Parameters
     ----------
     done, total : int
-        Processed items and all items of the source; both include held-out and unreadable items.
+        Numbers of processed items and of all items; both include held-out and unreadable items.
     per_second : float or None
         Items per second over the last 15 s; None while unknown.
     seconds_left : float or None

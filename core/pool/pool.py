@@ -343,7 +343,7 @@ class Pool:
         Raises
         ------
         InputError
-            If a report is damaged.
+            If a file with problems is damaged.
         """
         found = []
         for part in self._manifest.parts:
