@@ -9,11 +9,11 @@ edge. A block has the kind of edge whose filter responds most strongly, or no ed
     non-directional 2·|a − b − c + d|.
 
 For each of the 16 parts, the shares of the 5 kinds among its blocks are computed. These are the 80 numbers of
-the MPEG-7 descriptor. Their averages over 14 larger areas follow, 5 numbers each: the whole image, its 4
-columns, its 4 rows, and 5 squares of 2×2 parts in the corners and the center [2]_. These 150 numbers are the
-descriptor of the MIRFLICKR images [3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block
-size gives 2×2 pixels here, 16 blocks per part. MPEG-7 also quantizes the numbers to three bits; this module
-does not.
+the MPEG-7 descriptor. The averages of the shares over 14 larger areas follow, 5 numbers each: the whole
+image, its 4 columns, its 4 rows, and 5 squares of 2×2 parts in the corners and the center [2]_. These 150
+numbers are the descriptor of the MIRFLICKR images [3]_, on which kernelized LSH was evaluated. MPEG-7's rule
+for the block size gives 2×2 pixels here, 16 blocks per part. MPEG-7 also quantizes the numbers to three bits;
+this module does not.
 
 The numbers are never negative, as the χ² kernel and the intersection kernel require (`core.mercer`).
 

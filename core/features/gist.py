@@ -4,8 +4,8 @@ First, contrast is normalized. Let x be the log intensities, g a Gaussian low-pa
 cycles per image, ∗ convolution, and h = x − x∗g. The normalized image is h / (0.2 + √(h²∗g)). Then filters at
 3 scales and 8 orientations are applied, each of which is a Gaussian in polar frequency. The magnitude of each
 response is averaged over each cell of a 4×4 grid. The constants are those of the authors' program. For the
-low-pass filter, the image is padded by reflection. The other filters treat it as periodic; padding would be
-expensive there and change little at 32×32 pixels.
+low-pass filter, the image is padded by reflection. The other filters treat the image as periodic; padding
+would be expensive there and change little at 32×32 pixels.
 
 Each image is computed independently, so its features are the same to the last bit for any batch and any
 number of threads.

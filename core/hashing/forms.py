@@ -6,8 +6,8 @@ Comparisons of families (`core.experiment.families`) and the page Find similar o
 - The three families of kernelized LSH: angles are measured from the mean of the landmarks, or from the origin
   as published. The rank is full or low. A form of low rank may also transform the kernel [1]_. The caller
   chooses the rank and the scale of the transformation.
-- Spectral hashing: the rows are assumed to fill a box. It contains all rows, as published, or leaves out the
-  fraction `TRIM` of the rows at either end of each edge.
+- Spectral hashing: the rows are assumed to fill a box. The box contains all rows, as published, or leaves out
+  the fraction `TRIM` of the rows at either end of each edge.
 - Min-Hash: with sets, or with weighted sets.
 - Boosting and deep codes: neighbours are defined by distance, or by class.
 

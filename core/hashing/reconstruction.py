@@ -106,7 +106,7 @@ class Moments:
         """Return the least-squares reconstruction from the bits with these indices, by default from all bits.
 
         The regulariser λ is the number of bits divided by the number of samples. It is small for a large
-        sample, but large enough if some bits are equal or if there are more bits than samples.
+        sample, but keeps C + λI well conditioned if some bits are equal or bits outnumber samples.
         """
         bits = np.arange(len(self.bits)) if bits is None else bits
         ridge = len(bits) / self.samples

@@ -15,10 +15,10 @@ classes, if it `needs_labels`). Attributes that `fit` learns or draws end in an 
                       values of `between`, or None if the probability is unknown;
     arrays() / restored(arrays)    save and load the family, together with `params()`.
 
-`estimates` names the quantity that `between` returns. It is the "angle" in radians or a "distance", where
-smaller is nearer, or a "kernel" or the "overlap" of sets, where larger is nearer. A family sets `by_angle` if
-its quantity is the Euclidean distance or a monotonic function of the distance. Since the rows of a pool have
-unit norm, a scan by angles then finds the same neighbours.
+`estimates` names the quantity that `between` returns. It is "angle" (in radians) or "distance", where smaller
+is nearer, or "kernel" or "overlap" (of sets), where larger is nearer. A family sets `by_angle` if its
+quantity is the Euclidean distance or a monotonic function of the distance. Since the rows of a pool have unit
+norm, a scan by angles then finds the same neighbours.
 
 **To write a family**, implement `_fit`, which learns what the family needs, and `_values(X)`, which returns a
 real number per function. The sign of the number is the bit (0 counts as positive), and its magnitude is the

@@ -1,9 +1,9 @@
 """Layout of a map: UMAP places a sample of the items, and all other items are placed between these.
 
-UMAP [1]_ places items in the plane such that items with similar features are near each other. It takes half
-an hour for a million items, so it places only a sample. Every other item is then placed at the weighted mean
-of the positions of its k nearest sample items. The weights are d⁻ᵖ for the distances d, as in Shepard's
-interpolation [2]_.
+UMAP [1]_ places items in the plane such that items with similar features are near each other. This takes half
+an hour for a million items, so only a sample is placed in this way. Every other item is then placed at the
+weighted mean of the positions of its k nearest sample items. The weights are d⁻ᵖ for the distances d, as in
+Shepard's interpolation [2]_.
 
 Distances are measured between the first `COMPONENTS` principal components of the features. UMAP starts from
 the first two components, because a random start loses the arrangement of distant groups [3]_.

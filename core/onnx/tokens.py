@@ -1,10 +1,10 @@
 """Conversion of texts to the tokens that a text model reads.
 
-The tokenizer is described by `tokenizer.json` and run by the library `tokenizers`. It also adds the tokens
-that mark the beginning and the end. Every text is truncated or padded to the model's context length, because
-models are trained on texts of this length. Padding does not affect CLIP, which uses the features of the first
-end token. It affects SigLIP, which uses the features of the last token even if this is padding, and
-MobileCLIP, which convolves over tokens.
+The tokenizer is described by `tokenizer.json` and run by the library `tokenizers`. The library also adds the
+tokens that mark the beginning and the end. Every text is truncated or padded to the model's context length,
+because models are trained on texts of this length. Padding does not affect CLIP, which uses the features of
+the first end token. Padding affects SigLIP, which uses the features of the last token even if this is
+padding, and MobileCLIP, which convolves over tokens.
 """
 
 from __future__ import annotations
