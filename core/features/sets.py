@@ -19,9 +19,9 @@ meaning of the features are therefore the same for all pools. Coarser levels wou
 points of two images match there anyway.
 
 **Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen with 1,000 queries and tested with
-1,000 others. The first two columns give the percentage of the queries of each of these two sets whose class
-is predicted correctly by their ten nearest neighbours. The last column gives the percentage of these ten
-neighbours that are among the 80 images with the most similar LSH codes of 128 bits:
+1,000 others. The columns *choice* and *test* give the percentage of these queries whose class is predicted
+correctly by their ten nearest neighbours. The last column gives the percentage of the ten neighbours that are
+among the 80 images with the most similar LSH codes of 128 bits:
 
     features                                                         choice        test   by codes
     GIST                                                             53           50          26

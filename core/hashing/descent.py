@@ -19,10 +19,10 @@ _HALVINGS = 30
 def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: float) -> Floats64:
     """Minimise an objective from `start` and return the best point found.
 
-    Each step starts ahead of the last accepted point, by the momentum. The step first tries 1.5 times the
-    previous size. The size is halved until the objective decreases by at least half of the amount that the
-    gradient predicts. If the new value is still above that of the last accepted point, the step is not
-    accepted and the momentum is reset, so the value never increases from one accepted point to the next.
+    Momentum carries the last accepted point ahead, and a step starts from there. Its size is first 1.5 times
+    the previous size, and is halved until the objective decreases by at least half of the amount that the
+    gradient predicts. If the new value is still above that of the last accepted point, the new point is
+    rejected and the momentum is reset. The value therefore never increases between accepted points.
 
     Parameters
     ----------

@@ -5,10 +5,9 @@ The values therefore agree most often if x is orthogonal to w. `HHash` has two b
 bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w are augmented first (see
 `core.hashing.augment`), and `collision_probability` takes the angle between the augmented vectors.
 
-Counting the bits that agree with a hyperplane loses information. Weighted, the bits of H-Hash give an
-estimate of the point's score, and the bits of the other families give an estimate of the squared score (see
-`core.hashing.reconstruction`). The method `query` returns both a code to compare and the weights for this
-estimate.
+Counting the bits that agree with a hyperplane loses information. A weighted sum of a point's bits estimates
+its score with H-Hash, and its squared score with the other families (see `core.hashing.reconstruction`). The
+method `query` returns both a code to compare and the weights for this estimate.
 
 References
 ----------

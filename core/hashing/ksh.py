@@ -37,9 +37,9 @@ takes O(l(r + 1)) operations.
 over all rows x and anchors y, as in the authors' program.
 
 **Results.** The codes are learned to place rows of the query's class first. The table gives the percentage of
-the 500 items with the nearest codes that have the query's class, the mean of three random draws on GIST
-of the 50,000 images of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
---what precision`). Random codes would give 10 %.
+the 500 items with the nearest codes that have the query's class. The percentages are means over three random
+draws on GIST of the 50,000 images of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall
+bench similar --what precision`). Random codes would give 10 %.
 
 ============================================  ====  ====  ====  ====  ====  ====
 bits                                             8    12    16    24    32    48

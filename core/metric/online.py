@@ -135,7 +135,7 @@ class OnlineITML:
 
 
 class _Explicit:
-    """The explicit form of the metric, which stores G. A difference of rows is represented by itself, v."""
+    """The explicit form of the metric, which stores G. A difference of rows is the vector v itself."""
 
     def __init__(self, G: Floats64) -> None:
         self.G = np.array(G, dtype=np.float64, order="C")

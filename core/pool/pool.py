@@ -343,7 +343,7 @@ class Pool:
         Raises
         ------
         InputError
-            If a file with problems is damaged.
+            If a file that lists problems is damaged.
         """
         found = []
         for part in self._manifest.parts:
