@@ -60,7 +60,7 @@ class Form:
 
 
 def _kernelized(published: str) -> Mapping[str, Form]:
-    """Return the forms of a family of kernelized LSH by name. `published` is the name of the original form."""
+    """Return the forms of a family of kernelized LSH by name; `published` names the original form."""
     origin = {"centred": False}
     return {
         "from the mean": Form(),
