@@ -48,7 +48,7 @@ class EdgeHistogram:
     Attributes
     ----------
     n_features : int
-        150. Feature 5·(4·row + column) + kind is the share of a kind of edge in the part at that row and
+        150. Feature 5·(4·row + column) + kind is the share of this kind of edge in the part at this row and
         column. Kinds are numbered in the order of this module's docstring. The last 70 features are 5 shares
         for each larger area.
     n_entries : None

@@ -45,8 +45,8 @@ class Form:
     params : mapping
         Parameters of the family that differ from its defaults.
     has_rank, has_scale : bool
-        Whether the caller chooses the number of principal components and the scale of the kernel's
-        transformation, respectively.
+        Whether the caller chooses the number of principal components, and whether the caller chooses the
+        scale of the kernel's transformation.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 Good bits are balanced and uncorrelated, and seldom differ between neighbours. If bits could be real numbers,
 the best bits would be the eigenvectors of the graph Laplacian D − W with the smallest eigenvalues, where
 W_ij = exp(−‖x_i − x_j‖²/ε²) and D is the diagonal matrix of the row sums of W. For points distributed
-uniformly in a box, the eigenvectors become known functions [1]_. Along an edge of the box from a to b, the
-functions and eigenvalues of the modes k = 1, 2, … are
+uniformly in a box, the eigenvectors become known functions [1]_. If an edge of the box is the interval from a
+to b, its functions and eigenvalues for the modes k = 1, 2, … are
 
     Ψ_k(x) = sin(π/2 + kπ/(b − a) · (x − a)) = cos(kπ (x − a)/(b − a))                            (22 of [2]_)
     λ_k = 1 − exp(−ε²/4 · (kπ/(b − a))²)                                                                 (23)
@@ -94,8 +94,8 @@ class SpectralHash(SimilarityHasher):
     starts_, lengths_ : arrays of shape (n_directions,), float64
         Start a and length b − a of the edge along each direction.
     columns_, modes_ : arrays of shape (n_functions,), int64
-        Direction, as a column of `directions_`, and mode k of each function, in ascending order of
-        eigenvalue.
+        For each function, the number of its column in `directions_`, and its mode k. The functions are in
+        ascending order of eigenvalue.
     """
 
     name = "spectral"

@@ -44,9 +44,9 @@ class LeaveOneOut:
     hyperplane : Hyperplane
         Trained on all labels.
     scores : array of shape (n_labels,), float64
-        Estimate of wᵀx + b for each labeled item, under a hyperplane trained on the other labels, in the
-        order of the labels. If a class has only one label, no hyperplane can be trained without that label,
-        so the score of the item comes from the hyperplane trained on all labels.
+        For each label, an estimate of wᵀx + b of its item under a hyperplane trained on the other labels. If
+        a class has only one label, no hyperplane can be trained without that label, so the score of the item
+        comes from the hyperplane trained on all labels.
     """
 
     hyperplane: Hyperplane

@@ -66,7 +66,7 @@ class Projections:
     multipliers : array of shape (n_constraints,), float64
         λ ≥ 0; 0 for inactive constraints.
     bounds : array of shape (n_constraints,), float64
-        ξ, the final bounds on the squared distances, or on their differences for triples.
+        ξ, the final bounds: on squared distances, or for triples on their differences plus twice the margin.
     passes : int
         Number of passes over all constraints.
     converged : bool

@@ -62,8 +62,8 @@ class Preprocessing:
     Parameters
     ----------
     resize : int, (int, int) or None
-        Length in pixels of the shortest edge after resizing with the same aspect ratio; or height and width
-        after resizing, whatever the aspect ratio; or None to keep the size.
+        An int is the length in pixels of the shortest edge after resizing, which keeps the aspect ratio. A
+        pair is the height and width after resizing, whatever the aspect ratio. None keeps the size.
     crop : (int, int) or None
         Height and width of the central part that is kept; smaller images are padded with black. None to keep
         the whole image.

@@ -65,8 +65,8 @@ class Dense(Layout):
 class Sparse(Layout):
     """A `csr_array` of float32 in three files.
 
-    The files contain the start of each row and the end of the last row (int64), the column of each value
-    (int32), and the values.
+    The first file contains the start of each row and the end of the last row (int64), the second the column
+    of each value (int32), and the third the values.
     """
 
     files = (STARTS, COLUMNS, VALUES)
