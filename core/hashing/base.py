@@ -152,12 +152,12 @@ class Hasher(Protocol):
 
 
 def named(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays with the prefix `part` and a hyphen added to their names."""
+    """Add the prefix `part` and a hyphen to the names of the arrays; return the renamed arrays."""
     return {f"{part}-{name}": array for name, array in arrays.items()}
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays whose names have the prefix that `named` adds for `part`, and remove the prefix."""
+    """Return the arrays whose names have the prefix that `named` adds for `part`, without this prefix."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

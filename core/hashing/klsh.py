@@ -388,8 +388,8 @@ def sampled_landmarks(rng: np.random.Generator, n_functions: int, t: int, m: int
 def clt_vectors(sampled: NDArray[np.int64], U: Floats64) -> Floats64:
     """Return one random vector per function: the sum of the rows of U for the function's sampled landmarks.
 
-    The vectors are scaled so that their covariance is the identity matrix. The result has shape (rank,
-    n_functions).
+    U has a row for each landmark and an eigenvector in each column. The vectors are scaled so that their
+    covariance is the identity matrix. The result has shape (rank, n_functions).
     """
     t, m = sampled.shape[1], len(U)
     variance = t * (m - t) / (m * (m - 1))

@@ -29,7 +29,7 @@ Counts = tuple[Bins, Places]
 
 
 class Vocabulary(NamedTuple):
-    """The features of sparse rows.
+    """The features of the sparse rows that represent sets.
 
     A bin has n features if n is the largest number of entries of one fitted set in this bin.
 

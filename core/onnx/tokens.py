@@ -154,7 +154,7 @@ class TextTokenizer:
 
 
 def _first_length(*lengths: Any) -> int:
-    """Return the first number that can be a context length, or 0."""
+    """Return the first of `lengths` that can be a context length, or 0 if none can."""
     return next((n for n in lengths if isinstance(n, int) and 1 <= n <= MAX_TOKENS), 0)
 
 

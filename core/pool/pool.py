@@ -257,7 +257,7 @@ class Pool:
         return bool(self.ids[place] == item)
 
     def row_of(self, ids: ArrayLike) -> Ids:
-        """Return the rows of the items `ids`, of shape (n,).
+        """Return the row numbers of the items `ids`, of shape (n,).
 
         Raises
         ------

@@ -29,7 +29,7 @@ def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np
 
 @kernel
 def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the key of each code in `packed`. A key consists of the values of `functions`.
+    """Return the key of each code in `packed`. A key consists of the values of some `functions`.
 
     The result has shape (len(packed),).
     """
@@ -297,7 +297,7 @@ def from_orders(
 
 @kernel
 def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32]) -> None:
-    """Set `starts` to the index of the first entry for each value of the highest `top` bits.
+    """Set starts[v] to the index of the first entry whose highest `top` bits have at least the value v.
 
     `entries` are sorted. `starts` has the shape (2 ** top + 1,), and its last value is the number of entries.
     """
