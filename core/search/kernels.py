@@ -29,9 +29,9 @@ def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np
 
 @kernel
 def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return the key of each code in `packed`. A key consists of the values of some `functions`.
+    """Return the key of each code in `packed`, of shape (len(packed),).
 
-    The result has shape (len(packed),).
+    A key consists of the values of the hash functions listed in `functions`.
     """
     keys = np.empty(packed.shape[0], dtype=np.uint64)
     for row in range(packed.shape[0]):
