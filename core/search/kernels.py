@@ -335,16 +335,16 @@ def ball_around(
     """Return the positions of the codes in the smallest Hamming ball with at least `wanted` codes.
 
     The nearest codes come first. The second result is the number of codes compared. An address
-    is the first bits of a code. Addresses are read in ascending distance from the query's address. Two codes
-    are at least as far from each other as their addresses. The ball is therefore complete once the addresses
-    within its radius have been read.
+    consists of the first bits of a code. Addresses are read in ascending distance from the query's address.
+    The distance between two codes is at least the distance between their addresses. The ball is therefore
+    complete once all addresses within its radius have been read.
 
     Parameters
     ----------
     words : shape (n, 1)
         The codes, sorted by address.
     offsets : shape (2 ** width + 1,)
-        First position of each address. An address consists of some bits of the code.
+        Position of the first code with each address, followed by n.
     address, code :
         Address and code of the query.
     wanted :
@@ -392,7 +392,7 @@ def ball_around(
 
 @kernel
 def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
-    """Return the next larger number with equally many bits set; for 0, return `last`."""
+    """Return the smallest number above `number` that has equally many bits set; `last` if `number` is 0."""
     if number == 0:
         return last
     lowest = number & (~number + np.uint64(1))
@@ -439,8 +439,8 @@ def from_tables(
     Parameters
     ----------
     entries : shape (n_tables, n)
-        The sorted entries of each table. The upper 32 bits of an entry contain its key, from the highest bit
-        on. The lower 32 bits contain its row.
+        The sorted entries of each table. The upper 32 bits of an entry contain its key, left-aligned. The
+        lower 32 bits contain its row.
     starts : shape (n_tables, 2 ** top + 1)
         Index of the first entry for each value of the highest `top` bits.
     top : int

@@ -1,7 +1,7 @@
 """Selection of the hash functions that form the key of a hash table.
 
-The functions of a family are not equally good. Let p₁ be the fraction of near pairs of rows for which a
-function agrees, and p₂ the fraction of all pairs for which it agrees. With ρ = ln p₁ / ln p₂, a search among
+The functions of a family are not equally good. Let p₁ be the fraction of near pairs of rows that get the same
+value from a function, and p₂ the fraction of all pairs that do. With ρ = ln p₁ / ln p₂, a search among
 N rows costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data differ a
 lot in ρ. Along directions of large variance, a function seldom separates near rows. But there are few such
 directions, and functions that carry the same information do not make buckets finer. Functions are therefore
@@ -9,8 +9,8 @@ added to the key in ascending order of ρ, except those whose bits correlate wit
 key.
 
 ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
-similar whole codes. On a million images, keys of random functions need at least about twice as many compared
-codes for the same recall.
+similar whole codes. On a million images, a table with a key of random functions must compare about twice as
+many codes, or more, to reach the same recall.
 
 References
 ----------
@@ -64,8 +64,8 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
 def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
     """Estimate ρ = ln p₁ / ln p₂ for each function, of shape (n_functions,).
 
-    p₁ is the probability that the function agrees for near rows. p₂ is the probability that it agrees for any
-    two rows.
+    p₁ is the probability that two near rows get the same value from the function. p₂ is the probability that
+    any two rows do.
     """
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]

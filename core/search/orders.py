@@ -16,11 +16,11 @@ For similarity queries to N rows, Charikar's rule has M = 2N^{1/(1+ε)} orders [
 the query in these orders, there is then a row within (1 + ε) times the distance of the nearest row. With
 ε = 1.5, as in [2]_, a million rows take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as
 memory permits. With fewer orders, a query reads more rows in each order. Usually, a query reads until it has
-as many distinct rows as it should compare. The structures that `PermutedOrders.published` builds read 2M
-entries instead. Several entries may belong to the same row.
+as many distinct rows as it should compare. If the orders were built by `PermutedOrders.published`, a query
+reads 2M entries instead. Several entries may belong to the same row.
 
-**Cost.** Building sorts every order. An order takes 8 bytes per row, in addition to the codes. A query takes
-a binary search in each order and one step per row that it reads.
+**Cost.** Building sorts every order. A query takes a binary search in each order and one step per row that it
+reads.
 
 References
 ----------
@@ -147,9 +147,9 @@ class PermutedOrders(SearchStructure):
         return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def proposed(self, query: QueryCode, n: int) -> Rows:
-        """Return up to n rows, beginning with the longest prefixes in common with the query in any order.
+        """Return up to n rows. Rows that share a longer prefix with the query come first.
 
-        Rows with equally long common prefixes are read from the orders in turn.
+        All orders are read together. Where common prefixes are equally long, the orders take turns.
         """
         bits, length = self.codes_.bits, self.functions_.shape[1]
         keys = prefixes(query.code, self.functions_)
@@ -175,8 +175,8 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
     Returns
     -------
     array of shape (n_orders, n_rows), uint64
-        One sorted array per order. The upper 32 bits of an entry contain a code prefix, from the highest bit
-        on. The lower 32 bits contain the number of the row.
+        One sorted array per order. The upper 32 bits of an entry contain a code prefix, left-aligned. The
+        lower 32 bits contain the number of the row.
     """
     orders = np.empty((len(functions), len(codes)), dtype=np.uint64)
     rows = np.arange(len(codes), dtype=np.uint64)
@@ -189,7 +189,7 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
 
 
 def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the prefix of one code for each row of `functions`, in the same bits as in `sorted_orders`."""
+    """Return one code's prefix for each row of `functions`, left-aligned in 64 bits as in `sorted_orders`."""
     return keys_of_hands(code.packed[0], functions, code.bits) << _shift(functions, code.bits)
 
 
@@ -214,5 +214,5 @@ def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.in
 
 
 def _shift(functions: NDArray[np.int64], bits: int) -> np.uint64:
-    """Return the shift that moves a prefix of any length to the top of 64 bits."""
+    """Return the shift that left-aligns a prefix of these functions in 64 bits."""
     return np.uint64(64 - functions.shape[1] * bits)

@@ -35,11 +35,11 @@ def built_for_points(
 
     - Bucket tables follow the (r, ε) rule of `core.search.tables` if `near` and `far`, or `radius` and
       `epsilon`, are given. `near` and `far` are the probabilities in `core.search.tables.Guarantee`.
-      `radius`, an angle in radians, and `epsilon` are only valid for random hyperplanes.
+      Here, `radius` is an angle in radians; the rule with `radius` and `epsilon` is for random hyperplanes.
     - Permuted orders follow Charikar's rule (`core.search.orders`) if `epsilon` is given.
-    - A Hamming ball has the radius `radius`, in bits, if it is given.
+    - A Hamming ball has the radius `radius`, in bits. Without `radius`, it grows until it has enough rows.
 
-    If the tables or orders of a rule take more memory than `n_bytes`, there are fewer of them. The other
+    If a rule gives more tables or orders than fit into `n_bytes`, only those that fit are built. The other
     parameters are those of `SearchStructure.build`.
 
     Raises

@@ -15,11 +15,11 @@ difference
     proportion to the deviation of θ. The number of functions with two agreeing bits only changes with the
     square of the deviation. `difference` is therefore much more precise with the same bits.
 weights
-    The estimate of the score, or of the square of the score, by real weights of the bits
-    (`core.hashing.reconstruction`). Each weight is rounded to ±1 or ±3 times a common step. Rounding keeps
-    88 % of the squared length of normally distributed weights, whereas ±1 alone keeps 64 %. The comparison
-    takes two bit counts per word: the bits that differ from the signs of the weights, and the differing bits
-    with a weight of ±3.
+    A weighted sum of the bits (`QueryCode.weights`). For a hyperplane, it estimates the score wᵀx + b with
+    H-Hash, of which the absolute value is used, and the squared score with other families. Each weight is
+    rounded to ±1 or ±3 times a common step. Rounding keeps 88 % of the squared length of normally distributed
+    weights, whereas ±1 alone keeps 64 %. The comparison takes two bit counts per word: the bits that differ
+    from the signs of the weights, and the differing bits with a weight of ±3.
 
 A measure is computed as |m + 2m' − centre|. Here, m is the number of bits in which the code differs from a
 pattern, and m' is the number of these bits that a mask selects. For `difference`, the pattern is the code of

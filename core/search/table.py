@@ -139,9 +139,9 @@ class HashTable(SearchStructure):
         The last bucket is cut to the number of rows needed. The result is in ascending order of bucket
         numbers, except for a few buckets at the end.
 
-        Buckets with small estimates of the score are likely (see the module). If the measure is
-        "disagreements" and functions have several bits, buckets that differ from the key of the query in few
-        functions are likely instead, except for H-Hash.
+        A bucket is likely if the estimate of the score of its points is small (see the module). There is one
+        exception: the measure is "disagreements", and functions have several bits, but not those of H-Hash.
+        A bucket is then likely if its key differs from the key of the query in few functions.
         """
         n_rows = min(n_rows, len(self.codes_))
         if measure == "disagreements" and query.bits > 1 and not query.signed:

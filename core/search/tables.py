@@ -133,7 +133,7 @@ class Guarantee:
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return this guarantee with at most `most` functions per key, and the tables that it then needs."""
+        """Return this guarantee for keys of at most `most` functions, with the number of tables adapted."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
@@ -262,7 +262,7 @@ class BucketTables(SearchStructure):
 
     @classmethod
     def of_rule(cls, codes: Codes, rule: Guarantee, *, n_bytes: int, seed: int) -> Self:
-        """Build the tables of a rule, as far as memory permits.
+        """Build the tables of the guarantee `rule`, or as many of them as fit into memory.
 
         Keys that are longer than 32 bits are shortened with `Guarantee.of_width`.
         """
@@ -295,10 +295,10 @@ class BucketTables(SearchStructure):
         return len(self.functions_)
 
     def guarantee(self, rule: Guarantee) -> Guarantee:
-        """Return the guarantee of these tables, with the probabilities `near` and `far` of a rule.
+        """Return the guarantee of these tables, with the probabilities `near` and `far` of `rule`.
 
-        Only tables without a common function are counted. If there are fewer such tables than the rule gives,
-        `Guarantee.success` is lower.
+        Only tables without a common function are counted. If `rule` has more tables than these, its
+        `success` is higher than that of the result.
         """
         return rule.of_tables(self.functions_.shape[1], self.n_independent)
 

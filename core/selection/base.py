@@ -293,7 +293,7 @@ class QueryStrategy(ABC):
         return self.restored(other.pool_, other.arrays())
 
     def restored(self, pool: PoolRows, arrays: Arrays) -> Self:
-        """Use the index given by `arrays` over `pool`, instead of calling `fit`."""
+        """Use the index in `arrays`, which was built over `pool`, instead of calling `fit`."""
         self.check()
         self._cover(pool)
         self.restore(arrays)

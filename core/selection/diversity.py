@@ -80,7 +80,7 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
 
 
 def _unit(X: Features) -> NDArray[np.float64]:
-    """Return the rows in float64 with unit norm; sparse rows become dense by a rotation (`gram_rotation`)."""
+    """Return the rows in float64 with unit norm; a rotation makes sparse rows dense (`gram_rotation`)."""
     wide = rotated(X) if is_sparse(X) else X.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
     return unit

@@ -59,7 +59,8 @@ class Subsample(QueryStrategy):
     def _sample(self, query: Query, available: int) -> Rows:
         """Return the ranks of the sampled rows among the rows that are not excluded, ascending.
 
-        The ranks form a ring. Runs are drawn from the ring, and then shifted along it by a random offset.
+        The ranks are divided into runs of equal length, and some runs are drawn. All drawn ranks are then
+        shifted by the same random offset; a rank beyond the last one continues at 0.
         """
         wanted = max(self.n_scored, query.n)
         if wanted >= available:

@@ -5,8 +5,8 @@ wᵀx + b only for the candidates, and returns the nearest. The paper's experime
 (Section 4).
 
 A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
-old rows are kept and only new rows are hashed. The search structure is then rebuilt from all codes, which
-takes less time than hashing.
+old rows are kept and only new rows are hashed. In both cases, the search structure is rebuilt from all codes,
+which takes less time than hashing.
 """
 
 from __future__ import annotations

@@ -79,13 +79,12 @@ class CodeSearch(HashedSearch):
         the hyperplane are scored.
     n_functions : int or None
         Number of hash functions, k. None means `FUNCTIONS` if no radius is given. With a radius, None means
-        as many functions as the tables need if no two tables share a function. If there are fewer functions
-        than that, some tables share functions. The guarantee then counts only as many tables as there can be
-        without shared functions.
+        as many functions as the tables need if no two tables share a function. If a smaller number is given,
+        some tables share functions, and the guarantee only counts tables that do not.
     n_candidates : int
         Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010). At least ten rows are
-        scored per requested item. A search of permuted orders is repeated with a larger number if fewer than
-        half of the required rows remain after exclusion.
+        scored per requested item. If fewer than half of these rows remain after exclusion, a search of
+        permuted orders is repeated for four times as many rows.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.

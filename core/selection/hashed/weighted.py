@@ -36,8 +36,8 @@ class WeightedSearch(HashedSearch):
         scored. A scan compares all rows.
     n_candidates : int
         Number of rows that are scored: the rows with the most similar codes. At least ten rows are scored per
-        requested item. If fewer than half of the required rows remain after exclusion, the search is repeated
-        with a larger number.
+        requested item. If fewer than half of these rows remain after exclusion, the search is repeated for
+        four times as many rows.
     megabytes : int
         Memory limit in MB for permuted orders. It does not include the codes: with 300 functions, 80 bytes
         per row for H-Hash, and 40 for other families. A table takes 4 bytes per row, and a scan no memory.

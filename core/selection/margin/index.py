@@ -87,8 +87,8 @@ class MarginIndex(QueryStrategy):
     with their features from the pool.
 
     Sparse rows are not quantized. All sparse rows are scored, or as many random rows as the budget allows;
-    `Selection.scored` has the number. The reasons are that a few directions do not represent words well, and
-    that there is little to save: a scan of 11,000 documents takes 3 ms.
+    `Selection.scored` has the number. A few principal directions do not represent bags of words well, and
+    there is little time to save: a scan of 11,000 documents takes 3 ms.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ than this error.
 each row uses only α s₀ and the mean of δᵀx + β over the cluster of the row. For the rows that pass the test,
 the cascade sums δᵀx + β.
 
-Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled: between two
-queries, other work evicts the code of the Python interpreter from the caches of the processor.
+Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled because,
+between two queries, other work evicts the code of the Python interpreter from the caches of the processor.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
     """Return bounds on the error of partial scores, of shape (n_blocks, 256).
 
-    There is one bound for each block that was read last, and each value of a byte in `tails`.
+    Bound [i, t] is for rows that have been read up to block i, and whose byte in `tails` for this block is t.
     """
     found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):

@@ -85,10 +85,11 @@ class Layout:
     ) -> Layout:
         """Build the layout of a pool.
 
-        `old` is a layout of the first rows of the same pool. The clusters and bytes of `old` are kept, except
-        in two cases: the pool has doubled since the clusters were fitted, or the clusters were fitted to all
-        rows because too many rows had strayed. If too many rows of the new layout have strayed (`STRAYED`),
-        the whole pool is clustered again.
+        If too many rows of the new layout have strayed (`STRAYED`), the clusters are fitted again, to all
+        rows of the pool.
+
+        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept unless the pool
+        has doubled since they were fitted, or they were fitted to all rows because too many had strayed.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
