@@ -92,7 +92,7 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:
-    """Return the answer. Drop a negative duration, which is measured if a clock is set back."""
+    """Return the answer, without its duration if that is negative because a clock was set back."""
     if given.time_taken_ms is not None and given.time_taken_ms < 0:
         return replace(given, time_taken_ms=None)
     return given

@@ -86,7 +86,7 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
 def removal(where: str) -> Callable[[], None]:
     """Return a function that undoes a later `restore` to a server's address, by removing the labels.
 
-    There must be no labels at this address yet. If the server can't be reached, the function has no effect.
+    There must be no labels at this address yet. The returned function raises no error if it fails.
 
     Raises
     ------

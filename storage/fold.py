@@ -75,7 +75,7 @@ class Standing(NamedTuple):
     wanted : array of shape (n_wanted,), int64
         Items that need a further annotator; see `LabelState.wanted`. Empty unless requested.
     repeats : array of shape (n_repeats,), int64
-        Items of all groups that have an asked item, ascending; these items are among them.
+        All items of the groups that have an asked item, including the asked items; ascending.
     groups : ItemGroups or None
         The groups that `repeats` are of; without groups there are no repeats.
     """
@@ -130,7 +130,7 @@ class LabelState:
         return self._repeats.groups if self._repeats is not None else None
 
     def regroup(self, groups: ItemGroups | None) -> None:
-        """Take these groups of near-duplicates into account from now on; the answers may be older."""
+        """Use these groups of near-duplicates from now on, also for answers that were applied earlier."""
         if groups is not self.groups:
             asked = [item for item, votes in self._votes.items() if _is_asked(votes)]
             self._repeats = Repeats(groups, asked) if groups is not None else None
@@ -260,7 +260,7 @@ class LabelState:
         counts: Counts,
         wanted: NDArray[np.int64],
     ) -> Standing:
-        """Return the `Standing` if items had the `supposed` statuses and labels, and more were `asked`."""
+        """Return the `Standing` with the `supposed` statuses and labels, and with more `asked` items."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})

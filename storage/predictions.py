@@ -39,8 +39,8 @@ class ModelRecord:
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        Number of items whose prediction is yes or no and whose status is yes or no, and number of these items
-        whose prediction equals their status.
+        Number of items whose prediction and status are both yes or no, and number of those among them whose
+        prediction equals the status.
     """
 
     id: int
@@ -78,7 +78,7 @@ class Predictions:
         ------
         StorageError
             If the model's name is empty or too long, or an item is repeated (kind `invalid`), or if
-            `predicted` raises it. The earlier predictions are then kept.
+            iterating over `predicted` raises it. The earlier predictions are then kept.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")

@@ -104,11 +104,11 @@ class SelectionRecord:
     which the hyperplane was trained. From these and from `c`, `class_weight`, `seed`, `leased`,
     `pool_version` and `items_total` (the number of rows in the index), the selection can be computed again.
 
-    Items that are selected together have the same `round`. Only the record of the first item has `leased`.
-    `margin` is |wᵀx + b|, or None without a hyperplane. `probability` is the probability of a random draw, or
-    None for other selections. `selection_ms` and `retrain_ms` are in milliseconds. `accuracy` is the fraction
-    of held-out items on the correct side of the hyperplane, 0 … 1, or None if the truth is unknown. The log
-    sets `seq` and `created`.
+    Items that are selected together have the same `round`. `leased` are the items that other sessions showed
+    or might show next; only the record of the first item of a round has them. `margin` is |wᵀx + b|, or None
+    without a hyperplane. `probability` is the probability of a random draw, or None for other selections.
+    `selection_ms` and `retrain_ms` are in milliseconds. `accuracy` is the fraction of held-out items on the
+    correct side of the hyperplane, 0 … 1, or None if the truth is unknown. The log sets `seq` and `created`.
     """
 
     session_id: str

@@ -8,8 +8,8 @@ The slack γ is chosen by cross-validation over the answers (`core.metric.valida
 is learned from the training answers and scored on the test answers. The test items are ordered by their angle
 to the nearest training item answered yes, as on the page Find similar. The score is the area under the ROC
 curve: the probability that a test item answered yes comes before one answered no. Each fold learns from half
-as many pairs as the final metric. Choosing γ then takes about four times as long as learning with γ = 1: for
-384 features, 0.3 s with 100 answers, and 3 s with 1,000 answers or more.
+as many pairs as the final metric. With 384 features, choosing γ takes 0.3 s for 100 answers, and 3 s for
+1,000 answers or more, about four times as long as learning a metric with γ = 1.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def pairs_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw pairs of items that should be near each other, and pairs that should be far apart.
 
-    Each array has at most n_pairs / 2 rows, which are pairs of indices into `is_yes`.
+    There are at most n_pairs / 2 pairs of each kind. A pair consists of two indices into `is_yes`.
     """
     rng = np.random.default_rng(seed)
     yes, no = np.flatnonzero(is_yes), np.flatnonzero(~is_yes)

@@ -14,5 +14,5 @@ MOST_QUERIES = 100
 
 
 def looked_for(items: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the items to use as queries: all, or `MOST_QUERIES` items at equal distances in their order."""
+    """Return the items to use as queries: all, or `MOST_QUERIES` of them, spread evenly over the array."""
     return items[np.linspace(0, len(items) - 1, min(len(items), MOST_QUERIES)).astype(np.int64)]

@@ -145,7 +145,7 @@ class Race:
     course : Course
         Settings of the race.
     items : ItemsByClass or None
-        ``ItemsByClass(pool, course.n_first)``, so that several races can share one; None to make it here.
+        The result of ``ItemsByClass(pool, course.n_first)``, if several races share it; None to make it here.
 
     Attributes
     ----------

@@ -228,9 +228,9 @@ class Source(ABC):
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:  # noqa: ARG002
         """Within this context, read items across a network before they are requested.
 
-        The context yields a function that announces items. Call it with all items that will be requested, in
-        this order, and once per item. After `stop` is set, a request for an item that has not been read
-        raises an InputError. Sources that do not read across a network ignore announcements.
+        The context yields a function that announces items. Announce each item once, in the order in which the
+        items will be requested. After `stop` is set, a request for an item that has not been read raises an
+        InputError. Sources that do not read across a network ignore announcements.
         """
         yield lambda _: None
 

@@ -160,8 +160,8 @@ def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
     of splits (such as "train") or containers (such as "images") are structural in these cases:
 
     - All sibling folders have such names, for example ``train`` and ``test``, or ``images`` alone.
-    - Splits of two kinds that contain only folders are siblings, for example in ``train/cat``, ``test/cat``
-      and ``unlabeled``. Then these splits are structural, and containers next to them are, too.
+    - Splits of two kinds, such as training and test, are siblings, and contain only folders: for example,
+      ``train/cat`` and ``test/cat`` beside ``unlabeled``. Containers beside these splits are structural, too.
     - A container occurs in the folders of several classes, for example ``cat/images`` and ``dog/images``.
 
     Parameters

@@ -191,7 +191,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Reserve room for `pixels`, or all room if they need more; wait until enough room is free."""
+        """Wait until there is free room for `pixels`, and reserve it; at most, reserve the whole room."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
@@ -277,7 +277,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _range(image: Image.Image) -> tuple[float, float]:
-    """Return the smallest and the largest finite value, or other limits if these two are equal."""
+    """Return the smallest and the largest finite value, or 0 and max(v, 1) if both are v."""
     low, high = math.inf, -math.inf
     step = max(1, MOST_CONVERTED // max(1, image.width))
     for first in range(0, image.height, step):

@@ -29,7 +29,7 @@ points:FILE       sets of points, such as local features: a .npz file with the a
                   points:FILE,CLASSES adds a .npy or .txt file with one class per set
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
-sets:SOURCE       the same with sets of local features, in sparse rows
+sets:SOURCE       any other source of images, with sets of local features, in sparse rows, instead of GIST
 onnx:MODEL:SOURCE any other source of images, with features computed by a model in ONNX: MODEL is a file or a
                   folder (`core.onnx.model`); MODEL#OUTPUT names the output to use
 """

@@ -35,7 +35,7 @@ class PackedImages(ListedImages):
 
     The name of an image is its name in the shard; if the source is not a single file, the path of the shard
     precedes it. Classes that are stored in the shards have priority over folders. If there are shards of two
-    or more splits, these splits replace those of folders in `core.sources.classes`.
+    or more splits, images are held out by the splits of shards, not of folders (`core.sources.classes`).
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Encoded:
     data : pyarrow.Buffer or None
         Buffer with the bytes of all images.
     firsts, sizes : array of shape (n,), int64
-        First byte of each image in the buffer, and its number of bytes, `NO_IMAGE` or `NO_BYTES`.
+        First byte of each image in the buffer, and its size: a number of bytes, `NO_IMAGE` or `NO_BYTES`.
     paths : list of str
         Path of each image, "" where there is none.
     """

@@ -23,7 +23,8 @@ class RemoteImages(ListedImages):
     """Source of images that are read across a network (`core.sources.remote.fetching`).
 
     Images are not copied into the pool. While a pool is built, several images are read at once, before their
-    features are computed. The user's cache keeps images that were displayed recently, and some others.
+    features are computed. The user's cache keeps images that were displayed recently and, while it has room,
+    images that were read for a build.
 
     Subclasses set `path`, `files` and `title`, and call `_connect`.
     """

@@ -1,11 +1,11 @@
 """Reading images across a network, with retries and a cache on disk.
 
 After a temporary failure, reading is retried with growing pauses. While a pool is built, retries go on for
-`PATIENCE` seconds. If all retries fail, but the server has sent other images in the meantime, only this image
-counts as unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError` then stops
-the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row, because
-the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of the images
-in a list, do not stop a build. Their images count as unreadable instead.
+`PATIENCE` seconds. If all retries for an image fail, but the server has sent other images in the meantime,
+the image counts as unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError`
+then stops the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row,
+because the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of
+the images in a list, do not stop a build. Their images count as unreadable instead.
 """
 
 from __future__ import annotations
