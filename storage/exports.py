@@ -114,8 +114,8 @@ def export(
     Raises
     ------
     StorageError
-        If the format is unknown, or is Label Studio's for the log (kind `invalid`), or if `Database.read`
-        raises it.
+        If the format is unknown, or is "label-studio" although `log` is true (kind `invalid`), or if
+        `Database.read` raises it.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
@@ -167,7 +167,7 @@ def export_predictions(
 def with_names(
     columns: Sequence[Column], rows: Iterable[Row], names_of: NamesOf
 ) -> tuple[tuple[Column, ...], Iterator[Row]]:
-    """Return the columns and rows with the items' names added after the items."""
+    """Return the columns and rows with an additional column, the items' names, after the column of items."""
     place = [column.name for column in columns].index("item") + 1
 
     def named() -> Iterator[Row]:

@@ -36,7 +36,7 @@ class _Mount:
         return bool(NETWORK.fullmatch(self.kind))
 
     def holds(self, path: str) -> bool:
-        """Return whether `path` is below this mount point. Another mount point may be nearer to it."""
+        """Return whether `path` is below this mount point. Another mount point may be nearer to `path`."""
         return path == self.point or path.startswith(self.point.rstrip("/") + "/")
 
 

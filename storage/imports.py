@@ -246,7 +246,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """Yield the votes in a line of current labels, without annotators' names, and the adjudication if any."""
+    """Yield the votes counted in a line of current labels, and its adjudication; annotators are not named."""
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"
     number, said = 0, dict.fromkeys(VOTE_COLUMNS, 0)

@@ -432,7 +432,7 @@ class LabelLog:
     def log_rows(self, concept_id: int | None = None, through: int | None = None) -> Iterator[LogRow]:
         """Yield the log up to the position `through` as rows, in order, read page by page.
 
-        None means the end of the log.
+        If `through` is None, it is the end of the log.
         """
         through = self.position() if through is None else through
         undo = aliased(Answer)

@@ -196,7 +196,7 @@ class Foreseen(Base):
 
 
 class Grouping(Base):
-    """Groups of near-duplicates that selections refer to by their digest; the program defines `content`."""
+    """Groups of near-duplicates, to which selections refer by their digest; `content` has all of them."""
 
     __tablename__ = "groupings"
     __table_args__ = (CheckConstraint("length(digest) > 0", name="digest"),)

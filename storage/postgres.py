@@ -227,7 +227,7 @@ class Schema:
         yield self
 
     def check_owner(self, busy_timeout: float = 0.0) -> None:
-        """Do nothing: reading changes nothing here, so no check is needed beforehand."""
+        """Do nothing: reading from a server changes nothing, so no check is needed beforehand."""
 
     def check_writable(self) -> None:
         """See `storage.place.Place`."""

@@ -143,7 +143,7 @@ class SelectionRecord:
 class AnswerRecord:
     """Answer as the browser sent it. The browser sets `id`, and the log sets `seq` and `server_time`.
 
-    An undo names the undone answer in `undoes`, and repeats its item. A correction names the answer that it
+    An undo names the undone answer in `undoes`, and has the same item. A correction names the answer that it
     replaces in `corrects`. Answers with the purpose "audit" are never used for training. Answers with the
     purpose "decision" are adjudications, which do not count as votes. Answers with the purpose "import" come
     from a file, and are used for training like answers with the purpose "train".

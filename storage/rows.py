@@ -21,7 +21,7 @@ def table(model: type[Base]) -> Table:
 
 
 def columns(model: type[Base]) -> list[Column[Any]]:
-    """Return the columns of a model, in the order in which `answer`, `selection`, ... expect their values."""
+    """Return a table's columns, in the order in which `answer`, `selection`, ... expect their values."""
     return list(table(model).columns)
 
 

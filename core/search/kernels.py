@@ -334,10 +334,10 @@ def ball_around(
 ) -> tuple[NDArray[np.int64], int]:
     """Return the positions of the codes in the smallest Hamming ball with at least `wanted` codes.
 
-    The nearest codes come first. The second result is the number of codes compared. An address
-    consists of the first bits of a code. Addresses are read in ascending distance from the query's address.
-    The distance between two codes is at least the distance between their addresses. The ball is therefore
-    complete once all addresses within its radius have been read.
+    The nearest codes come first. The second result is the number of codes compared. An address consists of
+    the first bits of a code. Addresses are read in ascending distance from the query's address. The distance
+    between two codes is at least the distance between their addresses. The ball is therefore complete once
+    all addresses within its radius have been read.
 
     Parameters
     ----------
@@ -433,8 +433,8 @@ def from_tables(
     """Return up to `wanted` distinct rows of the likeliest buckets, and the number of buckets that were read.
 
     The search first reads the bucket with the key of the query in each table. It then repeatedly reads the
-    unread bucket with the lowest cost in any table, as in Lv et al. (2007). The cost of a bucket is the sum
-    of the costs of the bits in which its key differs from the key of the query.
+    cheapest unread bucket among all tables, as in Lv et al. (2007). The key of any other bucket follows from
+    the key of the query by some of the changes in `flips`; the cost of the bucket is the sum of their costs.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ def from_tables(
     keys : shape (n_tables,)
         Keys of the query in the upper 32 bits; the lower 32 bits are zero.
     flips, costs : shape (n_tables, n_flips)
-        Masks of the bits to flip, in ascending order of cost, and their costs.
+        Changes of a key, in ascending order of cost, and their costs. A change is the mask of bits to flip.
     wanted, most_probes :
         Maximum numbers of rows and of buckets.
     """

@@ -1,9 +1,9 @@
 """Selection of the hash functions that form the key of a hash table.
 
 The functions of a family are not equally good. Let p₁ be the fraction of near pairs of rows that get the same
-value from a function, and p₂ the fraction of all pairs that do. With ρ = ln p₁ / ln p₂, a search among
-N rows costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data differ a
-lot in ρ. Along directions of large variance, a function seldom separates near rows. But there are few such
+value from a function, and p₂ the fraction of all pairs that do. With ρ = ln p₁ / ln p₂, a search among N rows
+costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data differ a lot in
+ρ. Along directions of large variance, a function seldom separates near rows. But there are few such
 directions, and functions that carry the same information do not make buckets finer. Functions are therefore
 added to the key in ascending order of ρ, except those whose bits correlate with the bits of a function in the
 key.

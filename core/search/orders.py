@@ -51,7 +51,7 @@ PREFIX_BITS = 32
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
     """Return the number of orders that fit into `n_bytes`, from 1 to `MOST_ORDERS`.
 
-    If `epsilon` is given, the maximum is that of Charikar's rule (`orders_for`) instead of `MOST_ORDERS`.
+    If `epsilon` is given, the maximum is the number by Charikar's rule (`orders_for`) instead.
 
     Raises
     ------

@@ -23,8 +23,8 @@ weights
 
 A measure is computed as |m + 2m' − centre|. Here, m is the number of bits in which the code differs from a
 pattern, and m' is the number of these bits that a mask selects. For `difference`, the pattern is the code of
-the query with the second bits flipped, so that m = k − A_u + A_v, and the centre is k. Disagreements of
-functions with several bits are counted in another way.
+the query with the second bits flipped, so that m = k − A_u + A_v, and the centre is k. For disagreements of
+functions with several bits, see `Comparison.together`.
 """
 
 from __future__ import annotations

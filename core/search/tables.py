@@ -73,7 +73,8 @@ class Guarantee:
     n_rows : int
         Number N of rows.
     near, far : float
-        Probabilities p₁ and p₂ that a function agrees for rows at the distances r and (1 + ε)r.
+        Probabilities p₁ and p₂ that a function has the same value for the query and for a row, if the row is
+        at the distance r (p₁) or (1 + ε)r (p₂).
     width : int
         Number k of functions in a key.
     n_tables : int

@@ -238,7 +238,7 @@ class QueryStrategy(ABC):
         return {name: getattr(self, name) for name in self.param_names()}
 
     def index_params(self) -> dict[str, Any]:
-        """Return `params` without the `query_params`: the parameters that the index depends on."""
+        """Return the parameters that the index depends on: `params` without the `query_params`."""
         return {name: value for name, value in self.params().items() if name not in self.query_params}
 
     def fit(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
@@ -326,9 +326,9 @@ class QueryStrategy(ABC):
         diversity : float, 0 to 1
             Minimum angle between any two selected items, as a fraction of the median angle between two items
             of the pool; ignored if n is 1. 0 allows identical items; 0.7 excludes most variants of one
-            photograph. The strategy chooses 10 n items, and n of these are selected, in the same order. If
-            too few of the 10 n items are far enough apart, the selection is filled up with items that are as
-            far apart as possible (see `core.selection.diversity`).
+            photograph. The strategy chooses 10 n items, and n of these are selected, in the strategy's order.
+            If too few of the 10 n items are far enough apart, the selection is filled up with items that are
+            as far apart as possible (see `core.selection.diversity`).
 
         Returns
         -------

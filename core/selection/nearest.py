@@ -77,7 +77,7 @@ def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray
 
 
 def at_most(margins: NDArray[np.floating], reach: float) -> NDArray[np.int64]:
-    """Return the positions of margins that are at most `reach`, rounded up to float32."""
+    """Return the positions of margins that are at most `reach`, after `reach` is rounded up to float32."""
     return np.flatnonzero(margins <= np.nextafter(np.float32(reach), np.float32(np.inf)))
 
 

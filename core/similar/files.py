@@ -29,7 +29,7 @@ Structure = TypeVar("Structure", bound=SearchStructure)
 
 
 class SavedCodes(NamedTuple):
-    """Loaded codes, with the other arguments of `save_codes`.
+    """Loaded codes, and everything else that `save_codes` saved with them.
 
     Parameters
     ----------

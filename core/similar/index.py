@@ -171,9 +171,10 @@ class ExactSearch(SimilaritySearch):
     def neighbours_of_many(
         self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()
     ) -> list[Neighbours]:
-        """Return the result of `neighbours` for each row of `queries` separately, in one pass over the pool.
+        """Return the result of `neighbours` for each row of `queries` separately.
 
-        With `ByAngle`, each query takes its own pass. See `neighbours` for errors.
+        One pass over the pool answers all queries. With `ByAngle`, however, each query takes its own pass.
+        See `neighbours` for errors.
         """
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
@@ -196,8 +197,8 @@ class HashedSimilarity(SimilaritySearch):
         Exact nearness, by which candidates are ranked.
     n_compared : int
         Number of whole codes that are compared with the code of each example; a scan compares all codes. With
-        k > 1 examples, the number is limited to 1/k of the pool's rows, or to the fraction `LEAST_SHARE` of
-        the rows if that is larger. With k > 1, it is also at least `LEAST_COMPARED`.
+        k > 1 examples, the number is at most the fraction 1/k of the pool's rows (or `LEAST_SHARE`, if that
+        is larger), but at least `LEAST_COMPARED`.
     n_candidates : int
         Number of candidates to rank, which are the items with the most similar codes. There are at least ten
         candidates per requested item. With k > 1 examples, each gets 1/k of the candidates, but at least

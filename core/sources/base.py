@@ -258,8 +258,8 @@ class Source(ABC):
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32] | None:  # noqa: ARG002
         """Return the source's own features of an image of mode RGB or L, of shape (n_features,).
 
-        The image should not have been scaled down. Returns None if features are computed by an extractor, or
-        cannot be computed.
+        The image should not have been scaled down. Returns None if an extractor computes the features, or if
+        features can't be computed from images, as with a user's own embeddings.
 
         Raises
         ------
@@ -270,7 +270,7 @@ class Source(ABC):
 
     @property
     def has_text_model(self) -> bool:
-        """Whether items can be searched by words, found without loading a model.
+        """Whether items can be searched by words. No model is loaded to find this out.
 
         This stays true if the text model is moved later; `text_model` then says that it is missing.
         """

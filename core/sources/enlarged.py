@@ -113,7 +113,7 @@ class Enlarged(Source):
         ]
 
     def image(self, item: int, size: int) -> Image.Image:
-        """Return the image of the original, changed in the same way as its grayscale image in `grey`."""
+        """Return the image of the original, changed in the same way as the grayscale variant in `grey`."""
         return self._variant(item, lambda origin: self.source.image(origin, size))
 
     def whole_image(self, item: int) -> Image.Image:

@@ -148,7 +148,7 @@ def _along_both(matrix: NDArray[np.float32], images: NDArray[np.float32]) -> NDA
 
 
 def _signed_distance(field: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the distance to the field's zero line [1]_, in samples, clipped to ±8; negative outside.
+    """Return the distance to the field's zero line [1]_, in samples, clipped to ±8; negative outside the ink.
 
     References
     ----------

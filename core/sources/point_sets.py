@@ -100,12 +100,12 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns. A bin has as many columns as the largest number of points of one set in it."""
+        """Number of columns; each bin has as many as the largest number of points of one set in the bin."""
         return self.pyramid.n_features_
 
     @property
     def mean_entries(self) -> float:  # type: ignore[override]
-        """Mean number of nonzero entries of a row, which has one entry per point of the set and level."""
+        """Mean number of nonzero entries of a row: the mean number of points times the number of levels."""
         return self.pyramid.n_levels * len(self._points) / len(self)
 
     def spec(self) -> dict[str, Any]:

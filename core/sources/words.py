@@ -8,8 +8,8 @@ tar:PATH          images in uncompressed tar archives, such as those of WebDatas
                   them, or a pattern such as tar:shards/train-*.tar or tar:shards/train-{000..009}.tar
 images:FILE       images in a column of Parquet or Arrow files, as the library datasets writes them: a file,
                   a folder of them or a pattern; images:FILE,IMAGE[,CLASS] names the columns
-video:PATH        a frame a second of videos: a file, a folder of them or a pattern; video:RATE:PATH takes
-                  RATE frames a second, such as video:0.5:PATH
+video:PATH        one frame per second of videos: a file, a folder of them or a pattern; video:RATE:PATH takes
+                  RATE frames per second, such as video:0.5:PATH
 ADDRESS           a folder of images on an HTTP server that lists its folders, or in object storage: https://…,
                   http://…, s3://…, gs://… or az://…
 urls:FILE         images at the addresses in a list: a text file with one address per line, or a .csv,

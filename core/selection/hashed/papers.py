@@ -1,15 +1,16 @@
 """Hyperplane hashing as published: hash the hyperplane, look up its code, and score the rows found.
 
 The nearer a point is to a hyperplane, the more functions give both the same bits on average
-(`core.hashing.hyperplane`). The candidates are the rows whose codes have the longest part in common with the
-code of the hyperplane. The first `n_candidates` rows that the search structure finds are scored.
+(`core.hashing.hyperplane`). A search structure finds rows whose codes agree with the code of the hyperplane
+in a prefix or in the key of a table. The first `n_candidates` of these rows are scored.
 `core.selection.hashed.weighted` has our form of these methods, which finds nearer rows.
 
-**Settings of [1]_.** Points are not centred. A constant 1 is appended to each unit row, and the bias to the
-normal of the hyperplane (footnote 2). There are k = 300 functions and N^ρ = 500 candidates (Section 4).
-EH-Hash samples 1/ε′² = 10,000 entries of its query, since ε′ = 0.01 (Section 4). [1]_ describes hash tables
-(Sections 3.1 and 3.5), but does not say which structure and key length its experiments use. Related papers
-use permuted sorted orders. The parameter `structure` chooses between tables and orders.
+**Settings of [1]_.** Points are not centred. Each unit row gets an additional entry 1, and the normal of the
+hyperplane gets the bias as an additional entry (footnote 2). There are k = 300 functions and N^ρ = 500
+candidates (Section 4). EH-Hash samples 1/ε′² = 10,000 entries of the query's matrix wwᵀ, since ε′ = 0.01
+(Section 4). [1]_ describes hash tables (Sections 3.1 and 3.5), but does not say which structure and key
+length its experiments use. Related papers use permuted sorted orders. The parameter `structure` chooses
+between tables and orders.
 
 **Tables with a guarantee.** Given a radius r and an ε, the key length and the number of tables follow Theorem
 1 of Gionis et al. (1999), with the collision probabilities of points at the angles r and (1 + ε)r from the
@@ -70,13 +71,12 @@ class CodeSearch(HashedSearch):
     ----------
     structure : "orders" or "tables"
         "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
-        means bucket tables; see `core.search.tables`. A query reads the buckets that the code of the
-        hyperplane belongs to. If too few items in these buckets may be selected, the query reads other
-        buckets, too.
+        means bucket tables; see `core.search.tables`. In each table, a query reads the bucket of the code of
+        the hyperplane. If too few items in these buckets may be selected, it reads other buckets, too.
     radius, epsilon : float, optional
-        r, an angle from the hyperplane in radians, and ε. If both are given, the tables are built so that the
-        published guarantee holds for r and ε (`core.search.tables.Guarantee`), and all rows in the buckets of
-        the hyperplane are scored.
+        r, an angle from the hyperplane in radians, and ε; only with "tables", and only together. The tables
+        are then built so that the published guarantee holds for r and ε (`core.search.tables.Guarantee`), and
+        all rows in the buckets of the hyperplane are scored.
     n_functions : int or None
         Number of hash functions, k. None means `FUNCTIONS` if no radius is given. With a radius, None means
         as many functions as the tables need if no two tables share a function. If a smaller number is given,
@@ -277,8 +277,8 @@ class EHHashSearch(CodeSearch):
     Parameters
     ----------
     query_samples : int or None
-        Number of entries of the query that are sampled, called t in Lemma 3.4 of Jain et al. (2010). With
-        None, all entries are used.
+        Number of entries of the query's matrix wwᵀ that are sampled, called t in Lemma 3.4 of Jain et al.
+        (2010). With None, all entries are used.
 
     See `CodeSearch` for the other parameters.
 

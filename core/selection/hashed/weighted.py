@@ -39,8 +39,8 @@ class WeightedSearch(HashedSearch):
         requested item. If fewer than half of these rows remain after exclusion, the search is repeated for
         four times as many rows.
     megabytes : int
-        Memory limit in MB for permuted orders. It does not include the codes: with 300 functions, 80 bytes
-        per row for H-Hash, and 40 for other families. A table takes 4 bytes per row, and a scan no memory.
+        Memory limit in MB for permuted orders. Codes are not counted; with 300 functions, they take 80 bytes
+        per row for H-Hash, and 40 for other families. A table takes only 4 bytes per row, and a scan nothing.
     centred : bool
     scale : float
     n_directions : int or None

@@ -1,4 +1,4 @@
-"""The margin index: exact scores where the nearest rows are likely to be, quantized scores elsewhere."""
+"""The margin index: quantized scores find the rows that may be the nearest, and these are scored exactly."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class MarginIndex(QueryStrategy):
         return choice
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`; returns the scores of all rows, for searches without a budget."""
+        """See `QueryStrategy.remember`; an object has the scores of all rows. With a budget, it is None."""
         if self.budget is not None or self._instead is not None:
             return [None for _ in hyperplanes]
         hyperplanes = [balanced(hyperplane)[0] for hyperplane in hyperplanes]

@@ -383,9 +383,9 @@ def _read_some(
 
 @strict_kernel
 def _marks(excluded: Ints64) -> Flags:
-    """Return which remainders modulo `_MARKS` the ids in `excluded` have.
+    """Return, for each remainder modulo `_MARKS`, whether an id in `excluded` has this remainder.
 
-    An id with another remainder is not excluded, so most ids need no search in `excluded`.
+    If not, no id with this remainder is excluded. Most ids therefore need no search in `excluded`.
     """
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:

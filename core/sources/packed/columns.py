@@ -1,12 +1,12 @@
 """The columns of images and classes in an Arrow table.
 
-Images are in a column of bytes, or of structs with the fields `bytes` and, optionally, `path`, as the library
-`datasets` of Hugging Face writes them. If no column is named, the first name in `IMAGE_COLUMNS` that such a
-column has is used. If no column has one of these names, there must be only one such column.
+An image column is a column of bytes, or of structs with the fields `bytes` and, optionally, `path`, as the
+library `datasets` of Hugging Face writes them. If the user names none, the image column whose name is first
+in `IMAGE_COLUMNS` is used. If none has a name in this list, there must be only one image column.
 
 Classes are strings or integers. The names of integer classes are taken from the metadata `huggingface` of the
-schema. If no column is named, the first name in `text_table.CLASS_COLUMNS` that a column has is used. If no
-column has one of these names, the first column that has the type `ClassLabel` in the metadata is used.
+schema. If the user names no column of classes, the column whose name is first in `text_table.CLASS_COLUMNS`
+is used. If none has a name in this list, the first column with the type `ClassLabel` in the metadata is used.
 """
 
 from __future__ import annotations

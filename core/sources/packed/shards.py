@@ -56,7 +56,7 @@ def root_of(path: Path) -> Path:
 
 
 def find_shards(path: Path, suffixes: Sequence[str]) -> Shards:
-    """Find the files that `path` names: an absolute path of a file or folder, or a pattern.
+    """Find the files that `path` names. It is the absolute path of a file or a folder, or a pattern.
 
     A folder is searched recursively for files with one of the suffixes. Hidden files and folders, and the
     files `cache-*.arrow` that the library `datasets` leaves beside the data, are skipped. Links to files are
