@@ -15,7 +15,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Ascending:
-    """Set of items with one mark, true or false, for each; both are read as arrays.
+    """Set of items, each with a mark, true or false; items and marks are read as two arrays.
 
     Changes are collected until the next read. Returned arrays never change, and `read` returns the same
     objects until an item or a mark changes. If the marks are not needed, all items may have the same mark.

@@ -8,9 +8,9 @@ function must agree.
 
 **The number of orders.** An order takes 8 bytes per row: 4 for a prefix of the code (32 functions, or 16 for
 H-Hash) and 4 for the number of the row. Rows with the same prefix are sorted by number. There are as many
-orders as fit into `n_bytes`, but at most `MOST_ORDERS`. With L orders, a query reads 1/L of its rows in each
-order. The common prefixes are then log₂ L bits longer than with one order. But each order costs another
-binary search.
+orders as fit into `n_bytes`, but at most `MOST_ORDERS`. With L orders, a query reads only 1/L of its rows in
+each order, those with the longest common prefixes. These prefixes are log₂ L bits longer than with one order.
+But each order costs another binary search.
 
 For similarity queries to N rows, Charikar's rule has M = 2N^{1/(1+ε)} orders [1]_. Among the 2M rows next to
 the query in these orders, there is then a row within (1 + ε) times the distance of the nearest row. With

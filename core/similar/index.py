@@ -265,7 +265,7 @@ class HashedSimilarity(SimilaritySearch):
         structure : "table", "orders", "scan", "tables" or "ball"
             See the modules of `core.search`; built by `core.search.points`.
         megabytes : int
-            Memory that tables and orders may take in addition to the codes.
+            Memory limit in MB for tables and orders; codes are not counted.
         radius, epsilon : float, optional
             Tables take both, for the (r, ε) rule of `core.search.tables`, with r in radians. The rule
             guarantees its probability only if the family has at least

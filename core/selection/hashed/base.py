@@ -40,7 +40,7 @@ class HashedSearch(QueryStrategy):
         Number of candidates that are scored; N^ρ = 500 in Jain et al. (NIPS 2010). At least ten candidates
         are scored per requested item.
     megabytes : int
-        Memory limit in MB for the search structure, in addition to the codes.
+        Memory limit in MB for the search structure; codes are not counted.
     random_state : int
     """
 
