@@ -165,7 +165,7 @@ class VideoReaders:
 
     @contextmanager
     def _reader(self, file: Path, keyframe: int) -> Iterator[_Reader]:
-        """Reserve a reader: one that is at this keyframe, or an idle one of this thread, or a new one."""
+        """Reserve a reader: the last one used for this keyframe, an idle one of this thread, or a new one."""
         thread = threading.get_ident()
         with self._lock:
             of_file = [reader for reader in self._readers if reader.file == file]

@@ -42,7 +42,7 @@ _MINOR_SHARE = 0.01
 
 
 class AddressList(RemoteImages):
-    """Source of the images at the addresses in a list, ordered by a hash of the address.
+    """Source of the images at the addresses in a list, ordered by a hash of their names.
 
     The name of an image is its address without credentials and query. If several images have the same name,
     row numbers are added. If an address occurs more than once, it is one image.
