@@ -37,8 +37,8 @@ def backup(
     Raises
     ------
     StorageError
-        Of kind `invalid` (malformed address), `missing`, `not-a-database`, `exists`, `corrupt` (the copy
-        failed its check, or an upload is damaged), `full`, `read-only`, `locked` or `unreachable`; see
+        Of kind `invalid` (malformed address, or damaged upload), `missing`, `not-a-database`, `exists`,
+        `corrupt` (the copy failed its check), `full`, `read-only`, `locked` or `unreachable`; see
         `storage.errors.Kind`.
     """
     place, file = place_of(where), Path(file)

@@ -43,7 +43,7 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     ------
     StorageError
         If `file` exists and `overwrite` is false (kind `exists`), or if writing fails (kind `full`,
-        `read-only` or `other`). If `file` did not exist before, it does not exist after a failure.
+        `read-only` or `other`). Without `overwrite`, a failure leaves no new `file`.
     """
     with explained(file):
         _sync_file(partial)

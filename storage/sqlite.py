@@ -149,7 +149,7 @@ def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
     Raises
     ------
     StorageError
-        Of kind `missing`, `not-a-database`, `corrupt` or `locked`; see `storage.errors.Kind`.
+        Of kind `missing`, `not-a-database`, `corrupt`, `locked` or `read-only`; see `storage.errors.Kind`.
     """
     if not path.is_file():
         raise unopenable(path)
