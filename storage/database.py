@@ -156,8 +156,8 @@ class Database:
         Raises
         ------
         StorageError
-            If the database can't be written: of kind `locked` after the busy timeout, of kind `full`,
-            `read-only` or another. Nothing that the block wrote is stored then, with one exception. If the
+            If the database can't be written. The kind is `locked` after the busy timeout, or another, such as
+            `full` or `read-only`. Nothing that the block wrote is stored then, with one exception. If the
             connection to the server is lost during the commit (kind `unreachable`), the writes may be stored.
             The block must therefore be safe to repeat.
         """

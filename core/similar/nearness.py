@@ -10,7 +10,7 @@ metric. Both distances then need only one inner product wᵀx per row, with w = 
 more than computing wᵀx for all rows. As in `core.selection.nearest`, float32 scores find the rows that may be
 among the nearest, and float64 distances rank these rows, so that ties go to the lower id.
 
-`ByDistance` also serves families whose estimate follows from the Euclidean distance
+`ByDistance` also serves families of hash functions that estimate a function of the Euclidean distance
 (`SimilarityHasher.by_angle`). `ByFamily` is for all other families. It orders rows by the quantity that the
 family itself defines (`SimilarityHasher.between`).
 

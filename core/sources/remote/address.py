@@ -35,7 +35,7 @@ class Address:
         Host in lower case, with the port if it is not the usual one. For object storage, the bucket or
         container.
     path : str
-        Begins with a slash; percent-encoded as given if the scheme is HTTP.
+        Begins with a slash. An HTTP path stays percent-encoded as given.
     query : str
         Query without the question mark; empty for object storage.
     user : str
