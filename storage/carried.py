@@ -45,8 +45,8 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
     Raises
     ------
     StorageError
-        If an upload is larger than `MAX_BYTES` or does not match its digest; of kind `invalid`. If the file
-        cannot be written; of kind `full` or another kind.
+        If an upload is larger than `MAX_BYTES` or does not match its digest (kind `invalid`), or if the file
+        cannot be written (kind `full` or another kind).
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:

@@ -1,9 +1,9 @@
 """Read labels and predictions from files. Words such as class names are not interpreted here.
 
-The labels in a file become answers with the purpose "import" in separate sessions, one per concept and
-annotator. The ids of sessions and answers are derived from the digest of the file and their own content. A
-file that is imported twice is therefore stored once, and `closecall verify` can check that the log still
-agrees with the file.
+The labels in a file become answers, by default with the purpose "import". They are in separate sessions, one
+per concept and annotator. The ids of sessions and answers are derived from the digest of the file and their
+own content. A file that is imported twice is therefore stored once, and `closecall verify` can check that the
+log still agrees with the file.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def store(
 
 
 def checked_annotator(name: str, place: str) -> str:
-    """Return an annotator's name as it is stored; an error message names its `place` in the file.
+    """Return an annotator's name as it is stored; `place` is where it is in the file, for error messages.
 
     Raises
     ------

@@ -99,7 +99,7 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
     Raises
     ------
     InputError
-        If the folder is damaged, of another version, or was made for another pool or with other parameters.
+        If the folder is damaged, or was made by another version, for another pool or with other parameters.
     """
     header, arrays = read_index(folder)
     with _of_this_version(folder):
@@ -144,8 +144,8 @@ def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mappi
     Raises
     ------
     InputError
-        If the folder is damaged, of another version, or contains a structure of another kind, over other
-        codes or with other parameters.
+        If the folder is damaged, was made by another version, or contains a structure of another kind, over
+        other codes or with other parameters.
     """
     header, arrays = read_index(folder)
     if header != json.loads(json.dumps(_header(kind, codes, how))):
