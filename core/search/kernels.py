@@ -332,7 +332,7 @@ def ball_around(
     wanted: int,
     farthest: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the positions of the codes in the smallest ball around the query with at least `wanted` codes.
+    """Return the positions of the codes in the smallest Hamming ball around the query with `wanted` codes.
 
     The nearest codes come first. The second result is the number of codes compared. An address consists of
     the first bits of a code. Addresses are read in ascending distance from the query's address. The distance

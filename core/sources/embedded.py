@@ -88,7 +88,7 @@ class Embedded(OtherFeatures):
 
     @property
     def model_name(self) -> str:
-        """Display name: the file of the model and its folder; a folder `onnx` is replaced by its parent."""
+        """Display name: the model's folder and file; a folder `onnx` is replaced by the folder above it."""
         folder = self.file.parent.parent if self.file.parent.name == "onnx" else self.file.parent
         return f"{folder.name}/{self.file.name}" if folder.name else self.file.name
 

@@ -4,10 +4,10 @@ Items are the frames that are shown at multiples of 1 / rate seconds. A frame th
 times is only one item. An item is named after its video and the time since the first frame:
 "clips/fox.mp4 at 0h01m23.500s".
 
-Each video is divided into stretches. A stretch begins with the first item of a keyframe and, except at the
-end of the video, has at least 10 items. Stretches are ordered by a hash, so every prefix of the list is
-almost a random sample. Inside a stretch, frames are ordered by time, so a build decodes each frame about
-once.
+Each video is divided into stretches. A stretch begins with the first item that is decoded from a keyframe
+and, except at the end of the video, has at least 10 items. Stretches are ordered by a hash, so every prefix
+of the list is almost a random sample. Inside a stretch, frames are ordered by time, so a build decodes each
+frame about once.
 """
 
 from __future__ import annotations
