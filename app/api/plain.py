@@ -40,7 +40,7 @@ class Drawn:
     answer_id, undo_id : str
         Ids under which an answer or an undo is stored.
     at : float
-        Monotonic time in seconds at which drawing began or, once all widgets have been sent, ended.
+        Monotonic time in seconds: when all widgets had been sent or, until then, when drawing began.
     is_sent : bool
         Whether all widgets have been sent.
     is_done : bool

@@ -3,8 +3,8 @@
 Three things give a cell its colour:
 
 - the mean score of its items determines the hue, from the colour of no, through pale grey, to that of yes;
-- the share of its items in the band around the hyperplane determines the amount of the text's colour;
-- the number of its items, on a logarithmic scale, determines the opacity.
+- the share of its items in the band around the hyperplane determines how much of the text colour is mixed in;
+- the number of its items, on a logarithmic scale, determines the opacity; a high share in the band raises it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def of_several(question: str) -> str:
 def of_class(question: str, name: str) -> str:
     """Return the display name of the positive class: "7" for "Is this a 7?".
 
-    A concept whose `name` does not begin with the question has a name of its own; return that name.
+    By default, a concept's `name` begins with the question. Any other name is returned as it is.
     """
     stem = question.strip(" ?")
     if not name.startswith(stem):

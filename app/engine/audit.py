@@ -177,9 +177,9 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        Some audited items were also selected by a query strategy. Some of these also have a training label
-        from an annotator; the others were passed over because they belong to the audit. The estimate counts
-        all these items as selected by the strategy, not as drawn.
+        An audited item that a query strategy also selected counts as selected, not as drawn. There are two
+        kinds of these items: those that an annotator has labeled for training, and those that were passed
+        over because they belong to the audit.
 
         Returns
         -------

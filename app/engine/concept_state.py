@@ -162,7 +162,7 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def describe(self, direction: Direction) -> None:
-        """Until there is a yes and a no, select items like this direction or the positive example images."""
+        """Until there is a yes and a no, select items like the description or the positive example images."""
         with self.lock:
             self._direction = (direction,)
 

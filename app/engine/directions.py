@@ -1,6 +1,7 @@
-"""The direction of a description in words (`core.similar.description`), as the log keeps it.
+"""A description in words and its direction, a unit vector of features, as the log keeps them.
 
-The log has the vector itself, so that ``closecall verify`` can repeat a selection without the text model.
+The vector is computed by `core.similar.description`. The log has the vector itself, so that ``closecall
+verify`` can repeat a selection without the text model.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Direction:
     excluded : tuple of str
         Descriptions of what is not wanted.
     vector : array of shape (n_features,), float32
-        The unit vector of the description.
+        The direction: the unit vector that the text model computes from the descriptions.
     """
 
     texts: tuple[str, ...]

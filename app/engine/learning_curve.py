@@ -123,7 +123,7 @@ class Milestones:
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
         """Record the numbers of items by status after an answer; queue a milestone if the answer reaches one.
 
-        `state` has the labels up to and including this answer. An answer that was added before has no effect.
+        `state` has the labels up to and including this answer. An answer recorded before has no effect.
         """
         if answer.seq <= self._seq:
             return

@@ -103,7 +103,7 @@ class Memories:
         self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
-        """Return the newest memory of the session, or None; drop it if it was made with another index."""
+        """Return the session's newest memory, or None; a memory made with another index is dropped."""
         with self._lock:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:

@@ -118,7 +118,7 @@ _OWN = threading.local()
 
 @contextmanager
 def a_core() -> Iterator[None]:
-    """Wait for a free core, and hold it until the block ends. Nested blocks of a thread share the core.
+    """Wait for a free core, and hold it until the ``with`` block ends. Nested blocks of a thread share it.
 
     This limits trainings to one per core. More would each take longer, and need memory at the same time.
     """
@@ -152,7 +152,7 @@ class Trained:
     examples_through : int
         Position up to which the log of example images was read.
     direction : Direction or None
-        The direction of the question's description, if labeling starts with it.
+        The direction of a description in words, if labeling starts with items that match it.
     """
 
     hyperplane: Hyperplane | None
@@ -247,8 +247,9 @@ def excluded_items(
     These are the answered items, the items leased to other sessions, and the near-duplicates of both. With
     `include_skipped`, skipped items may be selected.
 
-    Answers for the audit exclude neither their items nor near-duplicates. An audited item that a selection
-    has passed over is in `passed`, and is excluded even if it was skipped (`core.audit.pass_over`).
+    An answer for the audit excludes neither its item nor the item's near-duplicates. An audited item
+    that a selection has passed over is in `passed`, and is excluded even if it was skipped
+    (`core.audit.pass_over`).
     """
     taken = _taken(standing, leased, include_skipped=include_skipped, passed=passed)
     if standing.groups is None:
@@ -306,7 +307,7 @@ def draw_wanted(
 
 
 def is_of_many(record: SelectionRecord) -> bool:
-    """Return whether the item was shown together with others; an undo shows an item again, alone."""
+    """Return whether the item was shown together with others. After an undo, an item is shown alone."""
     return record.why != "undo" and not record.parameters.keys().isdisjoint(PLACED)
 
 
@@ -349,7 +350,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
-    """Return the accuracy on the held-out items, 0 … 1, or None if it is unknown."""
+    """Return the hyperplane's accuracy on the held-out items, 0 … 1, or None if it is unknown."""
     if hyperplane is None or positive_class not in pool.classes:
         return None
     held_out, positive = pool.held_out, pool.classes.index(positive_class)

@@ -34,7 +34,8 @@ def export_labels(
     Raises
     ------
     InputError
-        If the format `form` needs `out` or can't hold the log, or if no concept has the name `concept`.
+        If the format `form` needs `out`, if `log` is true and `form` can't hold the log, or if no concept has
+        the name `concept`.
     """
     file = ProjectFile.read(project)
     if out is None and form in (FOLDER, "parquet"):

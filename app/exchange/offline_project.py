@@ -84,7 +84,7 @@ def names_of(pool: Pool, items: Any) -> list[str]:
 
 @contextmanager
 def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a new file, which becomes `out` only if the block ends without an error."""
+    """Open a new file, which becomes `out` only if the ``with`` block ends without an error."""
     half = out.with_name(out.name + ".tmp")
     try:
         with half.open("wb") if binary else half.open("w", encoding="utf-8", newline="") as stream:
@@ -96,7 +96,7 @@ def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
 
 @contextmanager
 def folder_written_whole(out: Path) -> Iterator[Path]:
-    """Create a folder, which becomes `out` only if the block ends without an error.
+    """Create a folder, which becomes `out` only if the ``with`` block ends without an error.
 
     Until then the folder has a hidden name. If a killed command has left a folder with this name, that folder
     is replaced.

@@ -11,8 +11,8 @@ space; other families don't support metrics (`Recipe.under_metric`).
 
 **Searches by earlier versions** of the program can be repeated exactly (`Former`). In these versions, every
 family's candidates were ranked by the angle, buckets of a table were read in the order of the bits, and
-families learned from at most 1,000 answers. If the parameters of a search in the log lack one of these
-settings, an earlier version made the search.
+families learned from at most 1,000 answers. `Former.of` recognizes such a search by the settings that are
+missing from its parameters in the log.
 """
 
 from __future__ import annotations

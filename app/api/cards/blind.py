@@ -55,7 +55,8 @@ def _coming(
 ) -> dict[str, Any]:
     """Return the next item for each possible answer.
 
-    If another side has the next turn, it has already selected the next item, whatever the answer will be.
+    If the next turn is another side's, the next item is the same for every answer: that side has already
+    selected it.
     """
     items: dict[str, dict[str, Any]] = {}
     is_coming = False

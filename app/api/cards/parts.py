@@ -65,9 +65,10 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each possible answer, the items' pictures, and whether more are coming.
+    """Return the next round for each possible answer, and the items' pictures, once all are computed.
 
-    `session` is the session that made the selections in `ahead`.
+    `next_is_coming` in the result tells whether they are still being computed. `session` is the session that
+    made the selections in `ahead`.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}

@@ -95,7 +95,7 @@ class FaissIndex:
     efforts : tuple of int
         Values of the search effort to measure; see `find`.
     build_seconds : float
-        Seconds to build the index, including copying the rows and training the lists.
+        Seconds to build the index, including copying the rows and training the inverted lists.
     n_bytes : int
         Size of the serialized index.
 

@@ -44,7 +44,7 @@ def write_csv(path: Path, columns: Sequence[str], lines: Iterable[Sequence[Any]]
 
 
 def heading(row: dict[str, Any], text: str) -> str:
-    """Return the heading of a table: the pool of `row`, which is one of the table's rows, and `text`."""
+    """Return the heading of a table: the pool, then `text`. `row` is any row of the table."""
     return f"\n{row['data']}, {row['items']:,} × {row['dim']}: {text}"
 
 

@@ -139,7 +139,7 @@ class Sessions(Experiment[Pool]):
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategy, and of the start of each session. Sessions start at random times within `pace`.
+        Seed of the strategy, and of the start of each session, a random time in the first `pace` seconds.
     """
 
     threads = 1

@@ -34,7 +34,7 @@ def run_comparison(
     Parameters
     ----------
     folder : Path or None
-        The pool's folder; if None, the default pool of `folder.begun`.
+        The pool's folder; if None, the default pool, see `app.experiments.compare.folder.begun`.
     out : Path
         The comparison's folder.
     n_workers : int or None

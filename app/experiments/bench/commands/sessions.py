@@ -59,7 +59,7 @@ def bench_sessions(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Replay many sessions side by side at a person's pace, and report how long each selection takes.
 
     As on the page, sessions keep scores of earlier hyperplanes. These come from passes over the pool in the
-    background, and one pass serves all sessions.
+    background, and one pass serves several sessions.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.sessions import Sessions

@@ -261,7 +261,7 @@ def bench_similar(
 
 
 def _options(figure: type[Figure] | type[Rectangles]) -> set[str]:
-    """Return a figure's options: the names of its class's fields, and "folder" if it needs a pool."""
+    """Return the options of the measurement `figure`: its fields, and "folder" if it needs a pool."""
     from closecall.app.experiments.bench.similar import Rectangles
 
     own = {field.name for field in fields(figure)}

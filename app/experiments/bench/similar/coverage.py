@@ -1,7 +1,7 @@
 """Comparison of kernelized LSH (KLSH) with an exact search by kernel values: figure 16 of the survey [1]_.
 
-**Primary baseline.** All lines are compared with the exact search in the same draw, called the scan by the
-kernel (`BASELINE`). This baseline was fixed before the figure was drawn.
+**Primary baseline.** All lines are compared with the exact search in the same draw. This baseline, called
+the scan by the kernel (`BASELINE`), was fixed before the figure was drawn.
 
 **Draws.** Each draw has its own landmarks, random vectors and queries. Intervals over draws therefore show
 how much the results depend on these choices. Rank and scale are chosen on held-out items that are not used as

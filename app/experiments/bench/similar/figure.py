@@ -348,8 +348,8 @@ class FamilyFigure(Figure):
         title : str
             Heading of the first column.
         columns : dict of callable
-            The headings of the other columns, each with a function that returns the value of a row in this
-            column. Values of None are left out.
+            The headings of the other columns, each with a function that returns a row's value. A cell shows
+            the mean and standard deviation over all rows of the family and form, without None.
         """
         lanes: dict[Lane, list[Row]] = {}
         for row in rows:

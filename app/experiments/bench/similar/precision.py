@@ -183,6 +183,6 @@ class Precision(FamilyFigure):
 def _number(number: int, bits: int, row: Row) -> float | None:
     """Return one of the measured values of a row, or None if the codes of the row do not have `bits` bits.
 
-    `number` is the index of the value in the list of all precisions, followed by the average precision.
+    `number` is an index into a list: the precision for each k, and last the average precision.
     """
     return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None

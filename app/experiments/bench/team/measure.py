@@ -246,9 +246,9 @@ async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> 
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Kill and restart the server once half of the remaining annotators have saved answers since this call.
+    """Kill and restart the server once half of the annotators who have not left save an answer.
 
-    There is a random delay before the kill, and another one before the restart.
+    Only answers after this call count. There are random delays before the kill and before the restart.
     """
     since = time.time()
     half = sum(person.diary.left is None for person in people) / 2

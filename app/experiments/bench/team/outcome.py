@@ -97,8 +97,8 @@ def leases_returned(
 ) -> dict[str, int]:
     """Count the leases of annotators who left, and how many of these leases expired.
 
-    A lease counts as expired if another annotator got the item after the lease's end, or if the last
-    selection in the other sessions did not find the item leased.
+    A lease counts as expired if another annotator got the item after the lease's end, or if the item was no
+    longer leased at the last selection by another session.
 
     Returns
     -------
