@@ -429,7 +429,7 @@ def pool_duplicates(
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(project: Path, as_json: bool) -> None:
-    """Replay the log of PROJECT: retrain, compare all hyperplanes and selections, rank by brute force."""
+    """Replay the log of PROJECT: train, select and rank by brute force again, and compare with the log."""
     from closecall.app.verification.verify import verify_project
 
     sys.exit(verify_project(project, as_json=as_json))

@@ -57,9 +57,9 @@ def show_duplicates(
 ) -> int:
     """Find the groups of the pool at `path`, save and print them, and write them to `out` as CSV.
 
-    `degrees` is the greatest angle to the first item of a group, and `gap` the greatest number of seconds
-    between successive shots of a burst. If one is None, use the value that the saved groups were found with,
-    or a default if no groups are saved. With `check`, also compare held-out items.
+    `degrees` is the greatest angle between an item and the first item of its group, and `gap` the greatest
+    number of seconds between successive shots of a burst. If one is None, use the value that the saved groups
+    were found with, or a default if no groups are saved. With `check`, also compare held-out items.
 
     Returns
     -------

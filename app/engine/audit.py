@@ -220,7 +220,7 @@ class Audit:
     def _drawn(self) -> dict[int, SelectionRecord]:
         """Return, for each audited item, the selection that drew the item for the audit.
 
-        If several draws of an item were answered, this is the first. A query strategy may have selected the
+        If several draws of an item were answered, return the first. A query strategy may have selected the
         item for other annotators; such selections have no known probability, and are ignored.
         """
         drawn: dict[int, SelectionRecord] = {}

@@ -63,7 +63,7 @@ class Others:
         return self.leases.take(self, items, apart=apart)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the other sessions' current leases, plus the `items` of this object and the `lost` items.
+        """Return the other sessions' current leases, plus this object's `items` and those `lost` to them.
 
         The items of this object stay excluded because they may have been answered, which ends their lease,
         after this session read the labels.

@@ -79,7 +79,7 @@ class Lookahead:
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Skip the selections that have not started. `futures` stays empty, unless all were complete."""
+        """Skip the selections that have not started. `futures` stays empty, unless it was complete before."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:

@@ -307,7 +307,7 @@ def _chosen(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Items to select, with the reason, the method, its parameters, and the processor time in seconds."""
+    """Items to select, with the reason, the method and its parameters, and the processor time in seconds."""
 
     selection: Selection
     why: Why

@@ -226,7 +226,7 @@ def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRo
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:
-    """Return the labels that the SVM is trained on: the pool's items by id, then the example images."""
+    """Return the labels that the SVM is trained on: first those of the pool, then the example images."""
     return learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
 
 
@@ -386,12 +386,11 @@ def choose(
     diversity: float = 0.0,
     groups: ItemGroups | None = None,
 ) -> Selection:
-    """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
+    """Choose `n` items by the strategy or, if it lacks a hyperplane, by similarity to `likes` or at random.
 
-    A strategy that needs no hyperplane is always used. `memory` is the strategy's memory of an earlier
-    hyperplane, see `core.selection.QueryStrategy.remember`. `diversity` is the minimum distance between the
-    items, see `core.selection.diversity`. Of each of the `groups` of near-duplicates only the first item is
-    returned, so there may be fewer than `n` items.
+    `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
+    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of each
+    of the `groups` of near-duplicates only the first item is returned, so there may be fewer than `n` items.
 
     Raises
     ------

@@ -65,7 +65,7 @@ class Imported:
     known : int
         Number of answers that an earlier import of this file had stored.
     same : int
-        Number of answers that agree with the current answers in the log.
+        Number of answers that equal the current answers in the log, and are not stored again.
     contested : int
         Number of new yes and no answers that contradict the answer of another annotator.
     items : Items

@@ -28,8 +28,8 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in the order of a file.
 
-    A subject is the answer of one annotator about an item of a concept, or the adjudication of the item. Only
-    the last statement on each subject counts.
+    The subject of a statement is one annotator's answer about an item of a concept, or the item's
+    adjudication. Only the last statement on each subject counts.
     """
 
     def __init__(self) -> None:

@@ -94,7 +94,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return how many of `n_items` codes a query is compared with, if a structure need not compare all."""
+    """Return how many of `n_items` codes a structure compares with a query, if it need not compare all."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 

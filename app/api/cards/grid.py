@@ -92,7 +92,7 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return a cell for each of `items`, by item; the annotator can't answer these items here.
+    """Return a dict from `items` to their cells. The annotator can't answer these items in this view.
 
     In a cell, `stands` is the item's status if it has answers, "held" if it is leased to another session, and
     otherwise "".

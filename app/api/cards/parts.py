@@ -180,7 +180,7 @@ def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None
 
 
 def course(session: SessionState) -> dict[str, list[float | None]]:
-    """Return the figures of the last rounds, oldest first; times are in milliseconds."""
+    """Return the times (in ms), margins and other numbers of the last rounds, oldest first."""
     rounds = list(session.history)
     return {
         "selection_ms": [r.selection_ms for r in rounds],

@@ -238,7 +238,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """Draw the pictures of a round that is one of the first, the last before a pause, or requested."""
+        """Draw a round's pictures if the round is one of the first, the last before a pause, or requested."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False

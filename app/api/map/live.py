@@ -159,7 +159,7 @@ class LiveMap:
         return self._now.tile(zoom, column, row, theme)
 
     def near(self, x: float, y: float, radius: float) -> dict[str, Any] | None:
-        """Return the item nearest to a place, or None if it is farther than `radius` (in sides of the map).
+        """Return the item nearest to a place, or None if it is farther than `radius` × the map's side.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class LiveMap:
         return self._items(now, [nearest])[0]
 
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
-        """Return the number of items inside a polygon, and `SHOWN` of them that are nearest the hyperplane.
+        """Return the number of items inside a polygon, and those nearest the hyperplane, at most `SHOWN`.
 
         Without a hyperplane, the items with the lowest ids are shown.
 

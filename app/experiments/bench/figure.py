@@ -1,4 +1,4 @@
-"""Plots of time against rank, with a panel per setting, and a line per strategy and for random subsamples."""
+"""Plots of time against rank, with a panel per setting: a line per strategy, and one for subsamples."""
 
 from __future__ import annotations
 

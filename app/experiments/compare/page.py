@@ -92,7 +92,7 @@ def inline(svg: str, name: str) -> str:
 
 
 def _light() -> dict[str, str]:
-    """Return the light-mode colours that figures are drawn in, by the page's name of each colour."""
+    """Return the light-mode colours of figures: a dict from the page's names of colours to values."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
     return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 

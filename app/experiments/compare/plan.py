@@ -122,7 +122,7 @@ class Plan(ABC, Generic[U]):
 
     @classmethod
     def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003
-        """Convert the options that an earlier version stored to options of this version.
+        """Convert stored options of an earlier version to options of this version.
 
         Raises
         ------

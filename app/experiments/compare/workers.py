@@ -139,7 +139,7 @@ _worker: _Worker | None = None
 
 
 def _begin(plan: RacePlan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
-    """Set up a worker process that ends with its parent, however the parent ends."""
+    """Set up a worker process that ends when its parent ends, even if the parent is killed."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -40,7 +40,7 @@ def bench_duplicates(
 ) -> None:
     """Measure recall and precision of near-duplicates, with the angle chosen on half of the kinds of objects.
 
-    Frames need a pool whose source has names, with a subfolder for each kind. Copies need a source of images.
+    "frames" needs a pool whose source has names, with a subfolder for each kind. "copies" needs images.
     """
     from closecall.app.experiments.bench.duplicates import EXPERIMENTS
     from closecall.app.experiments.bench.experiment import run

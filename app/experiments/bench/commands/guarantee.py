@@ -51,7 +51,8 @@ from closecall.app.experiments.bench.commands.options import (
 def bench_guarantee(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Compare bucket tables with their guarantee: tables needed, tables that fit, and measured success.
 
-    For each radius r, tables follow the (r, ε) rule of locality-sensitive hashing as far as memory permits.
+    For each radius r, the (r, ε) rule of locality-sensitive hashing determines the tables, as far as memory
+    permits.
     The success rate is over the queries that have an item within r.
     """
     from closecall.app.experiments.bench.experiment import run

@@ -208,7 +208,7 @@ if TYPE_CHECKING:
 def bench_similar(
     context: click.Context, /, folder: Path | None, what: str, json_file: Path | None, **words: Any
 ) -> None:
-    """Measure how well binary codes find what is similar: the papers' figures on this pool.
+    """Measure how well binary codes find similar items, by reproducing figures of papers on this pool.
 
     kernels: how often kernelized LSH finds the nearest item by a kernel, in its original form, with few
     principal components, and with a transformed kernel: table 1 of "Revisiting Kernelized Locality-Sensitive
@@ -219,26 +219,25 @@ def bench_similar(
 
     coverage: the share of the items found by kernelized LSH that are also among the first items of a scan by
     the kernel, and how often the nearest items vote for the right class, by ε: figure 16 of "Learning Binary
-    Hash Codes for Large-Scale Image Search", the survey. Differences are to the scan.
+    Hash Codes for Large-Scale Image Search", the survey. The baseline is the scan.
 
     neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
     with a scan of all items and with hashing, which searches a few per cent. Texts are compared as sets of
-    words, too, by Min-Hash. With --figures, by bits, labels and ε: figures 1 and 2 of "Fast Similarity Search
-    for Learned Metrics", and in pools of sets figure 9 of the survey. Differences are to the original metric
-    with a scan.
+    words, too, by Min-Hash. --figures draws these shares by bits, labels and ε: figures 1 and 2 of "Fast
+    Similarity Search for Learned Metrics", and in pools of sets figure 9 of the survey. The baseline is the
+    original metric with a scan.
 
     survey: the share of the true neighbours that the codes of each hash family find, by bits and by items
     retrieved: figures 11 and 15 of the survey.
 
     precision: how many of the retrieved items have the query's class, by hash family and length of code,
-    where few labels are known: as in "Supervised Hashing with Kernels". With --figures, by bits and by
-    labels, and with the times of training and coding: figures 5 and 6 and table 1 of "Supervised Hashing with
-    Learned Metric". Differences are to KSH.
+    where few labels are known: as in "Supervised Hashing with Kernels". --figures draws this by bits and by
+    labels, and adds the times of training and coding: figures 5 and 6 and table 1 of "Supervised Hashing with
+    Learned Metric". The baseline is KSH.
 
-    speed: how long finding the nearest ten takes with a scan of the codes, tables, permuted orders and
-    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too. With
-    --radius, also the time and the items of Hamming balls of fixed radius. --figures draws figures 2 and 4 of
-    the survey.
+    speed: how many of the ten nearest items are found by a scan of the codes, tables, permuted orders and
+    semantic hashing, and how long each takes, compared with the exact scan. --peer adds faiss. --radius adds
+    the time and the items of Hamming balls of fixed radius. --figures draws figures 2 and 4 of the survey.
 
     rectangles: how well codes by LSH, boosting, RBM and spectral hashing keep the neighbours of uniform
     points in rectangles and in ten dimensions, without a pool. --figures draws figures 12 to 14 of the

@@ -92,9 +92,9 @@ class Survey(FamilyFigure):
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
         """Return a row for each form and code length.
 
-        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list of numbers of first items), ``found``
-        (for each of these numbers, the share of the true neighbours among the first items, 0 … 1),
-        ``yardstick`` (the measure of similarity that the family is made for) and ``seed``.
+        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list of numbers k), ``found`` (for each k,
+        the share of the true neighbours that are among the first k items, 0 … 1), ``yardstick`` (the measure
+        of similarity that the family is made for) and ``seed``.
         """
         n = len(truths.pool)
         retrieved = sorted({*numbers_retrieved(self.wanted, n), min(AMONG, n)})

@@ -206,7 +206,7 @@ class Sweeps(Drawn, RecallFigure):
 
 
 def _lane(form: Form) -> Lane:
-    """Return a form's family and the form's name, for figure 2b; names are as in `core.hashing.forms`."""
+    """Return the family and the name of a form; the names are those of `core.hashing.forms`."""
     if form.family is NystromLSH:
         return Lane(form.family.name, "full rank" if form.rank is None else "low rank")
     low_rank = "low rank" if form.scale is None else "low rank, transformed"

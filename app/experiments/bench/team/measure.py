@@ -188,7 +188,7 @@ class Sitting:
 def _prepare_index(project: Path) -> None:
     """Build the index of the default strategy before the server starts, so that the server can load it.
 
-    The index is saved only if that is worthwhile.
+    An index that is quick to build is not saved, so the server builds it again.
     """
     with Workspace(project.parent) as workspace:
         indexes = workspace.project(project.name).indexes

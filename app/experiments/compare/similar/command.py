@@ -91,8 +91,8 @@ def compare_similar(
 ) -> None:
     """Compare hash families and search structures for finding similar items.
 
-    Measures how much their codes retrieve, by code length and cost, and how near tables and permuted orders
-    come to the exact scan. If interrupted, run the same command again to continue with the next family.
+    Measures how many similar items the codes find, by code length and cost, and how near tables and permuted
+    orders come to the exact scan. If interrupted, run the same command again to continue.
     """
     from closecall.app.experiments.compare.similar.comparison import run_comparison
     from closecall.app.runtime.extras import load

@@ -35,7 +35,7 @@ def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
     Parameters
     ----------
     folder : Path or None
-        The pool's folder; if None, the default pool of `begun`.
+        The pool's folder; if None, the default pool, see `begun`.
     out : Path
         The comparison's folder.
     **words
