@@ -20,7 +20,7 @@ PAUSE_MS = 120_000
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
-    """Return the annotators' figures as JSON. A `person` who is not an owner gets only their own figures.
+    """Return the annotators' statistics as JSON. A `person` who is not an owner gets only their own.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
 
 
 def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
-    """Return one annotator's figures: the items answered, those answered since midnight, and the pace.
+    """Return one annotator's statistics: the items answered, those answered since midnight, and the pace.
 
     `midnight` is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is the number of answers per
     hour of active time, and `seconds` is the median time per answer; corrections don't count.

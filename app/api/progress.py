@@ -16,7 +16,7 @@ COURSE = 160
 """Maximum number of points in the plot of labels over time."""
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""Figures that the audit estimates, in the order in which the page shows them; see `core.audit.Audited`."""
+"""Quantities that the audit estimates, in the order of the page; see `core.audit.Audited`."""
 
 
 def progress(session: LabelingSession) -> dict[str, Any]:

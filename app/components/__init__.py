@@ -91,7 +91,7 @@ LABEL = Component(
     module="label/card.js",
     states=("pending", "check"),
 )
-"""One item, the buttons to answer, and the figures beside the item."""
+"""One item, the buttons to answer, and statistics beside the item."""
 
 GRID = Component(
     "grid",
@@ -107,7 +107,7 @@ GRID = Component(
     module="grid/grid.js",
     states=("pending", "asked"),
 )
-"""Many items to mark as yes or no, and the figures beside them."""
+"""Many items to mark as yes or no, and statistics beside them."""
 
 REVIEW = Component(
     "review",

@@ -22,7 +22,7 @@ from closecall.core.map.tiles import Cells
 THEMES: Mapping[str, Mapping[str, str]] = {"light": LIGHT, "dark": DARK}
 
 LEAST_OPACITY = 0.3
-"""Opacity below that of a cell with one item among dense ones."""
+"""Lower bound of the opacity of a cell that has items."""
 
 
 def colours(

@@ -1,4 +1,4 @@
-"""Wording of figures and questions on the pages."""
+"""Wording of numbers and questions on the pages."""
 
 from __future__ import annotations
 

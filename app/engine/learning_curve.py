@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""Minimum size of a pool for milestones, so that the share `FIRST` of the stop set is at least one item."""
+"""Minimum size of a pool for milestones: the top share `FIRST` of the stop set must not be empty."""
 
 _NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))

@@ -20,7 +20,7 @@ LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
 
 _ENDED_AT_MOST = 10_000
-"""If more ended leases are remembered, those that ended longer ago than a lease's lifetime are dropped."""
+"""If more than this many ended leases are remembered, those older than a lease's lifetime are dropped."""
 
 
 @dataclass
@@ -63,10 +63,10 @@ class Others:
         return self.leases.take(self, items, apart=apart)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """Return the other sessions' current leases, plus this object's `items` and those `lost` to them.
+        """Return the other sessions' current leases, plus this object's `items` and the `lost` items.
 
-        The items of this object stay excluded because they may have been answered, which ends their lease,
-        after this session read the labels.
+        `take` returned the `lost` items. This object's items stay excluded because they may have been
+        answered, which ends their lease, after this session read the labels.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))

@@ -86,9 +86,9 @@ DIRECTION = "direction"
 """Selection parameter: the description in words whose direction chose the item (`app.engine.directions`)."""
 
 GROUPS = "groups"
-"""Selection parameter: digest of the groups whose near-duplicates of asked items were left out.
+"""Selection parameter: digest of the groups by which near-duplicates were left out (`excluded_items`).
 
-See `app.engine.kept_groups`. Without this parameter, none were left out.
+See `app.engine.kept_groups`. Without this parameter, no near-duplicates were left out.
 """
 
 OF_THE_QUERY = (

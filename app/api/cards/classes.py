@@ -18,7 +18,7 @@ QUESTION = "Which is it?"
 
 
 def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card: the current item, the figures of the concept it was selected for, and the classes."""
+    """Return the card: the current item, statistics of the concept it was selected for, and the classes."""
     view.attend()
     with view.alone() as members:
         chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]

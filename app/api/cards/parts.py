@@ -1,4 +1,4 @@
-"""Parts that several cards share: the item, the items that may come next, figures, and the last answers."""
+"""Parts that several cards share: the item, the possible next items, statistics, and the last answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONLY_REPEATS = "Every item has an answer, or is a near-duplicate of an item that
 
 
 def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the fields that all cards share; the figures are about the selection `shown`."""
+    """Return the fields that all cards share; the statistics are about the selection `shown`."""
     concept = session.concept.record
     return {
         "project": session.project.key,

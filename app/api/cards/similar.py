@@ -1,4 +1,4 @@
-"""The card for Find similar: a page of items, and the figures of the search."""
+"""The card for Find similar: a page of items, and statistics of the search."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[str, Any]:
-    """Return the query and the figures of the search."""
+    """Return the query, the settings and the statistics of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
         "like": _like(similar, result),

@@ -33,7 +33,7 @@ KEPT_TILES = 256
 """Maximum number of painted tiles that are kept per version of a map, about 10 kB each."""
 
 _CELLS_PER_ITEM = 13
-"""Number of cells of the finest tiles per item; then few cells have more than one item.
+"""Number of cells per item in the finest tiles: enough that few cells have more than one item.
 
 Items cover about a seventh of the square.
 """

@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
-"""Number of items, evenly spaced in the pool, that the distribution of wᵀx is computed from."""
+"""Number of items, evenly spaced in the pool, whose wᵀx + b the table summarizes."""
 
 
 def make_corpus(

@@ -40,7 +40,8 @@ def bench_duplicates(
 ) -> None:
     """Measure recall and precision of near-duplicates, with the angle chosen on half of the kinds of objects.
 
-    "frames" needs a pool whose source has names, with a subfolder for each kind. "copies" needs images.
+    --what frames needs a pool whose source has names, with a subfolder for each kind. --what copies needs a
+    source of images.
     """
     from closecall.app.experiments.bench.duplicates import EXPERIMENTS
     from closecall.app.experiments.bench.experiment import run

@@ -27,7 +27,7 @@ def by_structure(rows: Sequence[Row]) -> dict[tuple[str, int | None], list[Row]]
 
 
 def by_effort(rows: Sequence[Row]) -> list[list[Row]]:
-    """Group rows of one structure and pool size by effort. A group has one row per draw."""
+    """Group rows of one structure and pool size by search effort. A group has one row per draw."""
     grouped: dict[tuple[float | None, ...], list[Row]] = {}
     for row in rows:
         grouped.setdefault(tuple(row.get(name) for name in _EFFORT), []).append(row)
@@ -35,7 +35,7 @@ def by_effort(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def cheapest(efforts: Sequence[list[Row]]) -> list[Row] | None:
-    """Return the rows of the fastest effort that suffices; None if no effort suffices.
+    """Return the rows of the fastest sufficient search effort; None if no effort suffices.
 
     An effort suffices if its mean recall is at least `ENOUGH`. The fastest has the least mean time.
     """

@@ -344,7 +344,7 @@ def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Items,
 
 
 def _effort(name: str, mean: Row) -> tuple[str, str, str]:
-    """Return the three cells that describe an effort: bits, codes compared, and candidates.
+    """Return three cells of a table that describe a search effort: bits, codes compared, and candidates.
 
     For a peer (faiss), the third cell has the peer's own search parameter, and the others are empty.
     """

@@ -246,7 +246,7 @@ async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> 
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Kill and restart the server once half of the annotators who have not left save an answer.
+    """Kill and restart the server once half of the annotators who have not left have saved an answer.
 
     Only answers after this call count. There are random delays before the kill and before the restart.
     """
