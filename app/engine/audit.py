@@ -73,7 +73,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class FrameThen:
-    """The data that an earlier frame of the audit was made from.
+    """The data that an earlier sampling frame of the audit was made from.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class FrameThen:
 
 
 def place_of_frame(record: SelectionRecord) -> Place:
-    """Return the log position of the audit frame that the selected item was drawn from."""
+    """Return the log position of the sampling frame that the selected item was drawn from."""
     return record.parameters[AUDIT]["through"], record.parameters[AUDIT]["examples_through"]
 
 
@@ -105,7 +105,7 @@ def frames_then(
     answers: Iterable[AnswerRecord],
     drawn: Iterable[SelectionRecord],
 ) -> dict[Place, FrameThen]:
-    """Rebuild, from the log, the data of the frames that the audit's items were drawn from.
+    """Rebuild, from the log, the data of the sampling frames that the audit's items were drawn from.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def frames_then(
 
 
 def frame_seed(concept_id: int, through: int) -> int:
-    """Return the seed of the frame made at a log position; each position of each concept has its own seed."""
+    """Return the seed of the sampling frame made at a log position. It differs by position and concept."""
     return seed_for(f"audit of concept {concept_id}", through)
 
 
@@ -147,7 +147,7 @@ class Audit:
     ----------
     concept : ConceptState
     executor : Executor
-        Makes the next frame while the previous one is still in use.
+        Makes the next sampling frame while the previous one is still in use.
     """
 
     def __init__(self, concept: ConceptState, executor: Executor) -> None:
@@ -230,7 +230,7 @@ class Audit:
         return drawn
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
-        """Return the strata of the frames that the records' items were drawn from, in log order."""
+        """Return the strata of the sampling frames that the records' items were drawn from, in log order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
         if missing:
             concept, log = self._concept.record, self._concept.log

@@ -85,8 +85,8 @@ class Occasion:
     passed : tuple of int
         Audited items that earlier selections passed over, ascending.
     persons : int
-        Number of annotators that each item needs, if the round selects items that other annotators have
-        answered; otherwise 1.
+        Number of annotators that each item needs. It is 1 unless the round selects items that other
+        annotators have answered.
     """
 
     session_id: str

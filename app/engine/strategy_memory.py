@@ -65,7 +65,7 @@ class _Kept:
 
 
 class Memories:
-    """The newest memory of each session, updated by a background thread until `close`.
+    """Each session's newest memory (`Remembered`), updated by a background thread until `close`.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ def _require_consistent(statements: Statements, file: Path) -> None:
 def _changes(
     database: Database, statements: Statements, imported: Imported
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the indices of the statements that change the log, and a mask of the same length.
+    """Return the indices of the file's statements that change the log, and a mask of the same length.
 
     The mask marks statements about audited items. The statements that change nothing, and new contradictions
     between annotators, are counted in `imported`.

@@ -1,4 +1,4 @@
-"""The cost of a search by hashing, known before it is built: memory, work, and the guarantee of its tables.
+"""The cost of a search by hashing, before it is built: memory, work, and the guarantee of its tables.
 
 The memory is computed from the numbers of rows, functions, tables and orders. The building time is estimated
 in `app.indexes.build_time`.

@@ -165,7 +165,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
 
 
 def _searched(shown: SelectionRecord) -> str | None:
-    """Return the text or the description that the item was found by; None if it was chosen otherwise."""
+    """Return the searched name or description that found the item; None if it was chosen otherwise."""
     if SEARCH in shown.parameters:
         return str(shown.parameters[SEARCH]["text"])
     words = shown.parameters.get(WORDS) or shown.parameters.get(DIRECTION)

@@ -286,7 +286,7 @@ def _hero(rows: Sequence[Row]) -> Row | None:
     """Return the row that the headline is about, or None.
 
     This is the row of the strategy in use. If that strategy is the full scan or is not measured yet, return
-    the row with the lowest typical rank among the other strategies that don't pick at random.
+    the row with the lowest median rank among the other strategies that don't pick at random.
     """
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]

@@ -84,13 +84,13 @@ class Compared:
         return tuple(name for name in covering(COMPARED, pool) if is_small or name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
-        """Return the strategies whose indexes are ready, and request the other indexes."""
+        """Return the strategies whose indexes are ready; the others are built in the background."""
         self.failures()
         fitted = {word: self._indexes.get(word) for word in self.words}
         return {word: strategy for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
-        """Request all indexes; return, for each strategy that can't select, one sentence that says why."""
+        """Have all indexes built. Return, for each strategy that can't select, one sentence that says why."""
         failed = {}
         for word in self.words:
             try:

@@ -125,7 +125,7 @@ class LiveRace:
 
     @property
     def words(self) -> list[str]:
-        """Names of the strategies, in the order of their lanes."""
+        """Names of the strategies, in the order of a round's turns."""
         return self._words
 
     @property

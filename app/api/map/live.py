@@ -108,8 +108,8 @@ class LiveMap:
     def about(self) -> dict[str, Any]:
         """Return the state as JSON, without bringing the map up to date.
 
-        Besides the map's key and version, the question, the word for an item, the size and finest zoom of the
-        tiles, and any trouble, it has:
+        The state has the map's key and version, the question, the word for an item, the size and finest zoom
+        of the tiles, the current problem if there is one, and:
 
         - `items`: the number of items on the map;
         - `elsewhere`: the number of the pool's other items;

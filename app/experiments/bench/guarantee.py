@@ -1,9 +1,9 @@
 """The (r, ε) guarantee of bucket tables on a pool: tables needed, tables that fit, and measured success.
 
-If there is an item within the angle r of the query, the guarantee is a lower bound of the probability that an
-item within (1 + ε) r is found (`core.experiment.guarantee`). The probability is over random draws of the hash
-functions. Tables are therefore built several times with different functions, and the confidence interval
-takes the variation between draws into account.
+The guarantee is about queries for which there is an item within the angle r. It is a lower bound of the
+probability that an item within (1 + ε) r is found (`core.experiment.guarantee`). The probability is over
+random draws of the hash functions. Tables are therefore built several times with different functions, and the
+confidence interval takes the variation between draws into account.
 """
 
 from __future__ import annotations

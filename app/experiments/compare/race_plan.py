@@ -162,7 +162,7 @@ class RacePlan(Plan[RaceUnit]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the strategies and peers: each has a lane in every race, in this order."""
+        """Names of the strategies, then of the peers (other libraries). All take part in every race."""
         return (*self.strategies, *self.peers)
 
     @property

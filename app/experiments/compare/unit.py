@@ -22,7 +22,7 @@ TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_sec
 """Columns with measured times. The plan determines the values of all other columns."""
 
 FAILURES = b"failures"
-"""Metadata key of a unit's table; its value is JSON with the reason why each lane ended early, by name."""
+"""Metadata key of a unit's table; its value is JSON: why strategies ended early, by their names."""
 
 WORKERS = b"workers"
 """Metadata key of a unit's table; its value is the number of units that ran in parallel."""
