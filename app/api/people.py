@@ -56,8 +56,8 @@ def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
     """Return one annotator's statistics: the items answered, those answered since midnight, and the pace.
 
     `midnight` is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is the number of answers per
-    hour of active time, and `seconds` is the median time per answer; corrections don't count.
-    Both are None if unknown.
+    hour of active time, and `seconds` is the median time per answer; corrections don't count. Both are
+    None if unknown.
     """
     given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
     standing = given & answers.in_force

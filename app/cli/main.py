@@ -308,7 +308,7 @@ def build_pool(
                               images in Parquet or Arrow files, and the columns of images and classes
       https://…, s3://…       images on an HTTP server or in object storage (also gs:// and az://)
       urls:FILE[,ADDRESS,CLASS]
-                              images at the addresses in a list (.txt, .csv, .jsonl, .parquet), its columns
+                              images at addresses in a list (.txt, .csv, .jsonl, .parquet), and its columns
       video:[RATE:]PATH       frames of videos, RATE a second (default 1): a file, a folder, or a pattern
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
       tiny:[N:]PATH           the Tiny Images' binary file, or its first N images

@@ -177,9 +177,8 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An audited item that a query strategy also selected counts as selected, not as drawn. There are two
-        kinds of these items: those that an annotator has labeled for training, and those that were passed
-        over because they belong to the audit.
+        An audited item that a query strategy also selected counts as selected, not as drawn. Either an
+        annotator has labeled this item for training, or it was passed over because it is audited.
 
         Returns
         -------

@@ -91,7 +91,7 @@ class Stopping(Experiment[Pool]):
 def summary(sessions: list[AdvisedSession]) -> Row:
     """Return the results of all sessions together.
 
-    ``stopped`` is the number of sessions in which the advice to stop came. Other sessions lose and save
+    ``stopped`` is the number of sessions in which stopping was advised. Other sessions lose and save
     nothing. ``lost_mean`` and ``lost_max`` are the mean and the maximum loss: AUROC at the end of the session
     minus AUROC at the advice, in points. ``saved_median`` is the median number of labels saved, and
     ``saved_share`` the share of all labels that were saved.

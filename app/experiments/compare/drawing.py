@@ -177,7 +177,7 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     """Write the labels of `ends` at the right edge, each with a thin leader to the end of its line.
 
     Isotonic regression places the labels as near as possible to the heights of their line ends without
-    overlap. Before the regression, the space that all lower labels need is subtracted from each height.
+    overlap. Before the regression, each height is reduced by the space that all lower labels need.
     """
     from sklearn.isotonic import IsotonicRegression
 

@@ -52,8 +52,7 @@ def bench_guarantee(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Compare bucket tables with their guarantee: tables needed, tables that fit, and measured success.
 
     For each radius r, the (r, ε) rule of locality-sensitive hashing determines the tables, as far as memory
-    permits.
-    The success rate is over the queries that have an item within r.
+    permits. The success rate is over the queries that have an item within r.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.guarantee import Guarantees

@@ -54,8 +54,8 @@ class Coverage(Drawn, KernelizedFigure):
     """Measurement of the coverage of KLSH, and of its k-nn accuracy for several values of ε.
 
     Coverage is the share of the first items found by KLSH that are also among the first items of the exact
-    search.
-    ε is the approximation factor, which determines the number of sorted orders that KLSH searches through.
+    search. ε is the approximation factor, which determines the number of sorted orders that KLSH searches
+    through.
 
     Parameters
     ----------

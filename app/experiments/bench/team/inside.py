@@ -341,8 +341,8 @@ def growth(looks: list[Look]) -> dict[str, float | None]:
     """Return the growth of memory and of the log, in 10⁶ bytes per hour, by least squares.
 
     `Look.remembered_mb` is subtracted from the memory, because it grows only up to a fixed limit. The
-    measurements before the share `SETTLED` of the duration are ignored. The growth is None if fewer than
-    three measurements remain, or if one of their values is unknown.
+    measurements in the first part of the duration (the share `SETTLED`) are ignored. The growth is None if
+    fewer than three measurements remain, or if one of their values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])
