@@ -67,7 +67,7 @@ from closecall.app.experiments.bench.commands.options import (
     help="File for box plots of time and |wᵀx|, .svg or .png.",
 )
 def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
-    """Compare query strategies on one pool, side by side: time, rank and |wᵀx| of the items they select.
+    """Compare query strategies on one pool, side by side: time, rank and |wᵀx + b| of the items they select.
 
     Each strategy is also compared with the random subsample that takes as long. Repeat --setting, --strategy
     and --items to measure several. The pool needs no classes if --planes-of names a pool with classes.
