@@ -94,8 +94,8 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
     n_rows : int
         Number of rows in the pool.
     family : SimilarityHasher or None
-        A family whose functions agree on near rows as often as those of the recipe's family. It is needed
-        only for shift-invariant codes with a radius, whose kernel width γ depends on the rows.
+        A family that gives near rows equal hash values about as often as the recipe's fitted family does.
+        It is needed only for shift-invariant codes with a radius, whose kernel width γ depends on the rows.
 
     Raises
     ------

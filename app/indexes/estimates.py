@@ -1,4 +1,4 @@
-"""Estimate properties of an index before it is built: building time, kernel width, a good rank and scale.
+"""Estimate properties of an index before it is built: building time, kernel width, good settings of a kernel.
 
 Estimates are computed from small samples of the pool, and kept until the pool has grown.
 """
@@ -87,8 +87,8 @@ class Estimates:
     def build_time(self, recipe: Recipe, n_labels: int, family: SimilarityHasher | None) -> BuildTime | None:
         """Estimate the time to build a recipe's index.
 
-        The result is None if there is no pool yet, compiled kernels aren't ready, or the recipe can't be
-        built.
+        The result is None if there is no pool yet, if Numba functions aren't compiled yet, or if the recipe
+        can't be built.
 
         Parameters
         ----------
@@ -121,10 +121,10 @@ class Estimates:
         self._paces.learn(recipe, estimated.codes, coded.seconds)
 
     def choice_time(self, recipe: Recipe) -> float | None:
-        """Estimate the seconds that `chosen` takes.
+        """Estimate the seconds that `chosen` takes to choose rank and scale.
 
-        The result is None if the choice was already made, there is no pool yet, or compiled kernels aren't
-        ready.
+        The result is None if they were already chosen, if there is no pool yet, or if Numba functions aren't
+        compiled yet.
         """
         pool = self._pool()
         if pool is None or self._key(recipe, pool) in self._chosen or not kernels.is_ready("everything"):

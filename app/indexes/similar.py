@@ -311,7 +311,7 @@ class Similar:
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return the fitted family of a recipe if it is in memory, otherwise see `Estimates.family`."""
+        """Return a recipe's fitted family if it is in memory, otherwise the result of `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:

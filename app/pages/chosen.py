@@ -85,11 +85,11 @@ def person_at(project: Project) -> Person:
 def chosen_session(project: OpenProject) -> LabelingSession:
     """Return the session that the address names, or another session of the same person.
 
-    If the address names no session, the result is the tab's last session with the question that was picked,
-    an older session of the person, or a new session. Nobody gets another person's session. The session is
-    then put into the address, so that a reload of the page or a restarted server can resume it. If the
-    address names a session that can't be used, another session replaces it. Until the browser has the new
-    address, its requests still name the unusable session; they get the new session, too.
+    If the address names no session, the result is the tab's last session with the picked question. If there
+    is none, it is an older session of the person or a new one. Nobody gets another person's session. The
+    session is then put into the address, so that a reload of the page or a restarted server can resume it.
+    If the address names a session that can't be used, another session replaces it. Until the browser has the
+    new address, its requests still name the unusable session; they get the new session, too.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})

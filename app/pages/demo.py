@@ -110,7 +110,7 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 def on_show(
     project: OpenProject, session: SessionState, card: dict[str, Any], sent: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the card with the requested check and, in the autopilot's session, the autopilot's answers."""
+    """Return the card with the state of the full-scan check and, in the autopilot's session, its answers."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
 
 

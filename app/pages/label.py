@@ -262,7 +262,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show fields for the number of annotators per item and, if above 1, the share of overlap rounds."""
+    """Show the fields for annotators per item and the share of overlap rounds; see `ProjectFile`."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:

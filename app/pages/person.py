@@ -55,9 +55,9 @@ def must_sign_in() -> bool:
 
 
 def comes_back() -> bool:
-    """Return whether the person requested a page before signing in.
+    """Return whether to redirect to a page that the person requested before signing in.
 
-    The sign-in provider always redirects to ``/``, not to the requested page.
+    This is necessary because the sign-in provider always redirects to ``/``.
     """
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Return the person at the page, or None if they may enter some projects at most, not all."""
+    """Return the person at the page if they may enter all projects, otherwise None."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:

@@ -21,7 +21,7 @@ POLL_SECONDS = 2.0
 
 
 class Duplicates:
-    """The groups in the pool's folder. A thread reads them again when they have changed, until `close`.
+    """A pool's near-duplicates and bursts. A thread reads them again when their files change, until `close`.
 
     ``closecall pool duplicates``, which finds the groups, can be run while the project is served. Items that
     join the pool later are in no group until it is run again.
@@ -31,7 +31,7 @@ class Duplicates:
     pool : callable
         Returns the newest snapshot of the pool, or None before its first items.
     kept : KeptGroups
-        Keeps the groups, so that selections can be repeated.
+        Stores the groups in the database, so that the selection of an item can be repeated later.
     """
 
     def __init__(self, pool: Callable[[], Pool | None], kept: KeptGroups) -> None:

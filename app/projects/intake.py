@@ -39,7 +39,7 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it is unknown if some answers are in the log, because storing them raised an error."""
+        """Whether storing some answers raised an error, so that they may or may not be in the log."""
         return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:

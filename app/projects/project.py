@@ -250,7 +250,7 @@ class Project:
         return self.duplicates.current if self.file.ask_once else None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
-        """Set whether the queue asks about one item of each group of near-duplicates only.
+        """Set whether the queue asks about only one item of each group of near-duplicates.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class Project:
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Restore and renew the leases of items that an earlier process sent to browsers."""
+        """Lease the items that an earlier process sent to browsers to their sessions again (`Leases`)."""
         last = self.log.last_shown()
         if last is None:
             return
@@ -333,7 +333,7 @@ def create_concept(
     Raises
     ------
     InputError
-        If there is no name and the question is too long for one.
+        If there is no name and the question is too long for a name.
     StorageError
         If there is a concept of this name, or a value is not allowed.
     """

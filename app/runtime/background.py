@@ -49,7 +49,7 @@ class Troubles:
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Record and suppress an error of the ``with`` block; if it succeeds, clear the problem of `what`."""
+        """Record and suppress an error of the ``with`` block, a run of the task `what`; success clears it."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)
@@ -106,7 +106,7 @@ class Workers(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
     def go_on(self) -> None:
-        """Raise ClosedError if the pool is shut down. Long jobs call this at intervals."""
+        """Raise ClosedError if the thread pool is shut down. Long jobs call this at intervals."""
         if self._is_closed:
             raise ClosedError
 

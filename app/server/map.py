@@ -1,6 +1,6 @@
 """Routes of the map page: the state of a map, its tiles, the item near a point, the items in a lasso.
 
-A request names the map by its key, which only the page hands out, to people who may enter the project.
+A request names the map by its key. Only people who may enter the project get the key, from the page.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A page of another site, or of another program on this machine, can send requests to this server from the
 user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
-even treats its page as one of this server's pages. Browsers state the host that a request is for in the
-header Host, and the origin of the page that sends the request in the header Origin. Clients that are not
-browsers can forge both headers, but such clients can reach the port anyway.
+even treats its page as one of this server's pages. In a request's header Host, browsers state the host that
+they send the request to. In the header Origin, they state the origin of the page that sends it. Clients that
+are not browsers can forge both headers, but such clients can reach the port anyway.
 
 The headers of each response also forbid other sites to show the pages in a frame. In a disguised frame, a
 click could become an answer without the user's knowledge ("clickjacking").

@@ -163,7 +163,7 @@ def store_presses(
 def read_each(
     answers: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], None]
 ) -> list[Refusal]:
-    """Call `read` with the first `MOST_AT_ONCE` answers of the browser's queue; return the refusals.
+    """Call `read` with each of the first `MOST_AT_ONCE` answers of a browser's queue; return the refusals.
 
     `read` refuses an answer by raising `Refused` or one of `UNREADABLE`.
     """

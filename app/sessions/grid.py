@@ -74,9 +74,9 @@ class BatchSession(ABC):
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the browser's answers together.
 
-        If an answer is about the batch in view or the previous batch, or if it is an undo, the batch leaves
-        the view, and `attend` selects the next one. An answer that is sent again is acknowledged again and
-        stored once.
+        If an answer is about the batch in view or the previous batch, or if it is an undo, the batch in view
+        is no longer shown, and `attend` selects the next one. An answer that is sent again is acknowledged
+        again and stored once.
         """
         with self.session.lock:
             presses, malformed = parse_answers(answers, session=self.session)

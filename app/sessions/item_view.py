@@ -224,7 +224,7 @@ class ItemView:
         return True
 
     def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
-        """Return the selection that the undone answer was given to; None if the answer named none."""
+        """Return the selection that the undone answer was given to; None if the answer named no selection."""
         undone = self.project.log.answer(undo.undoes or "")
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
@@ -284,5 +284,5 @@ class ItemView:
 
 
 def _again(undo: AnswerRecord) -> str:
-    """Return the id of the selection that shows an undone item again. Every retry gets the same id."""
+    """Return the id of the selection that shows an item again after an undo; the same for every retry."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

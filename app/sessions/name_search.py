@@ -105,7 +105,7 @@ class FoundSession(SearchSession):
         return page
 
     def _searched(self, pool: Pool) -> _Search:
-        """Search this snapshot of the pool. If the text is empty, return no items without a search."""
+        """Search this snapshot of the pool. An empty text finds no items."""
         if not self.text:
             return NOTHING
         if (self._search.text, self._search.n_names) != (self.text, len(pool)):

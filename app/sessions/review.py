@@ -136,7 +136,7 @@ class ReviewedConcept:
 
     @contextmanager
     def table(self) -> Iterator[AnswerTable]:
-        """Lock the table, update it to the end of the log, and yield it."""
+        """Lock the table of the concept's answers, update it to the end of the log, and yield it."""
         with self._lock:
             yield self._table.follow(self.project.database)
 
@@ -257,8 +257,8 @@ class Review:
     ) -> NDArray[np.int64]:
         """Return the items of a view that match the search.
 
-        The list is kept until another one is requested, so that corrections don't move items. If `keep` is
-        false, the judgement is outdated, and the list of doubted items is not kept.
+        The list is kept until another one is requested, so that corrections don't move items. `keep` is false
+        if `judgement` is outdated; a list of doubted items is not kept then.
         """
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:

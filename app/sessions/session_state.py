@@ -187,7 +187,7 @@ class SessionState:
         return record is not None and AUDIT in record.parameters
 
     def occasion(self, pool: Pool) -> Occasion:
-        """Return what the next selection depends on, except the labels; call this before reading these."""
+        """Return what the next selection depends on, except the labels. Read the labels after this call."""
         strategy, following = self._strategy(pool), self.last_round + 1
         return Occasion(
             session_id=self.id,

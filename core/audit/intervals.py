@@ -3,11 +3,11 @@
 The audit describes the items that the query strategy did not select (see `core.audit.pass_over`). They are
 divided into bands by the score of the current classifier (`core.audit.bands`), and the size of each band is
 known. The proportion of positives in a band is estimated by the weighted mean of the answers to the audited
-items in the band. The weights are 1 / inclusion probability. Sums over the bands above the hyperplane
-estimate the true and the false positives. Sums over the bands below the hyperplane estimate the false
-negatives. The estimates of these counts, of precision and of prevalence are nearly unbiased. Recall is a
-ratio of two estimates. If the audit has few positives below the hyperplane, the estimated recall is mostly
-too high and occasionally far too low. The interval is more reliable than the estimate.
+items in the band. The weights are 1 / inclusion probability. From the bands above the hyperplane, the numbers
+of true and false positives are estimated; from the bands below it, the number of false negatives. The
+estimates of these numbers, of precision and of prevalence are nearly unbiased. Recall is a ratio of two
+estimates. If the audit has few positives below the hyperplane, the estimated recall is mostly too high and
+occasionally far too low. The interval is more reliable than the estimate.
 
 Normal approximations fail for small numbers of positives. Webber [1]_ compares intervals for recall and
 recommends a Bayesian method. In each part of the pool, the number of positives among the items without an

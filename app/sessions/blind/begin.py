@@ -48,7 +48,7 @@ class Offer:
         Whether the strategies are compared on held-out items whose true class is known. If not, they are
         compared on random items, which a third side, the judge, draws between their turns.
     first : int
-        Number of yes labels, and of no labels, that all strategies start with.
+        Number of yes labels that each strategy starts with. The number of no labels is the same.
     """
 
     problem: str | None

@@ -209,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """If the item that a side shows has an answer on another side, copy this answer to the side.
+        """If a side shows an item that has an answer on another side, store a copy of this answer for it.
 
         Return all answers, as `labels` does.
         """
@@ -234,7 +234,7 @@ class BlindComparison:
         return next((side for side in those if side.shown is not None), those[0])
 
     def recent_answers(self, n: int) -> list[AnswerRecord]:
-        """Return the last `n` answers; if several sides chose an item, its later answers are left out."""
+        """Return the last `n` answers; if several sides chose an item, only its first answer is included."""
         recent: dict[int, AnswerRecord] = {}
         for side in self.sides:
             for answer in _recent(side, 2 * n):

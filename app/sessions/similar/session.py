@@ -233,8 +233,8 @@ class SimilarSession(SearchSession):
         """Repeat the search if an awaited index, or the first learned metric, has become ready.
 
         A newer metric is used only after the next submission, so that items don't move while the annotator
-        marks them. After a restart, the search is repeated. If it finds other items than those in view, items
-        are selected again.
+        marks them. After a restart, there is no result for the items in view, so the search is repeated. If
+        it doesn't find all of them, items are selected again.
         """
         pool = self.session.project.pool
         if pool is None or not self.shown:
