@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return `work_of` in short, for the picker of families. Long building times are added to it."""
+    """Return a shorter `work_of` for the picker of families, with the building time `time` if it is long."""
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work

@@ -152,5 +152,5 @@ class Estimates:
         return recipe.having(rank=found.rank, scale=found.scale)
 
     def _key(self, recipe: Recipe, pool: Pool) -> tuple[Recipe, int]:
-        """Return what rank and scale depend on: the other settings of the codes, and the sample's size."""
+        """Return what `chosen` depends on: the other settings of the codes, and the sample's size."""
         return recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))

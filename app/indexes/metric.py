@@ -59,7 +59,7 @@ class LearnedMetric(AnswersMetric):
         self.finished = time.time()
 
     def state(self) -> dict[str, Any]:
-        """Return the number of labels, γ, and the metric's age and learning time in seconds, for the page."""
+        """Return, for the page, the number of labels, the slack γ, and age and learning time in seconds."""
         age = time.time() - self.finished
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
@@ -71,8 +71,8 @@ class LearnedMetric(AnswersMetric):
 def parameters() -> dict[str, Any]:
     """Return the parameters of learning.
 
-    γ is None, which means that cross-validation chooses its value. The log records the chosen value. In
-    earlier versions, γ was always 1.
+    The slack parameter γ is None, which means that cross-validation chooses its value. The log records the
+    chosen value. In earlier versions, γ was always 1.
     """
     return {"name": "itml", "pairs": PAIRS, "gamma": None, "max_passes": MAX_PASSES, "seed": SEED}
 

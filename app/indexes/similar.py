@@ -128,15 +128,15 @@ class Method:
     def taught(self) -> dict[str, Any] | None:
         """How many answers the codes learned from, or None if they learned from none.
 
-        The codes learned from `used` answers, drawn from all `of` answers at that time. If a kernel was
-        learned, too, it learned from `pairs` pairs that `paired` answers form. Otherwise `pairs` and `paired`
-        are None.
+        The value of "used" is the number of answers that the codes learned from, and "of" the number of all
+        answers at that time. If a kernel was learned, "pairs" is the number of pairs that it learned from,
+        and "paired" the number of answers that form these pairs. Otherwise both are None.
         """
         return taught_by(self.params)
 
 
 class Checked:
-    """A comparison of `found` with the result of an exact scan for the same query, run in the background."""
+    """A comparison of the result `found` of a search with an exact scan, which runs in the background."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found

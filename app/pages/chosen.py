@@ -49,7 +49,7 @@ def _leave_others(project: OpenProject) -> None:
 
 
 def chosen_project() -> OpenProject:
-    """Return the project that the address names, or else the tab's previous or the server's default project.
+    """Return the project that the address names, or else the tab's previous one or the server's default.
 
     Raises
     ------

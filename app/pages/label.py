@@ -113,7 +113,7 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
 
 
 def is_one_at_a_time(session: LabelingSession) -> bool:
-    """Return whether only one item can be shown, as with plain buttons or in the autopilot's session."""
+    """Return whether only one item can be shown, as on the plain card or in the autopilot's session."""
     return plain_is_wanted() or is_autopilot(session)
 
 

@@ -212,7 +212,7 @@ class ItemView:
             self.choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show the selection that the browser already shows; return False if this view did not make it."""
+        """Show the selection that the browser already shows; return False if it is not this view's own."""
         record = self.project.log.selection(selection_id)
         if record is None or is_of_many(record):
             return False

@@ -162,7 +162,7 @@ class Review:
     session : LabelingSession
         The reviewer's session.
     person : Person or None
-        The reviewer. Owners see everybody's answers; other people see their own. None stands for an owner.
+        The reviewer. Owners see everybody's answers; other people see their own. None means an owner.
     """
 
     def __init__(self, session: LabelingSession, person: Person | None = None) -> None:

@@ -59,9 +59,10 @@ class CoverageSweep:
     epsilons : sequence of float
         Values of ε. The left side of figure 16 shows the coverage for the first value.
     first : sequence of int
-        Values of k: numbers of first items of the search.
+        Values of k, where the first k items that the search finds are considered.
     within : sequence of int
-        Values of n: numbers of first items of the scan. Values above the size of the pool are reduced to it.
+        Values of n, where the first n items of the scan are considered. Values above the size of the pool
+        are reduced to it.
 
     Raises
     ------

@@ -7,10 +7,11 @@ The angle is that between the feature vectors of the two images. It is measured 
   are near-duplicates, even if their numbers differ by k + 1.
 - An altered copy of a photograph is a near-duplicate of its original, and of no other photograph.
 
-The angle is chosen on half of the kinds, and recall and precision are reported on the other half. The chosen
-angle is the smallest with a recall of at least `RECALL` and a precision of at least `PRECISION`. If no angle
-has both, it is the angle with the largest recall among those with at least this precision. If no angle has
-this precision, it is the angle with the largest F1 score.
+The images are divided into halves by the kind of object that they show. The angle is chosen on one half, and
+recall and precision are reported on the other. The chosen angle is the smallest with a recall of at least
+`RECALL` and a precision of at least `PRECISION`. If no angle has both, it is the angle with the largest
+recall among those with at least this precision. If no angle has this precision, it is the angle with the
+largest F1 score.
 """
 
 from __future__ import annotations
@@ -249,7 +250,7 @@ def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k
 def same_pairs(
     values: NDArray[np.generic], upper: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.bool_]:
-    """Return, for each pair, whether both items have the same value.
+    """Return, for each pair of items, whether both items have the same value in `values`.
 
     `upper` has the positions of the first items of all pairs, and the positions of the second items.
     """

@@ -66,7 +66,7 @@ SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
 
 
 class Lesson(NamedTuple):
-    """Numbers of labels and pairs that a supervised family learns from, equal in all draws.
+    """Numbers of labels and pairs that a supervised family learns from; the same in each `Draw`.
 
     Parameters
     ----------
