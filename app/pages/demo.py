@@ -39,7 +39,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Show the button that starts the autopilot, and a switch that adds its answers to people's labels."""
+    """Show the autopilot's start button, and a switch: whether its answers are added to people's labels."""
     st.caption("The autopilot knows the truth and answers for you.")
     st.toggle("Add its answers to the labels here", key="together")
 

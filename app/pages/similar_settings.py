@@ -119,10 +119,10 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
-    """Return the names of the settings to show, which are the settings that apply to the codes.
+    """Return the names of the settings to show: those that apply to the recipe.
 
     If `is_learned`, the search is under a learned metric. A setting is then shown only if it also applies to
-    the metric's codes.
+    `Recipe.under_metric`.
     """
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
     names = [*OF_CODES, "candidates", *OF_STRUCTURE]

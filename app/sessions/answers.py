@@ -302,7 +302,7 @@ def own_id(answer: Mapping[str, Any]) -> str:
 
 
 def with_ids(answers: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Refusal]]:
-    """Return the answers in which all ids of selections and other answers are valid, and refuse the others.
+    """Return the answers that refer only to valid ids, and the refusals of all other answers.
 
     A database would raise an error for an id with half of a surrogate pair, and the browser would then send
     its whole queue again and again.

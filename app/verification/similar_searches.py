@@ -36,7 +36,7 @@ class _How(NamedTuple):
 def search_again(
     replays: Sequence[Replay], pool: Pool, log: LabelLog, concept: ConceptRecord, project: Path
 ) -> Iterator[str]:
-    """Repeat the searches; yield a sentence for each logged item that is not found or was not eligible.
+    """Repeat the searches; yield a sentence for each item not found at its logged place or not eligible.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Bounding boxes of rows that are near each other: a k-d tree [1]_ of fixed shape.
 
 Each level of the tree splits all nodes at their medians along one coordinate: the one with the largest
-standard deviation, which is then assumed to be halved. The tree is complete: node v has the children 2v and
-2v + 1, the root is node 1, and the leaves are the last n_leaves nodes. All rows within a radius r of a row
-lie in leaves whose boxes are within r of it.
+standard deviation. A split is assumed to halve the standard deviation of its coordinate. The tree is
+complete: node v has the children 2v and 2v + 1, the root is node 1, and the leaves are the last n_leaves
+nodes. All rows within a radius r of a row lie in leaves whose boxes are within r of that row.
 
 References
 ----------

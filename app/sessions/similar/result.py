@@ -24,7 +24,7 @@ class Result:
     Parameters
     ----------
     asked : tuple
-        Key of the query: its `Like`, and the bytes of its items.
+        Key of the query: its `Like`, and the ids of its items as bytes.
     queries : Queries
         The rows of the query.
     lists : dict
