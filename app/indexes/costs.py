@@ -90,7 +90,7 @@ def cost_of(recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None)
     Parameters
     ----------
     recipe : Recipe
-        The settings.
+        The settings of the search.
     n_rows : int
         Number of rows in the pool.
     family : SimilarityHasher or None
@@ -164,7 +164,7 @@ def guarantee_of(
     Parameters
     ----------
     recipe : Recipe
-        The settings.
+        The settings of the search.
     n_rows : int
         Number of rows in the pool.
     family : SimilarityHasher or None

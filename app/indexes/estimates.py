@@ -64,7 +64,7 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return an unfitted family whose `agreement_within` is about that of the recipe's fitted family.
+        """Return an unfitted family that approximates `agreement_within` of the recipe's fitted family.
 
         Only recipes for shift-invariant codes with a radius need such a family, because the width of their
         kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
@@ -93,7 +93,7 @@ class Estimates:
         Parameters
         ----------
         recipe : Recipe
-            The settings.
+            The settings of the search.
         n_labels : int
             Number of answers to learn from.
         family : SimilarityHasher or None

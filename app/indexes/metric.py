@@ -59,7 +59,7 @@ class LearnedMetric(AnswersMetric):
         self.finished = time.time()
 
     def state(self) -> dict[str, Any]:
-        """Return, for the page, the number of labels, the slack γ, and age and learning time in seconds."""
+        """Return figures for the page: number of labels, slack parameter γ, age and learning time in s."""
         age = time.time() - self.finished
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
@@ -156,7 +156,7 @@ class Learning(Fitting):
         return newest if newest is not None and newest.n_items <= len(pool) else None
 
     def state(self) -> dict[str, Any]:
-        """Return the newest metric's state, a sentence about missing labels, and the last problem."""
+        """Return the newest metric's state, a sentence about missing labels, and the current problem."""
         with self._changed:
             newest = self._newest if self._missing is None else None
             said = (

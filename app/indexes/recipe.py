@@ -1,4 +1,4 @@
-"""The settings of a search by hashing: the codes, the structure over them, and how many codes it compares.
+"""The settings of a search by hashing: the codes, the structure over them, the number of codes compared.
 
 A `Recipe` is an immutable value. Each session has a recipe. Indexes in memory have recipes as their keys, and
 the folders of saved indexes are named by them. A setting of None means the setting's default, which depends
@@ -155,9 +155,9 @@ class Recipe:
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
-        The radius r within which bucket tables are built to find rows (`core.search.tables.Guarantee`): an
-        angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often two
-        rows within a radius share a hash value have one (`SimilarityHasher.radius_of`). Kernelized codes
+        The radius r: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). It is
+        an angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often
+        two rows within a radius share a hash value have one (`SimilarityHasher.radius_of`). Kernelized codes
         give no such guarantee: their bits depend on the angle between the rows' projections on the
         landmarks, not on the kernel itself.
     epsilon : float or None
@@ -337,7 +337,7 @@ class Recipe:
 
     @property
     def reaches(self) -> tuple[float, float] | None:
-        """The radius r and (1 + ε)r, in the unit of `SimilarityHasher.agreement_within`; None if not set."""
+        """The radius r and (1 + ε)r, in the unit of `SimilarityHasher.agreement_within`; None without r."""
         if self.radius is None:
             return None
         radius = radians(self.radius) if self.radius_of == "angle" else self.radius / 100

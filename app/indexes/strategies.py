@@ -176,7 +176,7 @@ class Indexes:
         return found
 
     def state(self, word: str) -> IndexState:
-        """Return the state of the index that the strategy `word` queries; an empty state if not in use."""
+        """Return the state of the index that the strategy `word` queries; empty if it is not in use."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -283,7 +283,7 @@ def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
 
 
 def is_worth_saving(seconds: float, pool: Pool) -> bool:
-    """Return whether to save an index of this pool that took `seconds` seconds."""
+    """Return whether to save an index of this pool that was built in `seconds` seconds."""
     return pool.complete and seconds > CHEAP_SECONDS
 
 

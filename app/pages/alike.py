@@ -21,7 +21,7 @@ TAKEN_UP = "similar"
 
 
 def offer_similar(project: OpenProject, view: View) -> None:
-    """Show a button that searches for items similar to the item in view, if the view shows only one."""
+    """Show a button that searches for items similar to the item in view, if the view shows only one item."""
     if not isinstance(view, LabelingSession):
         return
     with st.container(key="to-similar", width="content"):

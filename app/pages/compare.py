@@ -108,7 +108,7 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 
 @st.fragment
 def show_hyperplane(session: LabelingSession) -> None:
-    """Show the measurements so far; the browser polls while more are coming."""
+    """Show the strategies' measurements so far; the browser polls while more are coming."""
     key = f"compare-{session.id}"
     sent = state.get(key, {})
     comparison = comparison_of(session)

@@ -41,7 +41,7 @@ def is_by_words(project: OpenProject) -> bool:
 
 
 def _from_address(name: str) -> str | None:
-    """Return a parameter of the address, read only once: later requests may have an outdated address."""
+    """Return a parameter of the address as it was first read: later requests may have an outdated address."""
     value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
     return value
 
@@ -97,7 +97,7 @@ def open_find() -> None:
 
 
 def close_find() -> None:
-    """Return to the previous view. The next search begins by name or by words, like this one."""
+    """Return to the previous view. The choice between name and words is kept for the next search."""
     _put(IN_ADDRESS, None)
     _put(EXCLUDED, None)
     st.query_params.pop(WAY, None)

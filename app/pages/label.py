@@ -262,7 +262,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show the fields for annotators per item and the share of overlap rounds; see `ProjectFile`."""
+    """Show the fields for `ProjectFile.overlap` and, if this is above 1, `ProjectFile.overlap_share`."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:

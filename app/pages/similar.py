@@ -86,7 +86,7 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family, with the work that the codes of each family need."""
+    """Show the picker of the hash family, with the work of computing each family's codes."""
     n_rows = 0 if project.pool is None else len(project.pool)
 
     def cost(name: str) -> str:

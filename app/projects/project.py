@@ -246,7 +246,7 @@ class Project:
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def groups(self) -> ItemGroups | None:
-        """Return the groups of near-duplicates if the queue asks about one item per group, otherwise None."""
+        """Return the groups of near-duplicates if the queue asks about only one item of each, else None."""
         return self.duplicates.current if self.file.ask_once else None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
@@ -277,7 +277,7 @@ class Project:
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Lease the items that an earlier process sent to browsers to their sessions again (`Leases`)."""
+        """Give sessions the leases back that they had in an earlier process (`app.engine.leases`)."""
         last = self.log.last_shown()
         if last is None:
             return

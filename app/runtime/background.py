@@ -49,7 +49,7 @@ class Troubles:
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Record and suppress an error of the ``with`` block, a run of the task `what`; success clears it."""
+        """Record an error of the ``with`` block for the task `what`, and suppress it; success clears it."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)

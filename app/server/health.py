@@ -49,7 +49,7 @@ class Health:
         self._executor = ThreadPoolExecutor(8, thread_name_prefix="health")
 
     def look(self) -> dict[str, Any]:
-        """Return the report as JSON; `status` is "ok" if labels can be stored everywhere, else "trouble"."""
+        """Return the report as JSON; `status` is "ok" if all open projects can store labels, or "trouble"."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESH_SECONDS:
                 self._found = self._look()

@@ -187,14 +187,14 @@ def refers_to_something(answer: Mapping[str, Any]) -> bool:
 
 
 def has_answered(session: SessionState, item: object) -> bool:
-    """Return whether the session's annotator has an answer about the item that was not undone."""
+    """Return whether the session's annotator has answered the item and not undone the answer."""
     with session.concept.lock:
         state = session.concept.catch_up()
         return isinstance(item, int) and session.annotator in state.votes(item)
 
 
 def others_only(item: object) -> str:
-    """Return the message that refuses an annotator's answer about an item that only others have answered."""
+    """Return the refusal of an answer about an item that others have answered, but not this annotator."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
@@ -207,7 +207,7 @@ def require_answered(item: int, session: SessionState) -> None:
     Raises
     ------
     Refused
-        If the item never had an answer, not even one that was undone; of kind `not-asked`.
+        Of kind `not-asked`: if the item never had an answer, not even one that was undone.
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:

@@ -2,7 +2,7 @@
 
 The concepts take turns in a fixed order. In its turn, a concept selects an item by its own hyperplane. Which
 concept comes next does not depend on the answer. The look-ahead (`app.engine.lookahead`) therefore prepares
-selections only for the concept that comes next. For this concept there are four possible answers: its class,
+selections only for the concept that comes next. For this concept, a press can have four meanings: its class,
 another class, unsure and skip. Each press gives every concept one answer, so no concept gets fewer labels
 than another.
 

@@ -106,12 +106,12 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """Select the items to show next, without logging them; return None if no item can be answered.
+        """Select the items to show next, without logging them; return None if none of them can be answered.
 
         Raises
         ------
         PoolExhausted
-            If there is no item left to choose.
+            If the query strategy has no item left to select.
         """
 
     @abstractmethod

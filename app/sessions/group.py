@@ -1,8 +1,9 @@
 """Answer a whole group of near-duplicates, such as a burst, with one press.
 
 The card shows the other items of the group to which the item in view belongs. The browser sends the answer
-about the item in view with the ids of the others that are to get the same answer. Each answer is stored on
-its own, with an id that is derived from the id of the first, so it can be undone or corrected alone.
+about the item in view with the ids of the others that are to get the same answer. Each of these answers is
+stored on its own, with an id derived from the id of the browser's answer, so it can be undone or corrected
+alone.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class ItemView:
             self._put_in_view(chooser, last)
 
     def choose(self) -> None:
-        """Let the session whose turn it is select an item or, if it has no items left, the session after it.
+        """Select an item by the session whose turn it is; if it has no items left, by the session after it.
 
         If the selection can't be stored, no item is shown, and the leading session's `trouble` gives the
         reason. The next request for a card retries the selection.

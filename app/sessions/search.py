@@ -43,7 +43,7 @@ class SearchPage(NamedTuple):
 
 
 class SearchSession(BatchSession):
-    """A view that shows the items found by a search page by page."""
+    """A view that shows, page by page, the items that a search found."""
 
     QUERY: ClassVar[tuple[str, ...]]
     """Keys of the texts of the query in the browser's request."""
@@ -94,7 +94,7 @@ class SearchSession(BatchSession):
 
     @abstractmethod
     def _ask(self, query: Sequence[str], first: int) -> None:
-        """Search for the texts named by `QUERY`; show the page that contains place `first` of the results."""
+        """Search for the texts in `query`; show the page that contains place `first` of the results."""
 
     @abstractmethod
     def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:

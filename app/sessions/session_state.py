@@ -149,7 +149,7 @@ class SessionState:
                 self.exhausted = False
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
-        """Lease the items of answers that this session undoes, because they will be shown again."""
+        """Lease the items whose answers this session undoes, because these items will be shown again."""
         undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
         own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
         if own:

@@ -164,7 +164,7 @@ class WordSession(SearchSession):
     def _searched(self, pool: Pool) -> _Search | None:
         """Return the last search, or search this snapshot of the pool if there is none.
 
-        Return None without a description, and also if it can't be searched for; `problem` then says why.
+        Without a description, return None. If it can't be searched for, set `problem` and return None.
         """
         if not self.text or self.problem is not None:
             return None

@@ -10,8 +10,8 @@ estimates. If the audit has few positives below the hyperplane, the estimated re
 occasionally far too low. The interval is more reliable than the estimate.
 
 Normal approximations fail for small numbers of positives. Webber [1]_ compares intervals for recall and
-recommends a Bayesian method. In each part of the pool, the number of positives among the items without an
-answer follows a beta-binomial distribution, with Jeffreys' prior (half a positive and half a negative).
+recommends a Bayesian method. On each side of the hyperplane, the number of positives among the items without
+an answer follows a beta-binomial distribution, with Jeffreys' prior (half a positive and half a negative).
 Recall is computed from many posterior draws, and the ends of the interval are quantiles of these values. The
 coverage of such intervals over many pools is close to the nominal level. This module uses the same method
 with two changes:
@@ -160,8 +160,8 @@ def estimate(
         the same number has no effect.
     asked : array of shape (n_asked,), int
         Rows of the items that the query strategy selected. These are the items that the classifier was
-        trained on, and audited items that the strategy selected but did not show. Rows in `asked` must not be
-        in `audited`.
+        trained on, and audited items that were passed over (`core.audit.pass_over`). Rows in `asked` must not
+        be in `audited`.
     asked_yes : int
         Number of positives among `asked`.
     level : float, 0 to 1
@@ -285,7 +285,7 @@ def _effective(column: Floats) -> float:
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
-    """Return the estimate part / whole with the interval between two quantiles of the draws parts / wholes.
+    """Return the estimate `part` / `whole`, and its interval from quantiles of the draws `parts` / `wholes`.
 
     Draws with a whole of 0 are left out.
     """

@@ -162,7 +162,7 @@ class Strata:
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
-        """Return the stratum of each item, of shape (n,), int64; −1 for items added to the pool later.
+        """Return the stratum of each item, of shape (n,), int64; −1 for items newer than the frame.
 
         `X`, of shape (n, n_features), has the features of the items `ids`.
         """

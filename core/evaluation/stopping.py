@@ -58,7 +58,7 @@ LEAST_OF_EACH = 10
 
 
 def is_checkpoint(n_labels_then: int, n_labels_now: int) -> bool:
-    """Return whether enough labels were added since the last checkpoint for a new checkpoint.
+    """Return whether to make a checkpoint, because enough labels were added since the last one.
 
     `n_labels_then` is the number of labels at the last checkpoint.
     """

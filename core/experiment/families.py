@@ -246,7 +246,7 @@ class Draw:
         return {"n_landmarks": self.n_landmarks, "random_state": self.seed}
 
     def chosen(self, *, centred: bool, **params: Any) -> Choice:
-        """Choose the forms of kernelized LSH; `params` are further parameters of the family."""
+        """Choose rank and scale of kernelized LSH; `params` are further parameters of the family."""
         return choose(
             self.kernel,
             self.sample,

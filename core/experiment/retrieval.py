@@ -168,8 +168,8 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
     """Count the hash functions in which two codes differ.
 
-    In the exclusive or of the codes, the first bit of a function is set if any bit of the function is set.
-    Then these first bits are counted.
+    In the XOR of the codes, the first bit of each function is set to 1 if any bit of this function is 1. Then
+    these first bits are counted.
     """
     total = np.uint64(0)
     for i in range(a.shape[0]):

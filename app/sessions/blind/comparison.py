@@ -209,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """If a side shows an item that has an answer on another side, store a copy of this answer for it.
+        """Copy answers between sides until no side shows an item that was answered on another side.
 
         Return all answers, as `labels` does.
         """
