@@ -82,7 +82,7 @@ class Roles:
     owners : frozenset of str
         Names of owners, in the form in which names are compared; see `Roles.of`.
     annotators : frozenset of str
-        Names of other people who may enter; if empty, everybody may. "@example.org" stands for all names with
+        Names of other people who may enter; if empty, everybody may. "@example.org" means all names with
         this ending.
     must_sign_in : bool
         Whether a sign-in provider verifies names. If so, only people in `owners` are owners.

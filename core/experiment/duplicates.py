@@ -7,7 +7,7 @@ The angle is that between the feature vectors of the two images. It is measured 
   are near-duplicates, even if their numbers differ by k + 1.
 - An altered copy of a photograph is a near-duplicate of its original, and of no other photograph.
 
-The images are divided into halves by the kind of object that they show. The angle is chosen on one half, and
+The images are divided into two halves, which share no kind (`halves`). The angle is chosen on one half, and
 recall and precision are reported on the other. The chosen angle is the smallest with a recall of at least
 `RECALL` and a precision of at least `PRECISION`. If no angle has both, it is the angle with the largest
 recall among those with at least this precision. If no angle has this precision, it is the angle with the
@@ -178,7 +178,7 @@ class Frames(NamedTuple):
 
 
 def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split the items into two halves by kind, and return the positions of the items in each half.
+    """Split the items into halves that share no kind, and return the positions of the items in each half.
 
     The kinds, sorted by name, alternate between the halves.
 
