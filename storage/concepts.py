@@ -242,9 +242,9 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples at the position `through` of their log, oldest first, without withdrawn ones.
+        """Return the examples as they were at the position `through` of their log, oldest first.
 
-        If `through` is None, it is the end of the log.
+        Withdrawn examples are left out. If `through` is None, it is the end of the log.
         """
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)

@@ -77,7 +77,7 @@ class Standing(NamedTuple):
     repeats : array of shape (n_repeats,), int64
         All items of the groups that have an asked item, including the asked items; ascending.
     groups : ItemGroups or None
-        The groups that `repeats` are of; without groups there are no repeats.
+        The groups of near-duplicates from which `repeats` are computed; without them, there are no repeats.
     """
 
     labels: Labels

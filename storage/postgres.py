@@ -95,7 +95,7 @@ class Schema:
 
     @classmethod
     def at(cls, where: str) -> Schema:
-        """Return the schema at an address. If the address names no schema, return ``marginalia``.
+        """Return the schema at an address. The default is ``marginalia``, the program's former name.
 
         Raises
         ------

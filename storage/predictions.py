@@ -39,8 +39,8 @@ class ModelRecord:
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        Number of items whose prediction and status are both yes or no, and number of those among them whose
-        prediction equals the status.
+        `labeled` is the number of items whose prediction is yes or no and whose status is yes or no. `agree`
+        is the number of these items whose prediction equals the status.
     """
 
     id: int

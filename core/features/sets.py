@@ -14,9 +14,9 @@ c and s; it maps −1, 0 and 1 to themselves.
 
 The pyramid match divides the range of these points into bins at two levels (`core.mercer.box`). Level 0 has
 6 × 6 bins of position, 4 × 4 of direction and 4 of strength, and level 1 has half as many bins in each
-dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The number and the
-meaning of the features are therefore the same for all pools. Coarser levels would add little, because most
-points of two images match there anyway.
+dimension. A bin of level 0 contains at most 4 windows, and a bin of level 1 at most 16. The bins and these
+limits are the same for all pools, and so are the number and the meaning of the features. Coarser levels would
+add little, because most points of two images match there anyway.
 
 **Parameter choice.** On 8,000 images of CIFAR-10, parameters were chosen with 1,000 queries and tested with
 1,000 others. The columns *choice* and *test* give the percentage of these queries whose class is predicted

@@ -2,7 +2,7 @@
 
 A bit compares feature e of a row x with a threshold T: h(x) = [x_e ≥ T]. Boosting selects e and T (section
 3.3.1 of the survey [1]_, after [2]_). It learns from N pairs of rows. A pair has the label z = 1 if its rows
-are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs with numbers α and β:
+are neighbours and z = −1 if they are not. A weak learner is a regression stump with the coefficients α and β:
 
     f(x, y) = α·[h(x) = h(y)] + β,                                                                    (14)
 

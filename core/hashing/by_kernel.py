@@ -25,7 +25,7 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """Name of the kernel, such as "chi2", whose order of neighbours a fitted family approximates."""
+        """Name of the kernel, such as "chi2", by which the family orders neighbours approximately."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:

@@ -207,9 +207,9 @@ class KernelHasher(ByKernel):
     def eigenvalues(self) -> Floats64:
         """Return the positive eigenvalues of the landmarks' kernel matrix, descending, in float64.
 
-        The matrix is centred, except for `NystromLSH`. There is at least one eigenvalue per component.
-        Divided by the number of landmarks, the eigenvalues of the centred matrix estimate those of the
-        covariance of all points in the feature space of the kernel.
+        The matrix is centred, except for `NystromLSH`. At least as many are returned as the family has
+        components. Divided by the number of landmarks, the eigenvalues of the centred matrix estimate those
+        of the covariance of all points in the feature space of the kernel.
         """
         return self._spectrum(self._landmark_kernel()).eigenvalues
 
@@ -262,7 +262,7 @@ class KernelHasher(ByKernel):
         """Return the numbers whose signs are the bits of points, of shape (n_samples, n_functions).
 
         A row of K contains the kernel values of one point and all landmarks. `means_` is subtracted from each
-        row before the row is multiplied, because float32 keeps more digits of small numbers.
+        row before the row is projected, because float32 keeps more digits of small numbers.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 

@@ -188,8 +188,9 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            Matrix T such that k(x) = Tᵀk₀(x) for any point x. k(x) has the values, for x and the anchors, of
-            the kernel with which bits are learned. k₀(x) has the values of `_kernel` for x and `points_`.
+            Matrix T such that k(x) = Tᵀk₀(x) for any point x. k₀(x) contains the values of `_kernel` for x
+            and `points_`. k(x) contains those of the kernel that bits are learned with, for x and the
+            anchors.
         """
         self.points_ = anchors
         return np.eye(len(anchors))

@@ -1,7 +1,7 @@
 """Supervised hashing with a kernel that is learned from the same labels.
 
-Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs of c labeled rows. A pair
-is similar if its rows have the same class and dissimilar otherwise. Under κ, similar pairs are near and
+Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs among c labeled rows. A
+pair is similar if its rows have the same class and dissimilar otherwise. Under κ, similar pairs are near and
 dissimilar pairs are far. Of all kernels with this property, κ is the closest to a given kernel κ₀
 (`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points x and y,
 
@@ -53,8 +53,8 @@ class LearnedKernelHash(SupervisedKernelHash):
     gamma : float
         Cost γ > 0 of slack in learning the kernel; see `core.metric.KernelLearning`.
     n_constrained : int
-        Maximum number c of rows from which pairs are formed. These are drawn at random from the labeled rows
-        that the bits are learned from. Each pass over the pairs takes about c² operations per pair, and
+        Maximum number c of rows from which pairs are formed. The rows are drawn at random from the labeled
+        rows that the bits are learned from. Each pass over the pairs takes about c² operations per pair, and
         hashing a point takes c more values of the kernel.
     n_pairs : int
         Maximum number of pairs, half similar and half dissimilar if there are enough of both.

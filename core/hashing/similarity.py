@@ -154,13 +154,13 @@ class SimilarityHasher(ABC):
         return None
 
     def agreement_within(self, radius: float) -> float:
-        """Return the minimum probability that one function agrees for two points within a radius.
+        """Return the minimum probability that one function agrees for two points at most `radius` apart.
 
         Parameters
         ----------
         radius : float
             If the family's `radius_of` is "angle", the radius is the angle between unit rows in radians,
-            measured from the centre of the family if it has one. If it is "overlap", 1 minus the overlap.
+            measured from the centre of the family if it has one. With "overlap", it is 1 minus the overlap.
 
         Raises
         ------

@@ -90,7 +90,10 @@ def learn_rows(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Trained:
-    """Train the SVM if there are positives and negatives; see `core.linear.svm.train` for the parameters."""
+    """Train the SVM; without positives or without negatives, return a `Trained` without a hyperplane.
+
+    See `core.linear.svm.train` for the parameters.
+    """
     if y.all() or not y.any():
         return Trained(None, None)
     start = perf_counter()

@@ -178,7 +178,7 @@ class Transformed(Kernel):
 
     @property
     def word(self) -> str:
-        """Name of the untransformed kernel, with the exact scale, such as "chi2:scale=5"."""
+        """Name of the untransformed kernel, followed by the exact scale: for example, "chi2:scale=5"."""
         separator = "," if ":" in self.kernel.word else ":"
         return f"{self.kernel.word}{separator}scale={str(float(self.scale)).removesuffix('.0')}"
 

@@ -1,10 +1,10 @@
 """The pyramid match kernel of sets of points, as the inner product of sparse rows.
 
 Images are often described by sets of local features: any number of points, in no order. The pyramid match
-[1]_ counts how many points of two sets can be paired, and how closely. Space is divided into bins, of side
-s·2ⁱ at level i. Let c and c' be the numbers of points of the two sets in a bin. Then I_i = Σ min(c, c'),
-summed over all bins of level i, is the number of pairs within bins. N_i = I_i − I_{i−1} of these pairs are
-new at level i. A pair counts less at coarser levels:
+[1]_ counts how many points of two sets can be paired, and how closely. Space is divided into bins. Their side
+is s·2ⁱ at level i, where s is the side of the finest bins. Let c and c' be the numbers of points of the two
+sets in a bin. Then I_i = Σ min(c, c'), summed over all bins of level i, is the number of pairs within bins.
+N_i = I_i − I_{i−1} of these pairs are new at level i. A pair counts less at coarser levels:
 
     K = Σ_i w_i N_i,   w_i = 2⁻ⁱ,   K̃(x, y) = K(x, y) / √(K(x, x) K(y, y))
 

@@ -82,7 +82,7 @@ class Constraints:
         percentiles : (float, float)
             Percentiles of the squared distances of random pairs of unequal rows, for `upper` and `lower`.
         random_state : int
-            Seed of the random pairs, which are drawn if X has more than 10,000 pairs of rows.
+            Seed of the random pairs. If X has at most 10,000 pairs of rows, all of them are used instead.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class RelativeConstraints:
             See `RelativeConstraints`. None means the 5th percentile of the squared distances of random pairs
             of unequal rows, the usual upper bound for similar pairs.
         random_state : int
-            Seed of the random pairs, which are drawn if X has more than 10,000 pairs of rows.
+            Seed of the random pairs. If X has at most 10,000 pairs of rows, all of them are used instead.
 
         Raises
         ------

@@ -32,7 +32,7 @@ This costs O(d²) per constraint, and rounding cannot make A indefinite.
 
 **Implicit form.** Let A₀ = I, let the columns of Φ be the c constrained rows, and let K₀ = ΦᵀΦ. Then G always
 has the form I + ΦSΦᵀ (Lemma 2). For the rows i and j, let u = e_i − e_j be the difference of unit vectors,
-a = u + SK₀u the vector with Gv = Φa, and h = K₀a. The update of G becomes
+a = u + SK₀u the vector with Gv = Φa (not the number a of (3)), and h = K₀a. The update of G becomes
 
     p = aᵀh,   S ← S + αa(a + Sᵀh)ᵀ
 

@@ -1,7 +1,8 @@
 """Decorators that compile functions with Numba: without the GIL, with cached code, on the calling thread.
 
-For parallel work, the caller starts threads that each call a kernel. Numba's own threads are not used,
-because Numba terminates the process if two threads start parallel work at once.
+The compiled functions are called kernels. For parallel work, the caller starts threads that each call a
+kernel. Numba's own threads are not used, because Numba terminates the process if two threads start parallel
+work at once.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def seed_for(purpose: str, seed: int) -> int:
     """Return a separate seed for each purpose, from 0 to 2⁶⁴ − 1.
 
-    If two purposes shared a seed, they would get the same random numbers for the same items. For example, the
-    digits in a random sample would all be deformed in similar ways. The seeds for different purposes are
-    unrelated.
+    If two purposes shared a seed, they would get the same random numbers for the same items. For example, if
+    one number selected an item for a sample and also deformed its image, all images of the sample would be
+    deformed in similar ways. The seeds for different purposes are unrelated.
     """
     digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")

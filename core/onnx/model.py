@@ -164,7 +164,7 @@ class ImageModel:
 
     @cached_property
     def images_per_second(self) -> float:
-        """Number of images per second that one core preprocesses and runs, measured in a few runs."""
+        """Measured number of images per second that one core preprocesses and passes through the model."""
         image = Image.new("RGB", (SPEED_SIDE, SPEED_SIDE), "gray")
         began, runs = time.perf_counter(), 0
         while runs < SPEED_RUNS or time.perf_counter() - began < SPEED_SECONDS:

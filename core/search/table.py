@@ -140,8 +140,8 @@ class HashTable(SearchStructure):
         numbers, except for a few buckets at the end.
 
         A bucket is likely if the absolute score of its points is small, as estimated from its key (see the
-        module). There is one exception: the measure is "disagreements", and functions have several bits, but
-        not those of H-Hash. A bucket is then likely if its key differs from the query's in few functions.
+        module). If the measure is "disagreements" and functions have several bits, except those of H-Hash, a
+        bucket is instead likely if its key differs from the query's in few functions.
         """
         n_rows = min(n_rows, len(self.codes_))
         if measure == "disagreements" and query.bits > 1 and not query.signed:

@@ -144,7 +144,7 @@ class Cost:
     Parameters
     ----------
     seconds : float
-        Time on all processors of this machine.
+        Elapsed time if all processors of this machine are used.
     n_bytes : int
         Memory of the index, in bytes.
     """

@@ -4,12 +4,12 @@ Items answered yes should be near each other, and far from items answered no. Tw
 be near each other. The metric is therefore learned from similar pairs (yes, yes) and dissimilar pairs
 (yes, no), drawn uniformly, by information-theoretic metric learning (`core.metric`).
 
-The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a metric
-is learned from the training answers and scored on the test answers. The test items are ordered by their angle
-to the nearest training item answered yes, as on the page Find similar. The score is the area under the ROC
-curve: the probability that a test item answered yes comes before one answered no. Each fold learns from half
-as many pairs as the final metric. With 384 features, choosing γ takes 0.3 s for 100 answers, and 3 s for
-1,000 answers or more, about four times as long as learning a metric with γ = 1.
+The cost γ of slack is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a
+metric is learned from the training answers and scored on the test answers. The test items are ordered by
+their angle to the nearest training item answered yes, as on the page Find similar. The score is the area
+under the ROC curve: the probability that a test item answered yes comes before one answered no. Each fold
+learns from half as many pairs as the final metric. With 384 features, choosing γ takes 0.3 s for 100 answers,
+and 3 s for 1,000 answers or more, about four times as long as learning a metric with γ = 1.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AnswersMetric:
     row_norms : array of shape (n_rows,), float32
         Norm ‖Gx‖ of each row x of the pool under the metric GᵀG.
     gamma : float
-        The slack γ with which the metric was learned.
+        The cost γ of slack with which the metric was learned.
     """
 
     def __init__(self, metric: Metric, pool: Pool, row_norms: NDArray[np.float32], gamma: float) -> None:

@@ -169,10 +169,10 @@ class ByDistance(Nearness):
         return [self._decided(query, rows, n) for (query, _, _), (rows, _) in zip(asked, kept, strict=True)]
 
     def _asked(self, query: Rows) -> tuple[Rows, Hyperplane, float]:
-        """Return the query as a unit row, a hyperplane with a normal w, and the maximum error of a key.
+        """Return three things: the query as a unit row, a hyperplane, and the maximum error of a key.
 
-        The normal w is the query q or, under a metric, Aq. The key of a row x is its float32 squared distance
-        up to a constant: −2wᵀx, plus ‖Gx‖² under a metric.
+        The normal w of the hyperplane is the query q or, under a metric, Aq. The key of a row x is its
+        float32 squared distance up to a constant: −2wᵀx, plus ‖Gx‖² under a metric.
         """
         if query.shape != (1, self.pool.n_features):
             raise InputError(f"a query needs {self.pool.n_features} features, got shape {query.shape}")
@@ -357,7 +357,7 @@ def _merged(
 ) -> tuple[RowNumbers, NDArray[np.floating]]:
     """Add the rows of a block to those found so far, and return all that may be among the n nearest.
 
-    Smaller keys are nearer. The error of a key is at most `slack` / 2.
+    `keys` are approximate dissimilarities of the block's rows, with errors of at most `slack` / 2.
     """
     if len(far) < n:
         near = within_reach(keys, n, slack / 2)

@@ -33,8 +33,8 @@ class Digits(Source):
     """Source of deformed handwritten digits.
 
     The first items are held out. Their number is a fifth of `n_pool`, but at least 100 and at most 10,000.
-    Held-out items are drawn from every sixth of the 1,797 digits, and all other items from the remaining
-    digits, so no digit is used for both. Items can be appended without changing the held-out items.
+    Every sixth of the 1,797 digits is used only for held-out items, and the remaining digits only for the
+    other items. Items can be appended without changing the held-out items.
 
     Parameters
     ----------

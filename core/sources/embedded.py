@@ -7,8 +7,8 @@ such as uploads, can't be computed.
 If the model is the vision model of a pair such as CLIP, the text model in the same folder maps words to
 vectors that can be compared with those of images. The pool stores the digest of the text model, too, and
 another text model is refused. If the text model was added after the build had begun, its digest is not
-stored; it is then accepted only if the vision model has not changed since. The vectors of both models must
-have the same length. Whether the models were trained together can't be checked.
+stored; it is then accepted only if the vision model is still that of the build. The vectors of both models
+must have the same length. Whether the models were trained together can't be checked.
 """
 
 from __future__ import annotations

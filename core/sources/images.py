@@ -191,7 +191,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Wait until there is free room for `pixels`, and reserve it; at most, reserve the whole room."""
+        """Wait until this many pixels are free, and reserve them; reserve at most all pixels of the room."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
