@@ -135,13 +135,13 @@ class Concepts:
         return self.get(concept_id)
 
     def audit_share(self, concept_id: int) -> float:
-        """Return the fraction, 0 … 1, of the concept's rounds whose item is drawn for the audit."""
+        """Return the fraction, 0 … 1, of the concept's rounds whose item is drawn at random for the audit."""
         with self.database.read() as connection:
             found = connection.scalar(select(AuditShare.share).where(AuditShare.concept_id == concept_id))
         return found or 0.0
 
     def set_audit_share(self, concept_id: int, share: float) -> None:
-        """Set the fraction of the concept's rounds whose item is drawn for the audit.
+        """Set the fraction of the concept's rounds whose item is drawn at random for the audit.
 
         Raises
         ------

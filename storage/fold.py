@@ -2,9 +2,10 @@
 
 The answer of an annotator about an item is the last one that was not undone. The status of an item combines
 the answers of its annotators: it is the majority of yes and no, or `tied` if there are equally many of both.
-If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. The
-last adjudication that was not undone takes precedence over all answers. Only yes and no become training
-labels. Ties, and answers that were given for an audit, are not used for training.
+If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. An
+adjudication is a decision that takes precedence over all answers; the last one that was not undone counts.
+Only yes and no become training labels. Ties, and answers that were given for an audit, are not used for
+training.
 
 An item is *asked* if it has an answer that was given for training, even a skip, and not undone. Its
 near-duplicates are repeats (`storage.repeats`). Answers for an audit don't count, because they must not

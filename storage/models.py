@@ -78,7 +78,7 @@ class Concept(Base):
 
 
 class AuditShare(Base):
-    """Fraction of a concept's rounds whose item is drawn for the audit; 0 if there is no row."""
+    """Fraction of a concept's rounds whose item is drawn at random for the audit; 0 without a row."""
 
     __tablename__ = "audit_shares"
     __table_args__ = (CheckConstraint("share BETWEEN 0 AND 1", name="share"),)

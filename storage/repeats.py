@@ -24,7 +24,7 @@ class ItemGroups(Protocol):
 
 
 class Repeats:
-    """The items of all groups that have an asked item.
+    """The items of all groups of near-duplicates that have an asked item.
 
     An item is asked if it has an answer that was given for training, even a skip, and not undone; see
     `storage.fold`. An update after one item has become asked, or is no longer asked, takes time proportional

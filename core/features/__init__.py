@@ -95,7 +95,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
 
 def bytes_an_item(source: Source, dtype: str) -> float:
-    """Return the mean size in bytes of an item's vector; dense vectors are stored as `dtype`."""
+    """Return the mean size of an item's stored vector in bytes; `dtype` is the type of a dense vector."""
     if has_sparse_rows(source):
         entries = source.mean_entries if source.is_sparse else _entries(source) or 0
         return entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8
@@ -105,8 +105,8 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
     """Compute the dense features, of shape (n_features,), of an image that need not belong to a source.
 
-    With a source whose `describes_images` is true, the features are comparable with those of the source's
-    items. Without a source, they are GIST features.
+    The features are of the same kind as those of the source's items, provided that the source's
+    `describes_images` is true. Without a source, they are GIST features.
 
     Raises
     ------

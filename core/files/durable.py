@@ -123,7 +123,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Turn any OSError into an InputError that names `path`; its message says whether the disk is full."""
+    """Turn an OSError in the block into an InputError that names `path` and says if the disk is full."""
     try:
         yield
     except OSError as error:

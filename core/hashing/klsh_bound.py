@@ -1,4 +1,4 @@
-"""Retrieval bound of kernelized LSH (theorem 3 of [1]_): a lower bound on the similarity of the item found.
+"""Lower bound on the similarity of a query and the item that kernelized LSH finds (theorem 3 of [1]_).
 
 Let κ be a normalised kernel, and Φ the map to its feature space. Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the
 covariance C of Φ(x) over the n items, and y* the item with the largest κ(q, y) for a query q. KLSH projects a
@@ -54,7 +54,7 @@ from closecall.core.numerics.rows import Rows
 
 @dataclass(frozen=True)
 class RetrievalBound:
-    """Lower bound on the similarity of the item that kernelized LSH finds. The module has the formulas.
+    """Lower bound on the similarity of a query and the item that kernelized LSH finds; see the module.
 
     Parameters
     ----------

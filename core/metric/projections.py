@@ -66,7 +66,8 @@ class Projections:
     multipliers : array of shape (n_constraints,), float64
         λ ≥ 0; 0 for inactive constraints.
     bounds : array of shape (n_constraints,), float64
-        ξ, the final bounds: on squared distances, or for triples on their differences plus twice the margin.
+        ξ, the final bounds. They bound the squared distances of pairs. For triples, they bound the difference
+        of the two squared distances plus twice the margin.
     passes : int
         Number of passes over all constraints.
     converged : bool

@@ -359,7 +359,7 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _announced(
     chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the chunks; call `announce` with each of them, at least `ANNOUNCED_ITEMS` items in advance."""
+    """Yield the chunks; call `announce` with each chunk at least `ANNOUNCED_ITEMS` items before its turn."""
     waiting: deque[NDArray[np.int64]] = deque()
     ahead = 0
     for chunk in chunks:

@@ -189,7 +189,7 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
 
 
 def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return one code's prefix for each row of `functions`, left-aligned in 64 bits as in `sorted_orders`."""
+    """Return the prefixes of one code, one for each row of `functions`, left-aligned in 64 bits."""
     return keys_of_hands(code.packed[0], functions, code.bits) << _shift(functions, code.bits)
 
 

@@ -189,7 +189,7 @@ class QueryStrategy(ABC):
         """Raise an InputError if the parameters are invalid; called before anything is built."""
 
     def check_pool(self, pool: PoolRows) -> None:  # noqa: B027
-        """Raise an InputError if the strategy can't cover the pool; called before anything is built."""
+        """Raise an InputError if the strategy can't be used on the pool; called before anything is built."""
 
     def cost(self, pool: PoolRows) -> Cost | None:  # noqa: ARG002
         """Return the estimated cost of `prepare`; None if it takes only seconds.
@@ -247,7 +247,7 @@ class QueryStrategy(ABC):
         Raises
         ------
         InputError
-            If the pool is empty or can't be covered, or a parameter is invalid.
+            If the pool is empty, the strategy can't be used on it, or a parameter is invalid.
         """
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")

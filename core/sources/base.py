@@ -86,7 +86,7 @@ class Source(ABC):
         Whether `features` returns a `csr_array`, as it does for texts (`core.sources.texts`). See
         `core.features.has_sparse_rows` for features that an extractor computes.
     mean_entries : float
-        Mean number of entries of a sparse row.
+        Mean number of nonzero entries of a sparse row.
     is_slow : bool
         Whether `features` takes milliseconds or more per item, so that builders work in smaller parts.
     """

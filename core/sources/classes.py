@@ -93,7 +93,7 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
 
 
 def of_labels(labels: list[str], most: int) -> Truth:
-    """Return the truth, given the class of each image, "" where it is unknown.
+    """Return the class names, and the class index of each image; `labels` has "" where it is unknown.
 
     Numbers are ordered as numbers. If there are fewer than 2 or more than `most` different classes, all
     images count as images without classes.

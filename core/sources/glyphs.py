@@ -212,8 +212,8 @@ def _cover(
 ) -> None:
     """Write the ink of each pixel: `ink` times the fraction of the pixel in which `level` exceeds `outline`.
 
-    The fraction is a first-order approximation from the gradient of `level`, which has a border of one
-    additional pixel. A texture from `grain` varies the ink.
+    `level` is the field at each pixel, and at a border of one additional pixel. The fraction is a first-order
+    approximation from its gradient. A texture from `grain` varies the ink.
     """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)

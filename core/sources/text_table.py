@@ -110,7 +110,7 @@ class TextTable(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rows added to the file since then are left out."""
+        """See `Source.from_spec`; rows added to the file after the spec was made are left out."""
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
         source = cls(
             Path(spec["path"]), text=spec["text"], label=spec["label"], earlier=spec, vocabulary=words

@@ -89,7 +89,8 @@ class Layout:
         rows of the pool.
 
         `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept unless the pool
-        has doubled since the clusters were fitted, or these were fitted to all rows because of strayed rows.
+        has doubled since the clusters were fitted, or the clusters were fitted to all rows because of strayed
+        rows.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None

@@ -1,4 +1,4 @@
-"""Audit shares of concepts. Before this migration, each session had its own share."""
+"""Fraction of a concept's rounds that belong to its audit. Before, each session had its own fraction."""
 
 from __future__ import annotations
 
