@@ -261,7 +261,7 @@ class LabelState:
         counts: Counts,
         wanted: NDArray[np.int64],
     ) -> Standing:
-        """Return the `Standing` with the `supposed` statuses and labels, and with more `asked` items."""
+        """Return the `Standing` as if items had the `supposed` meanings, and the `asked` items were asked."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})

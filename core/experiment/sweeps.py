@@ -68,7 +68,7 @@ def sweeps(
     sampled: Sequence[int],
     centred: bool,
 ) -> list[Sweep]:
-    """Return the sweeps 1, 2a, 2b, 3 and "t" of this module's table; choose the parameters that each fixes.
+    """Choose the fixed parameters, and return the sweeps 1, 2a, 2b, 3 and "t" of this module's table.
 
     Parameters
     ----------

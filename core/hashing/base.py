@@ -157,7 +157,7 @@ def named(part: str, arrays: Arrays) -> Arrays:
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays whose names have the prefix that `named` adds for `part`, without this prefix."""
+    """Undo `named`: return the arrays whose names begin with `part` and a hyphen, without this prefix."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

@@ -45,18 +45,21 @@ _NEARLY_1 = np.cos(1e-4)
 def pair_agrees(theta: ArrayLike) -> Probabilities:
     """Return the probability that both bits of H-Hash agree at the angle theta.
 
-    The formula is claim 3.2 of Jain et al. (2010).
+    Theta is the angle between a point and the normal of a hyperplane (Jain et al. 2010, claim 3.2).
     """
     return 0.25 - (np.asarray(theta, dtype=np.float64) / np.pi - 0.5) ** 2
 
 
 def product_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of BH-Hash agree at the angle theta (Liu et al. 2012, lemma 1)."""
+    """Return the probability that bits of BH-Hash agree at the angle theta of `pair_agrees`.
+
+    The formula is lemma 1 of Liu et al. (2012).
+    """
     return 2 * pair_agrees(theta)
 
 
 def dense_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of EH-Hash with a dense matrix agree at the angle theta.
+    """Return the probability that bits of dense EH-Hash agree at the angle theta of `pair_agrees`.
 
     The formula is claim 3.3 of Jain et al. (2010).
     """
@@ -64,7 +67,7 @@ def dense_agrees(theta: ArrayLike) -> Probabilities:
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """Return the probability that bits of EH-Hash with a matrix of the given rank agree at the angle theta.
+    """Return the probability that bits of EH-Hash of this rank agree at the angle theta of `pair_agrees`.
 
     The result has nine correct decimals. If theta is within 10⁻⁴ radians of 0 or π, where the true value is
     below 5 · 10⁻⁵, the function returns 0.

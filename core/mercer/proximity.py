@@ -115,7 +115,7 @@ class ProximityDistribution:
         return self.vocabulary_.rows(owners, bins, 1 / np.sqrt(squares[owners]), len(sets))
 
     def _bins(self, sets: Sequence[LocalFeatures]) -> tuple[Places, Bins]:
-        """Return two arrays with an entry for each rank r, feature, and neighbour among the r nearest.
+        """Return two arrays with one entry per rank r, per feature, and per neighbour among its r nearest.
 
         The first array has the index of the set, the second the bin, which is the rank and the two words.
         """
@@ -124,7 +124,7 @@ class ProximityDistribution:
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return (r, word, neighbour's word) for each rank r, feature, and neighbour among the r nearest."""
+        """Return (r, word, neighbour's word) per rank r, feature, and neighbour among its r nearest."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

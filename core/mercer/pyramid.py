@@ -196,7 +196,7 @@ class PyramidMatch:
         return self.vocabulary_.rows(owners, bins, values, len(sets))
 
     def _bins(self, sets: Sequence[Floats64]) -> tuple[Places, Bins]:
-        """Return two arrays with an entry for each point, pyramid and level.
+        """Return two arrays with an entry for each combination of a point, a pyramid and a level.
 
         The first array has the index of the set that the point belongs to, the second the bin that the point
         lies in. A bin is encoded as bytes: the index of the pyramid, the level, and the position in the grid.

@@ -135,7 +135,7 @@ class OnlineITML:
 
 
 class _Explicit:
-    """The explicit form of the metric, which stores G. A difference of rows is the vector v itself."""
+    """The explicit form of the metric, which stores G. A difference v of rows is represented by v itself."""
 
     def __init__(self, G: Floats64) -> None:
         self.G = np.array(G, dtype=np.float64, order="C")
@@ -166,7 +166,7 @@ class _Explicit:
 class _Implicit:
     """The implicit form of the metric: S, K₀ and the rows Φᵀ so far; see `core.metric.itml`.
 
-    A difference of rows v = Φu is represented by u.
+    A difference v = Φu of rows is represented by u.
     """
 
     def __init__(self, points: Rows, S: Floats64) -> None:

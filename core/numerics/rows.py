@@ -167,7 +167,7 @@ def products(X: csr_array, matrix: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def parts(X: csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Return row starts, columns and values, in the types that the compiled code expects."""
+    """Return the row starts, columns and values of sparse rows, in the types that compiled code expects."""
     return (
         _seen(X.indptr.astype(np.int64)),
         _seen(X.indices.astype(np.int32, copy=False)),

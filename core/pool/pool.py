@@ -382,7 +382,7 @@ class Pool:
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """Check that `manifest` begins with this snapshot's segments; return those not cut by `prefix`."""
+        """Check that `manifest` begins with this snapshot's segments; return the ones of full length."""
         parts = self._manifest.segments
         if parts != manifest.segments[: len(parts)]:
             raise InputError(f"the pool {self.path} was replaced by another pool: open it again")

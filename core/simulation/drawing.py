@@ -112,5 +112,5 @@ class ItemsByClass:
 
 
 def least_of(n_labels: int) -> int:
-    """Return the minimum number of positives among `n_labels` random labels: 5 %, rounded up."""
+    """Return the minimum number of positives, and of negatives, among `n_labels`: 5 %, rounded up."""
     return -(-n_labels // 20)

@@ -200,7 +200,7 @@ class Enlarged(Source):
 
 
 class _Changes(NamedTuple):
-    """Parameters of n variants. Shifts are in 1/32 of a side; in brightness and noise, 1 is white."""
+    """Parameters of n variants. Shifts are in 1/32 of a side; for brightness and noise, white is 1."""
 
     mirrored: NDArray[np.bool_]
     down: NDArray[np.int64]

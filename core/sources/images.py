@@ -102,7 +102,7 @@ def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]
 
     `resizing` takes the image's width and height, and returns how to resize it. The result is bit for bit the
     same as resizing the full-size image from `read_image`, but takes less memory. A large image is decoded
-    without a second copy, and threads wait until there is `_room` for their images.
+    without a second copy, and threads wait until there is enough memory for their images (`_room`).
 
     Raises
     ------

@@ -232,7 +232,7 @@ class CodeSearch(HashedSearch):
             asked *= 4
 
     def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
-        """Return rows from the buckets of the hyperplane; if too few of them are allowed, add other rows."""
+        """Return rows from the buckets of the hyperplane; if too many are excluded, add other rows."""
         wanted = self._wanted(query)
         limit = wanted if self.radius is None else self.n_items
         own = self._allowed(tables.probed(code, self.n_items, most_probes=len(tables.functions_))[0], query)

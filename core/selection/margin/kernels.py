@@ -482,7 +482,7 @@ def search(  # noqa: D417
     tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int, limit: int, z: float,
     old: Floats32, old_normal: Floats32, old_at_centre: float,
 ) -> Found:  # fmt: skip
-    """Find the rows that may be among the n nearest of the first `limit` rows that are read.
+    """Read `limit` rows, and find those that may be among the n nearest of them.
 
     Parameters
     ----------

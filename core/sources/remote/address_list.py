@@ -59,8 +59,8 @@ class AddressList(RemoteImages):
     files : Listing, optional
         Images that the source had when it was first made. By default, those that it has now.
     identities : str, optional
-        Digest of the images' addresses, "" if all names are whole addresses. By default, that of the current
-        addresses.
+        Digest of the images' addresses, or "" if all names are whole addresses. By default, the digest of the
+        current addresses.
 
     Raises
     ------
