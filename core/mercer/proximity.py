@@ -1,4 +1,4 @@
-"""The proximity distribution kernel, which compares what visual words are near each other in two images.
+"""The proximity distribution kernel: are the same visual words near each other in two images?
 
 For words i and j and a rank r, let H(i, j, r) be the number of ordered pairs of features of an image that
 satisfy three conditions: the first feature has word i, the second feature has word j, and the second feature

@@ -4,11 +4,11 @@ A model is one file, or a folder as the Hugging Face hub lays it out: `onnx/mode
 `onnx/vision_model.onnx`, with `preprocessor_config.json` beside the folder `onnx`. Nothing is downloaded.
 
 **Reproducibility.** The features of an item must not depend on the other items, on the number of threads, or
-on interruptions. With batches of images they would, because a dynamically quantized model takes its scales
-from all images of a batch. So each run of the model gets one image, and as many threads as there are cores
-run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs 15.7 ms per image in
-single runs, and 17.9 ms in batches of eight. If a model demands a certain number of images per run, it gets
-copies of one image.
+on interruptions. In a batch, they would depend on the other images, because a dynamically quantized model
+takes its scales from all images of a batch. So each run of the model gets one image, and as many threads as
+there are cores run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs 15.7 ms
+per image in single runs, and 17.9 ms in batches of eight. If a model demands a certain number of images per
+run, it gets copies of one image.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ difference
     square of the deviation. `difference` is therefore much more precise with the same bits.
 weights
     A weighted sum of the bits (`QueryCode.weights`). For a hyperplane, it estimates the score wᵀx + b with
-    H-Hash, of which the absolute value is used, and the squared score with other families. Each weight is
+    H-Hash, and the squared score with other families. With H-Hash, its absolute value is used. Each weight is
     rounded to ±1 or ±3 times a common step. Rounding keeps 88 % of the squared length of normally distributed
     weights, whereas ±1 alone keeps 64 %. The comparison takes two bit counts per word: the bits that differ
     from the signs of the weights, and the differing bits with a weight of ±3.

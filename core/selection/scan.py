@@ -1,9 +1,9 @@
 """Scan of the whole pool that keeps the n items with the smallest key, a function of wᵀx + b.
 
-The pool is scored in float32, block by block, for all queries at once. The rows of a block whose key may be
-among the n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right
-after the block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per
-query, however large the pool is.
+The pool is scored in float32, block by block, for all queries at once. Those rows whose key may be among the
+n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right after the
+block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per query, however
+large the pool is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pictures of vectors: a grid of colored cells, one per number, in rows from left to right.
 
-Zero is dark, positive numbers are amber, and negative numbers are blue. Larger numbers are brighter. Each
-vector is divided by its largest absolute number, because only the direction of a vector matters. The
-grid is as nearly square as the length allows. For example, 784 numbers are drawn as 28 × 28, so flattened
-images can be recognized.
+Zero is dark, positive numbers are amber, and negative numbers are blue. Numbers of larger magnitude are
+brighter. Each vector is divided by its largest absolute number, because only the direction of a vector
+matters. The grid is as nearly square as the length allows. For example, 784 numbers are drawn as 28 × 28, so
+flattened images can be recognized.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLAS
                   hold out
 points:FILE       sets of points, such as local features: a .npz file with the arrays points and sizes;
                   points:FILE,CLASSES adds a .npy or .txt file with one class per set
-enlarged:N:SOURCE any other source of images, enlarged N times
+enlarged:N:SOURCE any other source of images, with N items for each image: itself and N − 1 variants
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       any other source of images, with sets of local features, in sparse rows, instead of GIST
 onnx:MODEL:SOURCE any other source of images, with features computed by a model in ONNX: MODEL is a file or a
