@@ -215,8 +215,8 @@ class LabelState:
     def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
         """Return the items that still need an answer by the annotator; ascending, of shape (n_items,).
 
-        These items have at least one answer but fewer than `persons`, not counting skips, and they have no
-        adjudication. The annotator has neither answered nor skipped them.
+        These items have at least one answer, but fewer than `persons` answers; skips don't count as answers.
+        They have no adjudication. The annotator has neither answered nor skipped them.
         """
         if persons not in self._overlaps:
             self._overlaps[persons] = _Overlap(persons, self._votes)

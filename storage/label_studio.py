@@ -121,7 +121,7 @@ def _result(vote: Vote) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the tasks of a file one by one, as pairs of a place, such as "task 3", and the task.
+    """Yield each task of a file, one by one: its place for messages, such as "task 3", and the task itself.
 
     Raises
     ------

@@ -244,7 +244,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """Return the saved codes, or None if they are outgrown (`is_outgrown`) or for an earlier metric."""
+        """Return the saved codes; None if they are outgrown (`is_outgrown`) or made for another metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))

@@ -96,7 +96,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
 
 
 def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:
-    """Show a button whose action runs before the page is drawn. If it fails, the next run shows the error."""
+    """Show a button that calls `act` and then draws the page again, with the error if `act` failed."""
 
     def attempt() -> None:
         try:

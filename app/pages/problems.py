@@ -68,7 +68,7 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def show_or_keep(component: Component, key: str, make: Callable[[], dict[str, Any]]) -> None:
-    """Show the result of `shown_or_kept`, if there is one, in the component."""
+    """Show in the component what `shown_or_kept` returns, unless this is None."""
     if (shown := shown_or_kept(key, make)) is not None:
         component.show(shown, key=key)
 

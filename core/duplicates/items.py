@@ -79,7 +79,7 @@ class Partition:
 
     @cached_property
     def _groups(self) -> NDArray[np.intp]:
-        """For each item, in ascending order of items, the index of its group."""
+        """The index of each item's group, in the order of `_ascending`."""
         return np.searchsorted(self.ends, self._order, side="right")
 
     @cached_property

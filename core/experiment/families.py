@@ -279,7 +279,9 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms of a family that are compared, by name. If there is only one, its name is "".
+    """Return the forms in which comparisons measure a family: for each form's name, a function that makes it.
+
+    If a family has only one form, the name of this form is "".
 
     Raises
     ------

@@ -176,7 +176,7 @@ class _Session:
         self.planes: list[Plane] = []
 
     def ask(self) -> Request:
-        """Train on the labels so far, record the plane, and return the request to a strategy."""
+        """Train on the labels so far, record the plane, and return the request for a strategy to answer."""
         hyperplane = learn(self._labels, C=self._C, class_weight=self._class_weight).hyperplane
         assert hyperplane is not None
         labeled, positive = np.sort(self._labels.ids), self._oracle.positive

@@ -1,9 +1,10 @@
 """Hash families whose values tend to agree for a hyperplane and the points near it.
 
 A function hashes a point x and the normal w of a hyperplane in the same way, apart from a flipped sign for w.
-The values therefore agree most often if x is orthogonal to w. `HHash` has two bits per function, and both
-bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w are augmented first (see
-`core.hashing.augment`), and `collision_probability` takes the angle between the augmented vectors.
+The values agree most often if x is orthogonal to w, that is, if x lies on the hyperplane. `HHash` has two
+bits per function, and both bits must agree. `EHHash` and `BHHash` have one bit per function. Both x and w are
+augmented first (see `core.hashing.augment`), and `collision_probability` takes the angle between the
+augmented vectors.
 
 Counting the bits that agree with a hyperplane loses information. A weighted sum of a point's bits estimates
 its score with H-Hash, and its squared score with the other families (see `core.hashing.reconstruction`). The

@@ -275,7 +275,7 @@ def explicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the factor G, of shape (d, d), onto each pair once."""
+    """Project the factor G, of shape (d, d), onto the constraint of each pair once."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -300,7 +300,7 @@ def implicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the matrix S, of shape (c, c), onto each pair once."""
+    """Project the matrix S, of shape (c, c), onto the constraint of each pair once."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -325,7 +325,10 @@ def kernel_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the kernel matrix K, of shape (c, c), onto each pair once; inactive constraints cost O(1)."""
+    """Project the kernel matrix K, of shape (c, c), onto the constraint of each pair once.
+
+    Inactive constraints cost O(1).
+    """
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -349,7 +352,7 @@ def explicit_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the factor G, of shape (d, d), onto each triple once."""
+    """Project the factor G, of shape (d, d), onto the constraint of each triple once."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]
@@ -378,7 +381,7 @@ def implicit_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the matrix S, of shape (c, c), onto each triple once."""
+    """Project the matrix S, of shape (c, c), onto the constraint of each triple once."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]
@@ -407,7 +410,10 @@ def kernel_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the kernel matrix K, of shape (c, c), onto each triple once; inactive constraints cost O(1)."""
+    """Project the kernel matrix K, of shape (c, c), onto the constraint of each triple once.
+
+    Inactive constraints cost O(1).
+    """
     changed = 0.0
     for number in order:
         i, j, k = triples[number]

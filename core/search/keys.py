@@ -42,7 +42,7 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
     Parameters
     ----------
     codes : Codes
-        Codes of the rows of the hash table that the key is for.
+        Codes of the rows that the hash table is built for.
     n : int
         Number of functions.
     seed : int

@@ -74,7 +74,7 @@ class ItemsByClass:
         return np.concatenate([self.of(rng, c, n) for c in (positive, *others.tolist())])
 
     def at_random(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Draw n items at random, but at least 5 % positives and at least 5 % negatives (`least_of`).
+        """Draw n items at random, of which at least 5 % are positive and at least 5 % negative (`least_of`).
 
         The minimum hardly affects frequent classes. It gives rare classes the few positives that an annotator
         would start from.

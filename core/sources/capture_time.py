@@ -49,7 +49,7 @@ def _time_of(source: Source, item: int) -> float:
 
 
 def seconds_of(exif: Mapping[int, Any]) -> float:
-    """Return the time of the exposure from its EXIF data, in seconds; NaN if it is missing or malformed."""
+    """Return when the photograph was taken, in seconds since 1970; NaN if its EXIF data don't say it."""
     try:
         time = datetime.strptime(str(exif[_TIME]).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Base class of sources of images inside other files, the shards (`core.sources.packed.shards`).
+"""Base class of sources whose images are inside other files, called shards (`core.sources.packed.shards`).
 
 An image is a range of bytes in a shard, or a frame of a video. The positions of all images are found once and
 saved with the pool. A pool therefore opens without searching its shards again, and any image can be read
