@@ -22,6 +22,7 @@ from closecall.app.components import modules
 from closecall.app.display.theme import CONFIG
 from closecall.app.projects.oidc import SignIn, secret_files
 from closecall.app.runtime import event_log as events
+from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
 from closecall.app.server.startup_warnings import cautions, is_own_machine
@@ -105,6 +106,7 @@ def serve(
         How people sign in; None if they don't.
     """
     global _health
+    settle_server()
     signal.signal(signal.SIGTERM, _leave)
     _health = Health(workspace)
     workspace.landing, workspace.sign_in = project_in(path), sign_in
