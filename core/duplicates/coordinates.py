@@ -16,7 +16,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.extmath import randomized_svd
 
 from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.rows import Rows, cut, is_sparse, squared_norms
@@ -87,6 +86,8 @@ def coordinates(pool: RowBlocks) -> Floats32:
 
 def _directions(sample: Rows) -> Floats64:
     """Return the matrix V of this module's docstring, of shape (n_features, m), for a sample of rows."""
+    from sklearn.utils.extmath import randomized_svd  # a slow import, which reading groups doesn't need
+
     n = min(N_DIRECTIONS, *sample.shape)
     _, _, Vt = randomized_svd(sample.astype(np.float64), n, n_iter=2, random_state=0)
     return np.asarray(np.linalg.qr(Vt.T)[0])

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -126,16 +127,28 @@ def test_a_builder_waits_for_another_builder_of_its_pool(tmp_path: Path) -> None
     assert Pool.open(pool).complete
 
 
-def test_a_builder_does_not_load_what_serves_projects() -> None:
-    """The first image waits for its start: what it needs for a pool is all that it imports."""
-    code = (
-        "import sys, closecall.app.cli.main, closecall.app.display.pool_output; "
-        "print('closecall.app.projects.project' in sys.modules)"
-    )
+SLOW_IMPORTS = ("sklearn", "scipy.stats", "matplotlib", "umap", "onnxruntime", "av", "fsspec")
+"""Packages that take long to load, and that few projects or moments need."""
+
+
+@pytest.mark.parametrize(
+    ("process", "needless"),
+    [
+        (
+            "closecall.app.cli.main, closecall.app.display.pool_output",
+            ("closecall.app.projects.project", *SLOW_IMPORTS),
+        ),
+        ("closecall.app.server.asgi, closecall.app.sessions.workspace", SLOW_IMPORTS),
+    ],
+    ids=["builder", "server"],
+)
+def test_processes_load_only_what_they_need(process: str, needless: Sequence[str]) -> None:
+    """The first image waits until both have started."""
+    code = f"import sys, {process}; print({set(needless)} & set(sys.modules))"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert said.strip() == "False"
+    assert said.strip() == "set()"
 
 
 def test_every_child_is_started_by_the_same_hand() -> None:
