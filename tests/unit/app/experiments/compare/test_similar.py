@@ -73,17 +73,25 @@ def table(out):
 def finished(folder, tmp_path_factory):
     """A comparison that ran to its end."""
     out = tmp_path_factory.mktemp("finished") / "out"
-    run(folder, out, *FAMILIES_TRIED)
+    with pytest.MonkeyPatch.context() as patch:
+        if scaled(quick=True, all=False):
+            undraw(patch)
+        run(folder, out, *FAMILIES_TRIED)
     return out
+
+
+def undraw(patch):
+    """Neither figures nor report, where a test is about results alone: they take most of the time."""
+    patch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
+    patch.setattr(
+        "closecall.app.experiments.compare.similar.comparison.write_report", lambda *_: "not written"
+    )
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Neither figures nor report, where a test is about results alone: they take most of the time."""
-    monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
-    monkeypatch.setattr(
-        "closecall.app.experiments.compare.similar.comparison.write_report", lambda *_: "not written"
-    )
+    """See `undraw`."""
+    undraw(monkeypatch)
 
 
 @pytest.mark.thorough
@@ -152,6 +160,7 @@ def test_the_manifest_says_how_it_was_made(folder, finished):
     assert "min-hash compares the sets" in manifest["refused"]["min-hash"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_figures_and_report_are_there(finished):
     """The report needs nothing beside it, names every family, and refers to no id that it hasn't."""
@@ -185,6 +194,7 @@ def test_figures_and_report_are_there(finished):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_lines_are_told_apart_without_colour(folder, finished):
     """By mark and dash; the legend of a figure has the order of the families, and colours follow the page."""
