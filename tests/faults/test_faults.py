@@ -166,7 +166,8 @@ def cases(write: Write, found: list[Place]) -> list[tuple[Place, str, str]]:
     """Every place, moment and database.
 
     A quick run tries one of them for every other kind of write, where answers are appended if they are, at
-    another moment for each kind; ``--scale=all`` tries everything on SQLite and each place on PostgreSQL at one moment.
+    another moment for each kind; ``--scale=all`` tries everything on SQLite and each place on PostgreSQL at
+    one moment.
     """
     number = WRITES.index(write)
     on_sqlite = [(place, moment, "sqlite") for place in found for moment in MOMENTS]
