@@ -67,7 +67,7 @@ class Pictures:
     """
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
         self.card = lru_cache(maxsize=CARDS)(self._card)
         self.text = lru_cache(maxsize=CARDS)(self._text)
         self.opening = lru_cache(maxsize=CARDS)(self._opening)
@@ -75,18 +75,18 @@ class Pictures:
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        is_text = isinstance(self._source, Texts)  # then the picture is only shown among the last answers
-        return data_url(self._source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
+        is_text = isinstance(self.source, Texts)  # then the picture is only shown among the last answers
+        return data_url(self.source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
 
     def _text(self, item: int) -> list[Part] | None:
-        return typeset(self._source.text(item)) if isinstance(self._source, Texts) else None
+        return typeset(self.source.text(item)) if isinstance(self.source, Texts) else None
 
     def _opening(self, item: int) -> Opening | None:
         text = self.text(item)
         return opening(text) if text is not None else None
 
     def _tile(self, item: int) -> str:
-        return data_url(self._source.image(item, TILE_SIZE))
+        return data_url(self.source.image(item, TILE_SIZE))
 
     def _thumbnail(self, item: int) -> str:
-        return data_url(self._source.image(item, THUMBNAIL_SIZE))
+        return data_url(self.source.image(item, THUMBNAIL_SIZE))

@@ -128,11 +128,18 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """The renderer of the pool's items. It can't be used before the pool has items."""
+        """The renderer of the items of the pool's newest source. It can't be used before the pool has items.
+
+        Raises
+        ------
+        InputError
+            If the source is missing or has changed.
+        """
         with self._lock:
-            if self._pictures is None:
-                assert self.pool is not None
-                self._pictures = Pictures(self.pool.source)
+            assert self.pool is not None
+            source = self.pool.source
+            if self._pictures is None or self._pictures.source is not source:
+                self._pictures = Pictures(source)
             return self._pictures
 
     def problem(self) -> str | None:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +61,18 @@ class HeldOut:
         return len(self.ids)
 
 
+@dataclass(frozen=True)
+class _SavedSource:
+    """A pool's source as its manifest describes it. Equal ones of several snapshots are opened once."""
+
+    spec: dict[str, Any]
+    folder: Path | None
+
+    @cached_property
+    def opened(self) -> Source:
+        return open_source(self.spec, self.folder)
+
+
 class Pool:
     """A snapshot of a pool's rows, made by `Pool.open`; safe to share between threads.
 
@@ -92,7 +105,12 @@ class Pool:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, segments: Sequence[Segment], identity: Identity | None
+        self,
+        path: Path,
+        manifest: Manifest,
+        segments: Sequence[Segment],
+        identity: Identity | None,
+        other: Pool | None = None,
     ) -> None:
         self.path = path
         self.version = len(segments)
@@ -107,6 +125,7 @@ class Pool:
         self.complete = manifest.complete
         self._manifest = manifest
         self._identity = identity
+        self._source = self._saved_source(other)
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
@@ -162,7 +181,7 @@ class Pool:
                 replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
             )
         kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
-        return Pool(self.path, kept, segments, None)
+        return Pool(self.path, kept, segments, None, self)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -315,16 +334,18 @@ class Pool:
         segment = load_part(self.path, part, 0, self._manifest)
         return HeldOut(segment.ids, segment.X.astype(np.float32, copy=False), segment.truth)
 
-    @cached_property
+    @property
     def source(self) -> Source:
         """Source of the items, which can display any of them.
+
+        Snapshots made by `refreshed` and `prefix` share it until the pool gets another source.
 
         Raises
         ------
         InputError
             If the source is missing or has changed.
         """
-        return open_source(self._manifest.source, self._source_folder)
+        return self._source.opened
 
     @cached_property
     def feature_kind(self) -> str:
@@ -335,7 +356,7 @@ class Pool:
         InputError
             If the vocabulary of texts is missing or damaged.
         """
-        return feature_kind(self._manifest.source, self._source_folder)
+        return feature_kind(self._source.spec, self._source.folder)
 
     def problems(self) -> list[Problem]:
         """Return the items that could not be read, with the reasons, in order of their ids.
@@ -393,10 +414,11 @@ class Pool:
     def _truth(self) -> NDArray[np.int16]:
         return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
 
-    @property
-    def _source_folder(self) -> Path | None:
-        saved = self._manifest.source_folder
-        return self.path / saved if saved else None
+    def _saved_source(self, other: Pool | None) -> _SavedSource:
+        """Return the source of the manifest, shared with another snapshot if that has the same."""
+        folder = self._manifest.source_folder
+        own = _SavedSource(self._manifest.source, self.path / folder if folder else None)
+        return other._source if other is not None and other._source == own else own
 
     def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         if self._gapless:
@@ -432,7 +454,7 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
         first_row += part.rows
     if manifest.held_out:
         check_part(path, manifest.held_out)
-    return Pool(path, manifest, segments, identity)
+    return Pool(path, manifest, segments, identity, earlier)
 
 
 def _identity(path: Path) -> Identity | None:
