@@ -16,6 +16,7 @@ from closecall.app.runtime.background import one_line
 from closecall.core.errors import InputError
 from closecall.core.files.durable import replace_file
 from closecall.storage.address import has_password, is_address, with_schema
+from closecall.storage.errors import StorageError
 
 PROJECT_FILE = "project.json"
 LABELS_FILE = "labels.db"
@@ -81,10 +82,8 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If there is no project file, or it is damaged, has values that are not allowed, or has a newer
-            format.
-        StorageError
-            If the database's address can't be parsed.
+            If there is no project file, or it can't be read, is damaged, has values that are not allowed, or
+            has a newer format.
         """
         path = folder / PROJECT_FILE
         if not path.is_file():
@@ -93,6 +92,8 @@ class ProjectFile:
             stored = json.loads(path.read_text("utf-8"))
             read = cls(**stored)
             _check_kinds(read)
+        except OSError as error:
+            raise InputError(f"The project file {path} can't be read: {error.strerror}") from None
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"The project file {path} is damaged: {one_line(error)}") from None
         if not all(_are_names(names) for names in (read.owners, read.annotators)):
@@ -101,7 +102,10 @@ class ProjectFile:
             )
         check_overlap(read.overlap, read.overlap_share)
         _check_lease(read.lease_seconds)
-        checked_database(read.database or None)
+        try:
+            checked_database(read.database or None)
+        except StorageError as error:
+            raise InputError(f"The project file {path} is damaged: {error}") from None
         if read.format > FORMAT:
             raise InputError(
                 f"The project {folder} has format {read.format}, this version of Closecall reads {FORMAT}"

@@ -335,8 +335,10 @@ def test_the_page_is_in_the_menu_where_there_is_a_map(project):
         assert not is_mapped(workspace, key)
     shutil.rmtree(project.pool_path / "map")
     assert not is_mapped(workspace, project.key)
-    (project.folder / "project.json").write_text("{")
-    assert not is_mapped(workspace, project.key)
+    settings = {"pool": "pool", "source": "", "relative_to": "", "database": "mysql://localhost/labels"}
+    for damage in ("{", json.dumps(settings)):
+        (project.folder / "project.json").write_text(damage)
+        assert not is_mapped(workspace, project.key)
 
 
 def test_viewers_of_a_question_share_its_map(session, project):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import time
 from collections import Counter
@@ -74,14 +75,20 @@ def test_the_list_tells_how_far_each_project_is(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         label(project.session(), 12)
-        broken = tmp_path / "broken"
-        broken.mkdir()
-        (broken / "project.json").write_text("{", "utf-8")
-        summaries = {summary.key: summary for summary in workspace.projects()}
+        settings = json.loads((project.folder / "project.json").read_text("utf-8"))
+        for key, text in {
+            "broken": "{",
+            "elsewhere": json.dumps(settings | {"database": "mysql://localhost/labels"}),
+        }.items():
+            (tmp_path / key).mkdir()
+            (tmp_path / key / "project.json").write_text(text, "utf-8")
+        summaries = {summary.key: summary for summary in workspace.projects("ada")}
+        assert workspace.annotators("ada") == {"annotator"}
     assert "held-out" in summaries[project.key].status
     assert summaries[project.key].has_labels
     assert len(summaries[project.key].thumbnails) == 5
     assert "damaged" in summaries["broken"].problem
+    assert "must begin with postgresql://, not with mysql://" in summaries["elsewhere"].problem
 
 
 def test_the_list_opens_no_project_that_nobody_has_entered(tmp_path):
