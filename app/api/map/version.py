@@ -54,12 +54,15 @@ class Ground:
     tiles : MapTiles
     stamp : int
         Time of the last change to the map's folder, in nanoseconds.
+    n_known : int
+        Number of rows of the snapshot with which the map was read. The map may already have later rows.
     """
 
     pool: Pool
     positions: NDArray[np.float32]
     tiles: MapTiles
     stamp: int
+    n_known: int
 
     @classmethod
     def open(cls, pool: Pool) -> Ground:
@@ -79,8 +82,8 @@ class Ground:
         return cls(pool.prefix(len(positions)), positions, MapTiles(positions), stamp)
 
     def is_current(self, pool: Pool) -> bool:
-        """Return whether the map on disk has not changed since it was read."""
-        return self.stamp == _stamp(pool)
+        """Return whether the map, read again with this snapshot, would be the same."""
+        return self.stamp == _stamp(pool) and len(pool) == self.n_known
 
     @cached_property
     def n_cells(self) -> int:

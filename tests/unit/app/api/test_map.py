@@ -7,6 +7,7 @@ import io
 import json
 import math
 import shutil
+import time
 from itertools import count
 from types import SimpleNamespace
 
@@ -21,10 +22,13 @@ from closecall.app.api.map import live as live_map
 from closecall.app.api.map.live import SHOWN
 from closecall.app.api.map.version import BAND, LEAST_BAND
 from closecall.app.display.theme import DARK, LIGHT
+from closecall.app.projects.project import Project
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 from closecall.core.map import PoolMap, build_map
+from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
 from tests.projects import answer, give_answers, new_project, open_workspace
 
 SEED = 5
@@ -305,6 +309,20 @@ def test_items_that_have_come_since_are_not_on_the_map(session, project):
     after = live.state()
     assert (after["items"], after["elsewhere"]) == (len(project.pool), 0)
     assert after["version"] == state["version"] + 1
+
+
+def test_a_map_that_was_read_too_early_is_read_again(session, live, project, monkeypatch):
+    """The map of a grown pool may be finished before the project has seen that the pool has grown."""
+    teach(session)
+    n_before = live.state()["items"]
+    with monkeypatch.context() as lagging:
+        lagging.setattr(Project, "pool", project.pool)
+        build_map(build(source_from(f"digits:{n_before + 100}"), project.pool_path))
+        assert live.state()["items"] == n_before
+    while len(project.pool) == n_before:
+        time.sleep(0.01)
+    state = live.state()
+    assert (state["items"], state["elsewhere"]) == (n_before + 100, 0)
 
 
 def test_a_map_that_is_gone_stays_in_view(session, live, project):
