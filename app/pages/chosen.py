@@ -61,11 +61,12 @@ def chosen_project() -> OpenProject:
     key = chosen_key()
     if key is None:
         st.switch_page("start.py")
-    project = current().project(key)
-    if project.roles.are_named and name_at_page() == SOMEBODY:
+    roles = current().roles_in(key)
+    if roles.are_named and name_at_page() == SOMEBODY:
         state["project"] = key
         st.switch_page(sign_in_page())
-    person_at(project)
+    roles.person(name_at_page())
+    project = current().project(key)
     state["project"] = key
     put_into_address("project", key)
     return project

@@ -128,7 +128,8 @@ class Workspace:
         self._database = checked_database(database)
         self._open: dict[str, OpenProject] = {}
         self._closed: dict[str, Closed] = {}
-        self._lock = threading.RLock()
+        self._creating = threading.Lock()
+        self._opening: dict[str, threading.RLock] = {}  # by key
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
@@ -193,13 +194,23 @@ class Workspace:
             with reading(self.folder / key) as log:
                 yield log
 
+    def roles_in(self, key: str) -> Roles:
+        """Return the roles in the project with this key, which is not opened for this.
+
+        Raises
+        ------
+        InputError
+            If there is no such project, or its project file can't be read.
+        """
+        if (project := self._open.get(key)) is not None:
+            return project.roles
+        self._require_served(key)
+        file = ProjectFile.read(self.folder / key)
+        return self.roles.joined(file.owners, file.annotators)
+
     def _is_open_to(self, key: str, name: str) -> bool:
         try:
-            if key in self._open:
-                roles = self._open[key].roles
-            else:
-                file = ProjectFile.read(self.folder / key)
-                roles = self.roles.joined(file.owners, file.annotators)
+            roles = self.roles_in(key)
         except InputError:
             return True  # the summary says what is wrong with the project
         try:
@@ -211,19 +222,31 @@ class Workspace:
     def project(self, key: str) -> OpenProject:
         """Return the project with this key; open it if it is not open.
 
+        Opening may take as long as the database's connection timeout. Other projects don't wait for this.
+
         Raises
         ------
         InputError
             If there is no such project, or it can't be opened.
+        StorageError
+            If the project's database can't be used.
         """
-        with self._lock:
+        if (project := self._open.get(key)) is not None:
+            return project
+        self._require_served(key)
+        with self._lock_of(key):
             if key not in self._open:
-                folder = self.folder / key
-                if not (self._only in (None, key) and key in self.served_keys()):
-                    raise InputError(f"There is no project {key!r} here")
-                self._open[key] = OpenProject(folder, self.roles)
+                self._open[key] = OpenProject(self.folder / key, self.roles)
                 self._closed.pop(key, None)
             return self._open[key]
+
+    def _require_served(self, key: str) -> None:
+        if key not in self.served_keys():
+            raise InputError(f"There is no project {key!r} here")
+
+    def _lock_of(self, key: str) -> threading.RLock:
+        """Return the lock for opening and closing a project."""
+        return self._opening.setdefault(key, threading.RLock())
 
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Create a project, start to build its pool, and return its key.
@@ -256,7 +279,7 @@ class Workspace:
         if positive is not None and positive not in classes:
             raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
         with ExitStack() as undo:
-            with self._lock:
+            with self._creating:
                 key = key or self._free_key(question)
                 half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
                 undo.callback(shutil.rmtree, half, ignore_errors=True)
@@ -267,10 +290,11 @@ class Workspace:
                     _check_examples(new.examples)
                 if self._database:
                     _move_labels(half, with_schema(self._database, key), undo)
-                half.rename(self.folder / key)
-                undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
-                undo.callback(self._close, key)
-                project = self.project(key)
+                with self._lock_of(key):
+                    half.rename(self.folder / key)
+                    undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
+                    undo.callback(self._close, key)
+                    project = self.project(key)
             if new.examples:
                 project.session().add_examples(new.examples, source=source)
             undo.pop_all()
@@ -278,7 +302,7 @@ class Workspace:
 
     def _close(self, key: str) -> None:
         """Close a project, if it is open."""
-        with self._lock:
+        with self._lock_of(key):
             if project := self._open.pop(key, None):
                 project.close()
 
@@ -349,7 +373,7 @@ class Workspace:
 
     def _require_unserved(self, key: str) -> None:
         """Raise InputError if another process serves the project."""
-        with self._lock:  # otherwise a thread that is opening the project could fail because of this lock
+        with self._lock_of(key):  # otherwise a thread that opens the project could fail because of this one
             if key not in self._open:
                 lock_project(self.folder / key).release()
 

@@ -70,3 +70,17 @@ def test_a_project_of_others_is_refused(tmp_path, tab, monkeypatch):
         monkeypatch.setattr(chosen, "name_at_page", lambda: "eve")
         with pytest.raises(InputError, match="eve has no access to this project"):
             chosen.chosen_project()
+
+
+def test_who_may_not_enter_opens_nothing(tmp_path, tab, monkeypatch):
+    """A project takes its lock, and may start to build its pool, once it is opened."""
+    with Workspace(tmp_path) as workspace:
+        key = new_project(workspace).key
+    with Workspace(tmp_path, roles=Roles.of(["ada"], ["bob"])) as workspace:
+        tab.query_params["project"] = key
+        monkeypatch.setattr(chosen, "name_at_page", lambda: "eve")
+        with pytest.raises(InputError, match="eve has no access to this project"):
+            chosen.chosen_project()
+        assert workspace.opened() == []
+        monkeypatch.setattr(chosen, "name_at_page", lambda: "bob")
+        assert [chosen.chosen_project()] == workspace.opened()

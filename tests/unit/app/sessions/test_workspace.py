@@ -5,7 +5,9 @@ import json
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -16,7 +18,9 @@ from closecall.app.api.cards import card_of
 from closecall.app.projects.config import LABELS_FILE, lock_project
 from closecall.app.projects.folder_classes import FolderClasses, guess_class
 from closecall.app.projects.pool_builder import Builder
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.projects.roles import Roles
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import DEMO, NewProject, Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LabelLog, StorageError
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -115,6 +119,32 @@ def test_the_list_opens_no_project_that_nobody_has_entered(tmp_path):
         assert "1 skipped" in again.status
         workspace.project(key)
         assert workspace.projects() == [again]
+
+
+def test_a_project_that_takes_long_to_open_holds_up_no_other(tmp_path, monkeypatch):
+    """Such as one whose database server doesn't answer; those who wait for it get the same project."""
+    with open_workspace(tmp_path) as workspace:
+        slow, other, opened = (new_project(workspace).key for _ in range(3))
+    begun, end, open_for_real = threading.Event(), threading.Event(), OpenProject.__init__
+
+    def opens(project: OpenProject, folder: Path, roles: Roles) -> None:
+        if folder.name == slow:
+            assert not begun.is_set(), "opened twice"
+            begun.set()
+            assert end.wait(60)
+        open_for_real(project, folder, roles)
+
+    with open_workspace(tmp_path) as workspace, ThreadPoolExecutor(4) as threads:
+        there = workspace.project(opened)
+        monkeypatch.setattr(OpenProject, "__init__", opens)
+        waiting = [threads.submit(workspace.project, slow) for _ in range(2)]
+        assert begun.wait(60)
+        try:
+            assert threads.submit(workspace.project, opened).result(10) is there
+            assert threads.submit(workspace.project, other).result(10).key == other
+        finally:
+            end.set()
+        assert waiting[0].result() is waiting[1].result() is workspace.project(slow)
 
 
 @pytest.mark.thorough
