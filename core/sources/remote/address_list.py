@@ -12,6 +12,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -133,7 +134,25 @@ class AddressList(RemoteImages):
         earlier = self.from_spec(spec, folder)
         if spec["identities"]:
             _ = earlier._whole  # raises InputError if the earlier addresses have changed
-        return type(self)(self.path, files=listing.continued(earlier.files, self.files), **given)
+        files = listing.continued(earlier.files, self._named_as_in(earlier.files))
+        grown = type(self)(self.path, files=files, **given)
+        if not spec["identities"] and not grown._agrees_with(earlier.files):
+            raise changed(self.path)
+        return grown
+
+    def _agrees_with(self, earlier: Listing) -> bool:
+        """Return whether the first images have the whole addresses that are their names in `earlier`."""
+        pairs = zip(earlier.paths, self._addresses or (), strict=False)
+        return all(address is None or _path(address.identity) == path for path, address in pairs)
+
+    def _named_as_in(self, earlier: Listing) -> Listing:
+        """Return the current list, with the earlier names of images whose names now have row numbers."""
+        known, names = set(earlier.paths), dict[str, str]()
+        for name, address, _ in self._rows():
+            if address is not None and (path := _path(address.shown)) in known:
+                names.setdefault(path, _path(name))  # the first row: later ones were added since
+        earlier_names = {name: path for path, name in names.items()}
+        return replace(self.files, paths=tuple(earlier_names.get(path, path) for path in self.files.paths))
 
     def _address(self, item: int) -> tuple[Address, Address]:
         address = self._whole[item] if self._identities else parse(self.name(item))
@@ -153,7 +172,11 @@ class AddressList(RemoteImages):
             return self._addresses
 
     def _in_order(self) -> tuple[Address | None, ...]:
-        by_name = {name: address for name, address, _ in self._rows()}
+        rows = self._rows()
+        by_name = {name: address for name, address, _ in rows}
+        for _, address, _ in rows:
+            if address is not None:  # of the time before other addresses differed in the query only
+                by_name.setdefault(address.shown, address)
         return tuple(by_name.get(listing.as_text(path)) for path in self.files.paths)
 
     def _digest(self) -> str:
@@ -176,7 +199,7 @@ class AddressList(RemoteImages):
         if not any(address for _, address, _ in rows):
             raise InputError(f"{self.path} has no addresses that begin with {FORMS}")
         rows.sort(key=lambda row: path_hash(row[0]))
-        paths = tuple(name.replace("/", os.sep) for name, _, _ in rows)
+        paths = tuple(_path(name) for name, _, _ in rows)
         most = MOST_GUESSED if self.class_column is None else MOST_CLASSES
         names, truth = classes.of_labels([label for _, _, label in rows], most)
         if self.class_column is not None and not names:
@@ -248,3 +271,7 @@ class AddressList(RemoteImages):
         """The servers and buckets that have only a small fraction of the images."""
         places = Counter("/".join(path.split(os.sep, 3)[:3]) for path in self.files.paths)
         return frozenset(place for place, n in places.items() if n < _MINOR_SHARE * len(self))
+
+
+def _path(name: str) -> str:
+    return name.replace("/", os.sep)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -317,6 +318,47 @@ def test_a_list_that_grew_continues_the_pool(tmp_path: Path, server: Server) -> 
     pool = build(AddressList(listed(tmp_path, server, PATHS)), tmp_path / "pool")
     assert pool.source.names(np.arange(20)) == before
     assert len(pool) == N
+
+
+@pytest.mark.parametrize(
+    ("queries", "added"), [(["?size=1", "?v=1"], "?size=2"), (["", ""], "?size=2"), (["?size=1", ""], "")]
+)
+def test_an_address_that_gets_a_twin_stays_the_same_image(
+    tmp_path: Path, server: Server, queries: list[str], added: str
+) -> None:
+    """Before, its name had no row number. The pool shows it before and after it has grown."""
+    addresses = [f"{server.address}/{i}.png{query}" for i, query in enumerate(queries)]
+    server.files = {f"/{i}.png": picture(i) for i in range(3)}
+    file = tmp_path / "list.txt"
+    file.write_text("\n".join(addresses), "utf-8")
+    before = build(AddressList(file), tmp_path / "pool")
+    names, shown = before.source.names(np.arange(2)), [before.source.encoded(item) for item in (0, 1)]
+    twin = f"{server.address}/0.png{added}"
+    file.write_text("\n".join([*addresses, twin]), "utf-8")
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    first = names.index(f"{server.address}/0.png")
+    server.asked.clear()
+    assert Pool.open(tmp_path / "pool").source.encoded(first) == shown[first]
+    assert server.asked == [addresses[0].removeprefix(server.address)]
+    pool = build(AddressList(file), tmp_path / "pool")
+    assert len(pool) == 3
+    assert pool.source.names(np.arange(3)) == [*names, f"{server.address}/0.png (row 3)"]
+    for item, address in zip((first, 2), (addresses[0], twin), strict=True):
+        server.asked.clear()
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        Pool.open(tmp_path / "pool").source.encoded(item)
+        assert server.asked == [address.removeprefix(server.address)]
+
+
+def test_an_address_before_its_twin_is_not_taken_for_it(tmp_path: Path, server: Server) -> None:
+    """A list that does not begin as before is refused, so that no label gets another image."""
+    file = listed(tmp_path, server, PATHS[:2])
+    build(AddressList(file), tmp_path / "pool")
+    one, other = file.read_text("utf-8").splitlines()
+    file.write_text("\n".join([f"{one}?size=2", one, other]), "utf-8")
+    with pytest.raises(InputError, match="has changed since the pool was made"):
+        build(AddressList(file), tmp_path / "pool")
+    assert Pool.open(tmp_path / "pool").source.encoded(0) in {picture(0), picture(1)}
 
 
 def test_a_stopped_build_does_not_wait_for_the_network(tmp_path: Path, server: Server) -> None:
