@@ -331,7 +331,10 @@ class Workspace:
                 f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
             )
             self.create(question, key=DEMO)
-        self.project(DEMO)
+        project = self.project(DEMO)
+        pool = project.pool
+        if project.builder and pool is not None and pool.complete and len(pool) < items:
+            project.builder.start()
         return DEMO
 
     def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:

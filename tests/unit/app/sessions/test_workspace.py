@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import threading
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of
-from closecall.app.projects.config import LABELS_FILE, lock_project
+from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, lock_project
 from closecall.app.projects.folder_classes import FolderClasses, guess_class
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.roles import Roles
@@ -145,6 +146,20 @@ def test_a_project_that_takes_long_to_open_holds_up_no_other(tmp_path, monkeypat
         finally:
             end.set()
         assert waiting[0].result() is waiting[1].result() is workspace.project(slow)
+
+
+def test_a_complete_demo_grows(tmp_path, monkeypatch):
+    """Its builder starts, also if an earlier one was killed before it had begun."""
+    started: list[str] = []
+    monkeypatch.setattr(Builder, "start", lambda builder: started.append(builder._source))
+    with open_workspace(tmp_path) as workspace:
+        workspace.create(NewProject("digits:600", "Is this a 7?"), key=DEMO)
+    shutil.copytree(digits_pool(), tmp_path / DEMO / POOL_FOLDER)
+    for items, sources in [(600, []), (700, ["digits:700"]), (700, ["digits:700"])]:
+        started.clear()
+        with open_workspace(tmp_path) as workspace:
+            workspace.demo(items)
+        assert started == sources
 
 
 @pytest.mark.thorough
