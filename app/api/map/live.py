@@ -169,9 +169,10 @@ class LiveMap:
         if not all(map(math.isfinite, (x, y, radius))):
             raise InputError(f"x, y and radius must be finite numbers, got {x}, {y} and {radius}")
         now = self._now
-        distances = np.square(now.ground.positions - now.ground.places([(x, y)])).sum(axis=1)
+        with np.errstate(over="ignore"):  # a distant place is infinitely far from all items
+            distances = np.square(now.ground.positions - now.ground.places([(x, y)])).sum(axis=1)
         nearest = int(distances.argmin())
-        if distances[nearest] > (radius * now.ground.tiles.side) ** 2:
+        if math.sqrt(distances[nearest]) > radius * now.ground.tiles.side:
             return None
         return self._items(now, [nearest])[0]
 

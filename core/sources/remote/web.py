@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import netrc
 import time
+from base64 import b64encode
 from contextlib import closing
 from html.parser import HTMLParser
 from http import HTTPStatus
@@ -86,6 +87,11 @@ class _TLSPool(HTTPSConnectionPool):
     ConnectionCls = _TLSConnection
 
 
+def _login(user: str) -> str:
+    """Return the header's value for a percent-encoded user and password, sent as UTF-8 (RFC 7617)."""
+    return f"Basic {b64encode(unquote(user).encode()).decode()}"
+
+
 class Web:
     """Connections to HTTP servers, used by any number of threads.
 
@@ -109,7 +115,7 @@ class Web:
         self._proxies = {
             scheme: urllib3.ProxyManager(
                 proxy,
-                proxy_headers=urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None,
+                proxy_headers={"Proxy-Authorization": _login(user)} if user else None,
                 **self._options,
             )
             for scheme, proxy in getproxies().items()
@@ -158,7 +164,7 @@ class Web:
         proxy = None if proxy_bypass(name) else self._proxies.get(address.scheme)
         headers = {"User-Agent": "closecall", "Accept-Encoding": "identity"}
         if user := address.user or self._user(name):
-            headers |= urllib3.make_headers(basic_auth=unquote(user))
+            headers["Authorization"] = _login(user)
         query = f"?{address.query}" if address.query else ""
         try:
             return (proxy or self._direct).request(

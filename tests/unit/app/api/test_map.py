@@ -231,6 +231,14 @@ def test_near_a_point_is_the_nearest_item(session, live):
         live.near(math.nan, 0, 1)
 
 
+def test_near_takes_any_finite_number(live):
+    """A radius beyond all bounds has every item in it, and a place beyond all bounds has none near it."""
+    assert live.near(0.5, 0.5, 1e200) is not None
+    for place in (1e200, -1e308):
+        assert live.near(place, place, 1) is None
+    assert live.near(0.5, 0.5, -1) is None
+
+
 def is_inside(x: float, y: float, polygon: list[tuple[float, float]]) -> bool:
     """By the even-odd rule: the sides that a ray to the right crosses."""
     crossed = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -359,6 +360,15 @@ def test_an_address_before_its_twin_is_not_taken_for_it(tmp_path: Path, server: 
     with pytest.raises(InputError, match="has changed since the pool was made"):
         build(AddressList(file), tmp_path / "pool")
     assert Pool.open(tmp_path / "pool").source.encoded(0) in {picture(0), picture(1)}
+
+
+def test_a_password_of_any_letters_is_sent(tmp_path: Path, server: Server) -> None:
+    """As UTF-8."""
+    file = listed(tmp_path, server, PATHS[:1])
+    file.write_text(file.read_text("utf-8").replace("://", "://ł:пароль@"), "utf-8")
+    AddressList(file).encoded(0)
+    scheme, _, encoded = server.users[-1].partition(" ")
+    assert (scheme, base64.b64decode(encoded).decode("utf-8")) == ("Basic", "ł:пароль")
 
 
 def test_a_stopped_build_does_not_wait_for_the_network(tmp_path: Path, server: Server) -> None:
