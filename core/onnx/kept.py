@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 from closecall.core.errors import InputError
@@ -42,10 +43,14 @@ class Kept(Generic[T]):
         if is_new:
             try:
                 result.set_result(load())
+            except InputError as error:
+                result.set_exception(copy(error))
             except BaseException as error:
-                if not isinstance(error, InputError):  # the next call tries again
-                    with self._lock:
-                        self._results.pop(key, None)
+                with self._lock:  # the next call tries again
+                    self._results.pop(key, None)
                 result.set_exception(error)
                 raise
+        failure = result.exception()
+        if isinstance(failure, InputError):
+            raise copy(failure)  # the traceback of a cached error would keep its callers' objects alive
         return result.result()

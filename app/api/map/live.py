@@ -254,7 +254,7 @@ class LiveMap:
 
     def _items(self, now: Version, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return what the page shows of the items in these rows."""
-        pictures, names = self._project.pictures, now.ground.pool.source
+        pictures = self._project.pictures
         items = now.ground.pool.ids[rows].tolist()
         status = self._status(items)
         told = []
@@ -264,10 +264,10 @@ class LiveMap:
                 look = {"src": pictures.tile(item)} if opening is None else {"opening": opening}
             except InputError:
                 look = {"src": ""}
+            name = pictures.source.name(item)
             score = None if now.scores is None else float(now.scores[row])
             told.append(
-                {"id": item, "alt": names.name(item), "x": x, "y": y, "score": score, "stands": status[item]}
-                | look
+                {"id": item, "alt": name, "x": x, "y": y, "score": score, "stands": status[item]} | look
             )
         return told
 
