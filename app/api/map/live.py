@@ -41,7 +41,7 @@ SHOWN = 48
 MARKS = 60
 """Maximum number of last answers that are marked on the map."""
 
-MOST_CORNERS = 1000
+MOST_CORNERS = 200
 """Maximum number of corners of a lasso."""
 
 SHARE = 0.25

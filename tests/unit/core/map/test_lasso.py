@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.path import Path
 
 from closecall.core.errors import InputError
-from closecall.core.map import inside
+from closecall.core.map import inside, lasso
 from tests.scale import examples
 
 WIDTH = 12
@@ -54,6 +55,29 @@ def test_a_star_has_no_middle():
     star = np.column_stack([np.cos(angles), np.sin(angles)])
     points = np.array([(0, 0), (0, 0.7), (2, 2)], dtype=np.float32)
     assert inside(points, star).tolist() == [False, True, False]
+
+
+def test_a_lasso_lets_other_threads_run(monkeypatch):
+    """Matplotlib keeps them all waiting, so it gets few points at a time if there are many corners."""
+    asked: list[int] = []
+
+    class Watched(Path):
+        def contains_points(self, points):
+            asked.append(len(points) * len(self.vertices))
+            return super().contains_points(points)
+
+    monkeypatch.setattr(lasso, "_path", lambda: Watched)
+    monkeypatch.setattr(lasso, "TESTS_AT_ONCE", 1000)
+    points = np.random.default_rng(0).random((2000, 2))
+    polygon = [(0.1, 0.1), (0.9, 0.2), (0.5, 0.9)]
+    assert inside(points, polygon).tolist() == [
+        crosses_an_odd_number(Fraction(x), Fraction(y), [(Fraction(a), Fraction(b)) for a, b in polygon])
+        for x, y in points.tolist()
+    ]
+    assert len(asked) > 1
+    assert max(asked) <= 1000
+    circle = np.column_stack([np.cos(np.arange(1200)), np.sin(np.arange(1200))])
+    assert inside(points[:3], circle * 10).shape == (3,)
 
 
 def test_a_lasso_around_nothing():
