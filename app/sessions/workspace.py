@@ -40,6 +40,9 @@ from closecall.storage.errors import StorageError
 DEMO = "digits"
 """Key of the demo project."""
 
+UNFINISHED = ".new-"
+"""Prefix of the folder of a project that is being created, or whose creation was killed."""
+
 EVERYBODY = Roles()
 """Roles in which everybody is an owner and nobody has to sign in."""
 
@@ -164,7 +167,7 @@ class Workspace:
     def served_keys(self) -> list[str]:
         """Return the keys of the served projects, ascending."""
         found = sorted(child.name for child in self.folder.iterdir() if is_project(child))
-        return [key for key in found if self._only in (None, key)]
+        return [key for key in found if self._only in (None, key) and not key.startswith(UNFINISHED)]
 
     def projects(self, name: str | None = None) -> list[ProjectSummary]:
         """Return the summaries of all projects, or only those that `name` may enter, in the order of keys.
@@ -281,7 +284,7 @@ class Workspace:
         with ExitStack() as undo:
             with self._creating:
                 key = key or self._free_key(question)
-                half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+                half = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
                 undo.callback(shutil.rmtree, half, ignore_errors=True)
                 file.write(half)
                 with Database.open(half / LABELS_FILE, create=True) as database:

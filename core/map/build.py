@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -90,7 +91,7 @@ class PoolMap:
         """
         folder = pool.path / FOLDER
         if not has_map(pool.path):
-            raise InputError(f"the pool {pool.path} has no map: make one with closecall pool map {pool.path}")
+            raise InputError("the pool has no map: make one with closecall pool map")
         saved = _SavedLayout.read(folder, pool)
         return saved.map(_parts(folder, saved, pool))
 
@@ -155,10 +156,10 @@ class _SavedLayout:
 
     @classmethod
     def read(cls, folder: Path, pool: Pool) -> _SavedLayout:
-        header, arrays = read_index(folder / _LAYOUT)
+        header, arrays = _read(folder / _LAYOUT)
         if header.get("map") != FORMAT:
-            raise InputError(f"{folder} was made by another version: {_CURE}")
-        _require_rows(folder, pool, header["rows"], header["pool"])
+            raise InputError(f"the pool's map was made by another version: {_CURE}")
+        _require_rows(pool, header["rows"], header["pool"])
         copied = {name: np.array(array) for name, array in arrays.items()}
         return cls(sample=copied.pop("rows"), drawn_from=header["rows"], layout=Layout(**copied))
 
@@ -178,14 +179,14 @@ def _parts(folder: Path, saved: _SavedLayout, pool: Pool) -> list[Floats32]:
     parts: list[Floats32] = []
     done, digest = 0, None
     while (path := _part(folder, done)).is_dir():
-        header, arrays = read_index(path)
+        header, arrays = _read(path)
         end = done + len(arrays["positions"])
         if header["layout"] != saved.digest or end > len(pool):  # of an old layout, or of later rows
             break
         parts.append(np.array(arrays["positions"]))
         done, digest = end, header["pool"]
     if digest is not None:  # the last digest covers all rows so far
-        _require_rows(folder, pool, done, digest)
+        _require_rows(pool, done, digest)
     return parts
 
 
@@ -221,10 +222,18 @@ def _blocks(pool: Pool, first: int, end: int) -> Iterator[Rows]:
         yield pool.rows(np.arange(start, min(start + COPIED_ROWS, end)))
 
 
-def _require_rows(folder: Path, pool: Pool, n_rows: int, digest: str) -> None:
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a folder of the map. The message of an error names no path, because annotators may see it."""
+    try:
+        return read_index(folder)
+    except InputError as error:
+        raise InputError(f"the pool's map can't be read: {_CURE}") from error
+
+
+def _require_rows(pool: Pool, n_rows: int, digest: str) -> None:
     """Raise InputError unless the pool's first `n_rows` rows have this digest."""
     if n_rows > len(pool) or pool.prefix(n_rows).digest != digest:
-        raise InputError(f"{folder} was made for another pool: {_CURE}")
+        raise InputError(f"the pool's map was made for another pool: {_CURE}")
 
 
 def _part(folder: Path, first: int) -> Path:

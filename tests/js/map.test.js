@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { sentence, signed } from "../../app/components/map/found.js";
 import { Lasso, written } from "../../app/components/map/lasso.js";
-import { aboutOf } from "../../app/components/map/map.js";
+import { aboutOf, stampOf } from "../../app/components/map/map.js";
 import { Tiles } from "../../app/components/map/tiles.js";
 import { View } from "../../app/components/map/view.js";
 import { Clock, define, settled } from "./browser.js";
@@ -143,6 +143,17 @@ test("a tile is requested once per version, and drawn until the next one is ther
   tiles.draw(screen.context, view);
   assert.equal(mosaic.drawn[1][0], "second");
   assert.equal(screen.drawn.length, 6);
+});
+
+test("tiles of one version are requested again after a restart of the server, which counts anew", async () => {
+  const { tiles, asked } = tilesWith(() => Promise.resolve(picture("one")));
+  const view = viewOf(400, 400, { cells: 256, finest: 0 });
+  for (const map of ["before", "before", "after"]) {
+    tiles.renew(stampOf({ map, version: 3 }, "light"));
+    tiles.draw(canvas().context, view);
+    await settled();
+  }
+  assert.equal(asked.length, 2);
 });
 
 test("until a tile is there, a part of a coarser one stands in for it", async () => {

@@ -76,10 +76,8 @@ class Ground:
         stamp = _stamp(pool)
         positions = PoolMap.open(pool).positions
         if not len(positions):
-            raise InputError(
-                f"the map of the pool {pool.path} has no items yet: finish it with closecall pool map"
-            )
-        return cls(pool.prefix(len(positions)), positions, MapTiles(positions), stamp)
+            raise InputError("the pool's map has no items yet: finish it with closecall pool map")
+        return cls(pool.prefix(len(positions)), positions, MapTiles(positions), stamp, len(pool))
 
     def is_current(self, pool: Pool) -> bool:
         """Return whether the map, read again with this snapshot, would be the same."""

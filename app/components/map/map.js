@@ -204,7 +204,7 @@ class MapPage {
     }
     this.card.dataset.version = String(data.version);
     this.readColours();
-    this.tiles.renew(`${data.version} ${this.theme}`);
+    this.tiles.renew(stampOf(data, this.theme));
     this.describe();
     this.redraw();
   }
@@ -596,6 +596,16 @@ class MapPage {
     const top = Math.min(view.height - height - 8, Math.max(8, at.y - height / 2));
     preview.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(top)}px)`;
   }
+}
+
+/**
+ * Return what changes whenever the tiles do. After a restart of the server, version numbers begin again.
+ *
+ * @param {Pick<MapData, "map" | "version">} data
+ * @param {string} theme
+ */
+export function stampOf({ map, version }, theme) {
+  return `${map} ${version} ${theme}`;
 }
 
 /**

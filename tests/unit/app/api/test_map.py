@@ -357,10 +357,16 @@ def test_a_map_that_is_gone_stays_in_view(session, live, project):
 
 
 def test_a_pool_without_a_map_is_refused(session, project):
-    """The sentence says how to make one."""
-    shutil.rmtree(project.pool_path / "map")
-    with pytest.raises(InputError, match="make one with closecall pool map"):
-        LiveMap.of(session)
+    """The sentence says how to make one, and not where the pool lies: annotators may read it."""
+    folder = project.pool_path / "map"
+    for damage, cure in [
+        (lambda: (folder / "layout" / "index.json").write_text("{"), "make the map again"),
+        (lambda: shutil.rmtree(folder), "make one with closecall pool map"),
+    ]:
+        damage()
+        with pytest.raises(InputError, match=cure) as refused:
+            LiveMap.of(session)
+        assert str(project.pool_path) not in str(refused.value)
 
 
 def test_the_page_is_in_the_menu_where_there_is_a_map(project):

@@ -148,6 +148,16 @@ def test_a_project_that_takes_long_to_open_holds_up_no_other(tmp_path, monkeypat
         assert waiting[0].result() is waiting[1].result() is workspace.project(slow)
 
 
+def test_a_creation_that_was_killed_is_no_project(tmp_path):
+    """It leaves a folder that looks like one."""
+    with open_workspace(tmp_path) as workspace:
+        key = new_project(workspace).key
+        shutil.copytree(tmp_path / key, tmp_path / ".new-x1y2")
+        assert workspace.served_keys() == [key]
+        with pytest.raises(InputError, match=r"There is no project '\.new-x1y2' here"):
+            workspace.project(".new-x1y2")
+
+
 def test_a_complete_demo_grows(tmp_path, monkeypatch):
     """Its builder starts, also if an earlier one was killed before it had begun."""
     started: list[str] = []

@@ -166,8 +166,9 @@ def test_a_damaged_file_is_named_and_the_map_made_again(pool, name):
     raw = bytearray(path.read_bytes())
     raw[-9] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(InputError, match=f"{path.name} is damaged"):
+    with pytest.raises(InputError, match="can't be read: make the map again") as refused:
         PoolMap.open(pool)
+    assert f"{path.name} is damaged" in str(refused.value.__cause__)
     build_map(pool)
     assert files(pool) == whole
 
