@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from closecall.storage import Database, backup, files
+from closecall.storage import Database, StorageError, backup, files
 from tests.storage_kit import count_rows, make_concept, sit_down
 
 
@@ -52,6 +52,25 @@ def test_a_file_is_published_on_windows(tmp_path: Path, windows: Windows, overwr
     files.publish(partial, file, overwrite=overwrite)
     assert file.read_bytes() == b"whole"
     assert windows.synced == [file.stat().st_ino]
+
+
+@pytest.mark.parametrize(("overwrite", "left"), [(False, None), (True, b"whole")])
+def test_a_name_that_cannot_be_flushed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool, left: bytes | None
+) -> None:
+    """A new file is removed again; a file that was replaced has the new content, whole."""
+    partial, file = tmp_path / "partial", tmp_path / "file"
+    partial.write_bytes(b"whole")
+    if overwrite:
+        file.write_bytes(b"earlier")
+
+    def fails(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(files, "_sync_folder", fails)
+    with pytest.raises(StorageError, match="cannot be written"):
+        files.publish(partial, file, overwrite=overwrite)
+    assert (file.read_bytes() if file.exists() else None) == left
 
 
 def test_labels_are_made_and_copied_on_windows(tmp_path: Path, windows: Windows) -> None:
