@@ -25,7 +25,7 @@ class Ascending:
     def __init__(self) -> None:
         self._changes: dict[int, bool | None] = {}
         self._items: Items = NONE
-        self._marks: Marks = frozen(np.empty(0, dtype=np.bool_))
+        self._marks = NO_MARKS
 
     def put(self, item: int, mark: bool | None) -> None:
         """Set the item's mark; None removes the item."""
@@ -87,3 +87,4 @@ def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
 
 
 NONE: Items = frozen(np.empty(0, dtype=np.int64))
+NO_MARKS: Marks = frozen(np.empty(0, dtype=np.bool_))

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.storage.ascending import NONE, Ascending, frozen, without
+from closecall.storage.ascending import NO_MARKS, NONE, Ascending, frozen, without
 from closecall.storage.errors import StorageError
 from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 from closecall.storage.repeats import ItemGroups, Repeats
@@ -77,6 +77,8 @@ class Standing(NamedTuple):
         Items that need a further annotator; see `LabelState.wanted`. Empty unless requested.
     repeats : array of shape (n_repeats,), int64
         All items of the groups that have an asked item, including the asked items; ascending.
+    repeats_answered : array of shape (n_repeats,), bool
+        Whether each of the `repeats` is in a group with an asked item that has an answer other than a skip.
     groups : ItemGroups or None
         The groups of near-duplicates from which `repeats` are computed; without them, there are no repeats.
     """
@@ -88,6 +90,7 @@ class Standing(NamedTuple):
     counts: Counts
     wanted: NDArray[np.int64]
     repeats: NDArray[np.int64] = NONE
+    repeats_answered: NDArray[np.bool_] = NO_MARKS
     groups: ItemGroups | None = None
 
 
@@ -133,7 +136,8 @@ class LabelState:
     def regroup(self, groups: ItemGroups | None) -> None:
         """Use these groups of near-duplicates from now on, also for answers that were applied earlier."""
         if groups is not self.groups:
-            asked = [item for item, votes in self._votes.items() if _is_asked(votes)]
+            marks = ((item, _asked(votes)) for item, votes in self._votes.items())
+            asked = {item: mark for item, mark in marks if mark is not None} if groups is not None else {}
             self._repeats = Repeats(groups, asked) if groups is not None else None
 
     def apply(self, answer: AnswerRecord) -> bool:
@@ -236,18 +240,23 @@ class LabelState:
         `persons` is the number of annotators per item.
         """
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
-        return self._standing({}, (), self.counts, wanted)
+        return self._standing({}, self.counts, wanted)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
     ) -> Standing:
         """Return what `standing` would return if the annotator gave this answer about the item next."""
-        meaning = _together([*self._votes.get(item, ()), _Vote("", annotator, answer, trains)])
+        before = self._votes.get(item, ())
+        votes = (*before, _Vote("", annotator, answer, trains))
+        meaning = _together(votes)
         number = dict(self._number)
         _count(number, self._meaning(item), meaning)
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
-        asked = (item,) if trains else ()
-        return self._standing({item: meaning}, asked, Counts(**number), without(wanted, np.array([item])))
+        standing = self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
+        if self._repeats is None:
+            return standing
+        repeats, answered = self._repeats.supposing(item, _asked(before), _asked(votes))
+        return standing._replace(repeats=repeats, repeats_answered=answered)
 
     @property
     def counts(self) -> Counts:
@@ -257,11 +266,10 @@ class LabelState:
     def _standing(
         self,
         supposed: Mapping[int, _Meaning],
-        asked: Sequence[int],
         counts: Counts,
         wanted: NDArray[np.int64],
     ) -> Standing:
-        """Return the `Standing` as if items had the `supposed` meanings, and the `asked` items were asked."""
+        """Return the `Standing` as if items had the `supposed` meanings, but with the current repeats."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
@@ -270,7 +278,8 @@ class LabelState:
         standing = Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
         if self._repeats is None:
             return standing
-        return standing._replace(repeats=self._repeats.read(asked), groups=self._repeats.groups)
+        repeats, of_answers = self._repeats.read()
+        return standing._replace(repeats=repeats, repeats_answered=of_answers, groups=self._repeats.groups)
 
     def _undone_item(self, undo: AnswerRecord) -> int:
         """Return the item of the undone answer. It is the undo's own item, unless the log was changed."""
@@ -294,8 +303,10 @@ class LabelState:
                 kept.put(item, mark)
         for overlap in self._overlaps.values():
             overlap.settle(item, votes, annotator)
-        if self._repeats is not None and _is_asked(votes) != _is_asked(before):
-            self._repeats.settle(item, is_asked=_is_asked(votes))
+        if self._repeats is not None:
+            asked, was_asked = _asked(votes), _asked(before)
+            if asked is not was_asked:
+                self._repeats.settle(item, was_asked, asked)
 
     def _meaning(self, item: int) -> _Meaning:
         return _together(self._votes.get(item, ()))
@@ -362,8 +373,12 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
     return _Meaning(*_tally([replace(decision, trains=trains)]), is_audited)
 
 
-def _is_asked(votes: Sequence[_Vote]) -> bool:
-    return any(vote.trains and not vote.decides for vote in votes)
+def _asked(votes: Sequence[_Vote]) -> bool | None:
+    """Return an item's mark in `Repeats`: None unless asked, else whether it has more than skips."""
+    given = [vote for vote in votes if vote.trains]
+    if all(vote.decides for vote in given):
+        return None
+    return _together(given).status != "skip"
 
 
 def _decision(votes: Sequence[_Vote]) -> _Vote | None:

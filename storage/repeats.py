@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from closecall.storage.ascending import Ascending, Items
+from closecall.storage.ascending import Ascending, Items, Marks
 
 
 class ItemGroups(Protocol):
@@ -27,35 +26,57 @@ class Repeats:
     """The items of all groups of near-duplicates that have an asked item.
 
     An item is asked if it has an answer that was given for training, even a skip, and not undone; see
-    `storage.fold`. An update after one item has become asked, or is no longer asked, takes time proportional
-    to the size of its groups.
+    `storage.fold`. Each asked item has a mark: whether it has an answer other than a skip. The mark of an
+    item that is not asked is None. An update of an item's mark takes time proportional to the size of its
+    groups.
 
     Parameters
     ----------
     groups : ItemGroups
-    asked : iterable of int
-        The asked items when the object is made.
+    asked : mapping of int to bool
+        The marks of the asked items when the object is made.
     """
 
-    def __init__(self, groups: ItemGroups, asked: Sequence[int] = ()) -> None:
+    def __init__(self, groups: ItemGroups, asked: Mapping[int, bool]) -> None:
         self.groups = groups
-        self._asked: Counter[int] = Counter()  # by item: number of asked items that it repeats
+        # By item: the number of asked items that it repeats, with an answer other than a skip, and without.
+        self._numbers: dict[bool, dict[int, int]] = {True: {}, False: {}}
         self._items = Ascending()
-        for item in asked:
-            self.settle(item, is_asked=True)
+        for item, mark in asked.items():
+            self.settle(item, None, mark)
 
-    def settle(self, item: int, *, is_asked: bool) -> None:
-        """Update the set after an item has become asked, or is no longer asked."""
-        change = 1 if is_asked else -1
-        for member in self.groups.members(item).tolist():
-            self._asked[member] += change
-            self._items.put(member, True if self._asked[member] else None)
-            if not self._asked[member]:
-                del self._asked[member]
+    def settle(self, item: int, before: bool | None, after: bool | None) -> None:
+        """Update the items after a change of an item's mark."""
+        members = self.groups.members(item).tolist()
+        for mark, change in ((before, -1), (after, 1)):
+            if mark is not None:
+                numbers = self._numbers[mark]
+                for member in members:
+                    number = numbers.get(member, 0) + change
+                    if number:
+                        numbers[member] = number
+                    else:
+                        del numbers[member]
+        for member in members:
+            self._items.put(member, self.mark(member))
 
-    def read(self, supposed: Sequence[int] = ()) -> Items:
-        """Return the items, ascending; the items of `supposed` count as asked, too, but only this time."""
-        more: Mapping[int, bool] = {
-            member: True for item in supposed for member in self.groups.members(item).tolist()
-        }
-        return self._items.read(more)[0]
+    def read(self) -> tuple[Items, Marks]:
+        """Return the items, ascending, and whether each repeats an item with an answer other than a skip."""
+        return self._items.read()
+
+    def supposing(self, item: int, before: bool | None, after: bool | None) -> tuple[Items, Marks]:
+        """Return what `read` would return after `settle` with the same arguments."""
+        if before == after:
+            return self.read()
+        answered, skipped = ((after is mark) - (before is mark) for mark in (True, False))
+        members = self.groups.members(item).tolist()
+        return self._items.read({member: self.mark(member, answered, skipped) for member in members})
+
+    def mark(self, item: int, answered: int = 0, skipped: int = 0) -> bool | None:
+        """Return whether the item repeats an item with an answer other than a skip; None if it is no repeat.
+
+        As if it repeated so many more asked items: `answered` ones, and `skipped` ones that only have skips.
+        """
+        if self._numbers[True].get(item, 0) + answered:
+            return True
+        return False if self._numbers[False].get(item, 0) + skipped else None

@@ -14,11 +14,13 @@ from closecall.app.engine.training import (
     AUDIT,
     BATCH,
     DIRECTION,
+    GROUP_RULE,
     GROUPS,
     OVERLAP,
     PART,
     PASSED,
     REMEMBERED,
+    RULE,
     SKIPPED_TOO,
     SUPPOSED,
     Trained,
@@ -110,7 +112,9 @@ class Occasion:
 
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
         """Return the items that may not be selected, ascending."""
-        return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
+        return excluded_items(
+            standing, self.leased, include_skipped=self.include_skipped, passed=self.passed, rule=RULE
+        )
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
         """Return the items that a search may show but the annotator can't answer, ascending."""
@@ -354,7 +358,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
     if trained.direction is not None and why == "description":
         parameters[DIRECTION] = trained.direction.params()
     if standing.groups is not None:
-        parameters[GROUPS] = standing.groups.digest
+        parameters |= {GROUPS: standing.groups.digest, GROUP_RULE: RULE}
     if occasion.passed or len(passed):
         parameters[PASSED] = sorted({*occasion.passed, *passed.tolist()})
     chooser = occasion.strategy.name if why == "strategy" else STAND_INS[why]

@@ -91,6 +91,15 @@ GROUPS = "groups"
 See `app.engine.kept_groups`. Without this parameter, no near-duplicates were left out.
 """
 
+GROUP_RULE = "group_rule"
+"""Selection parameter: the version of the rule by which near-duplicates were left out, 1 if it is missing.
+
+By rule 1, every skipped item could be chosen again, even if a near-duplicate had an answer by then.
+"""
+
+RULE = 2
+"""The current version of this rule."""
+
 OF_THE_QUERY = (
     SKIPPED_TOO,
     REMEMBERED,
@@ -105,6 +114,7 @@ OF_THE_QUERY = (
     WORDS,
     DIRECTION,
     GROUPS,
+    GROUP_RULE,
 )
 """Selection parameters that do not belong to the strategy."""
 
@@ -240,12 +250,18 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 
 
 def excluded_items(
-    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
+    standing: Standing,
+    leased: Sequence[int],
+    *,
+    include_skipped: bool,
+    passed: Iterable[int] = (),
+    rule: int = RULE,
 ) -> NDArray[np.int64]:
     """Return the items that may not be selected, ascending.
 
     These are the answered items, the items leased to other sessions, and the near-duplicates of both. With
-    `include_skipped`, skipped items may be selected.
+    `include_skipped`, skipped items may be selected, unless a near-duplicate has an answer other than a skip.
+    `rule` is the version of `GROUP_RULE`.
 
     An answer for the audit excludes neither its item nor the item's near-duplicates. An audited item
     that a selection has passed over is in `passed`, and is excluded even if it was skipped
@@ -256,7 +272,10 @@ def excluded_items(
         return taken
     repeats = standing.repeats
     if include_skipped:
-        repeats = without(repeats, without(standing.skipped, standing.audited))
+        again = without(standing.skipped, standing.audited)
+        if rule > 1:
+            again = np.intersect1d(again, repeats[~standing.repeats_answered], assume_unique=True)
+        repeats = without(repeats, again)
     return joined(joined(repeats, standing.groups.members_of(leased)), taken)
 
 
@@ -346,6 +365,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
         record.leased,
         include_skipped=bool(record.parameters.get(SKIPPED_TOO)),
         passed=record.parameters.get(PASSED, ()),
+        rule=record.parameters.get(GROUP_RULE, 1),
     )
 
 

@@ -75,8 +75,9 @@ class Group:
 def open_members(session: SessionState, item: int) -> list[int]:
     """Return the other items of the item's group that can be answered now, ascending.
 
-    These have no answer and are not leased to another session. In a blind comparison there are none, because
-    an answer counts only for the sides that selected its item.
+    These have no answer and are not leased to another session. If the session may be shown skipped items
+    again, skipped items can be answered, too. In a blind comparison there are none, because an answer counts
+    only for the sides that selected its item.
     """
     project, concept = session.project, session.concept
     groups = project.duplicates.current
@@ -84,12 +85,16 @@ def open_members(session: SessionState, item: int) -> list[int]:
     if group is None or BLIND in session.parameters:
         return []
     leased = set(project.leases.held(but_for=session.side_by_side))
+    words = (None, "skip") if session.include_skipped else (None,)
     with concept.lock:
         state = concept.catch_up()
         return [
             member
             for member in group[1].tolist()
-            if member != item and member not in leased and state.status(member) is None
+            if member != item
+            and member not in leased
+            and state.status(member) in words
+            and not state.is_audited(member)
         ]
 
 

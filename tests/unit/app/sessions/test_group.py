@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.sessions.answers import read_answer
 from closecall.app.sessions.group import MOST
-from tests.projects import answer, find_groups, label, labeled, wait_for_index
+from tests.projects import answer, find_groups, label, labeled, shown_to, wait_for_index
 
 
 @pytest.fixture
@@ -122,6 +124,28 @@ def test_what_others_have_or_answered_is_left_out(grouped):
     given = answer(card, "no", group=[*others, foreign, held_out, 10**9, -1])
     assert submit(ada, [given])["acked"] == [given["id"]]
     assert [item for item, *_ in stored(grouped)] == [card["item"]["id"], *others[1:]]
+    verified(grouped)
+
+
+def test_skipped_items_are_answered_along_once_they_may_come_again(grouped):
+    """Unless they belong to the audit, whose answers train no model."""
+    session = session_of(grouped)
+    card = drawn(session)
+    others = members(card)
+    submit(session, [answer(card, "skip", group=others)])
+    session.revisit_skipped()
+    audited = shown_to(session, others[0])
+    audit = answer({"item": {"id": others[0], "selection": audited}}, "skip")
+    with session.concept.lock:
+        grouped.log.append_answers([replace(read_answer(audit, session), purpose="audit")])
+    again = shown_to(session, card["item"]["id"])
+    session.item_view.resume()
+    card = drawn(session)
+    assert card["item"]["selection"] == again
+    assert members(card) == others[1:]
+    before = len(stored(grouped))
+    submit(session, [answer(card, "no", group=others)])
+    assert stored(grouped)[before:] == [(item, "no", "train") for item in [card["item"]["id"], *others[1:]]]
     verified(grouped)
 
 

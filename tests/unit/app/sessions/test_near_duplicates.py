@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.engine.training import GROUPS
+from closecall.app.engine.training import GROUP_RULE, GROUPS
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.full_scan_check import compare
 from closecall.core.duplicates import folder_of
@@ -23,6 +23,7 @@ from tests.projects import (
     label,
     new_project,
     open_workspace,
+    shown_to,
     tamper,
     truth_word,
     wait_for_index,
@@ -187,6 +188,81 @@ def test_skipped_items_come_back_without_their_near_duplicates(grouped):
     label(session, 8)
     assert set(chosen(grouped)[8:]) & known <= set(skipped)
     verified(grouped)
+
+
+def skip_a_group(session):
+    """Skip the item in view and all near-duplicates of it; the group, the item first."""
+    item, groups = session.in_view().item, session.project.duplicates.current
+    others = [member for member in groups.members(item).tolist() if member != item]
+    card = card_of(session)
+    submit(session, [answer(card, "skip", group=others)])
+    return [item, *others]
+
+
+def free(session):
+    """The items that the queue may choose next."""
+    pool = session.project.pool
+    excluded = session.occasion(pool).excluded(session.concept.standing())
+    return set(pool.ids.tolist()) - set(excluded.tolist())
+
+
+def test_of_a_skipped_group_one_item_comes_back(grouped):
+    """All may, until one of them has an answer; an undo of this answer, or another skip, frees the others."""
+    session = session_of(grouped, strategy="exhaustive")
+    label(session, 4)
+    group = skip_a_group(session)
+    assert not free(session) & set(group)
+    session.revisit_skipped()
+    assert free(session) >= set(group)
+    again = shown_to(session, group[1])
+    given = answer({"item": {"id": group[1], "selection": again}}, "no")
+    submit(session, [given])
+    assert not free(session) & set(group)
+    submit(session, [answer(card_of(session), "undo", selection=None, item=group[1], undoes=given["id"])])
+    assert free(session) >= set(group)
+    label(session, 8)
+    assert len([item for item in chosen(grouped)[5:] if item in group]) <= 2
+    verified(grouped)
+
+
+@pytest.mark.parametrize("word", ["yes", "no", "unsure", "skip"])
+def test_what_follows_an_answer_to_a_skipped_item_is_known_ahead(grouped, word):
+    """The selections made ahead leave out the rest of its group, except after another skip."""
+    session = session_of(grouped, strategy="exhaustive")
+    label(session, 4)
+    group = skip_a_group(session)
+    with session.concept.lock:
+        ahead = session.concept.catch_up().supposing(group[0], "ada", word)
+    session.revisit_skipped()
+    excluded = set(session.occasion(grouped.pool).excluded(ahead).tolist())
+    assert excluded & set(group) == (set() if word == "skip" else set(group))
+
+
+def test_skips_that_were_chosen_again_by_the_former_rule_are_repeated_by_it(tmp_path, monkeypatch):
+    """Every skipped item of a group came back then, even after one of them had an answer."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        find_groups(project, 6)
+        session = session_of(project, strategy="exhaustive")
+        label(session, 4)
+        group = skip_a_group(session)
+        again = shown_to(session, group[1])
+        submit(session, [answer({"item": {"id": group[1], "selection": again}}, "no")])
+        session.revisit_skipped()
+        project.leases.add("another session", set(project.pool.ids.tolist()) - set(group))
+        with monkeypatch.context() as former:
+            former.setattr("closecall.app.engine.selection.RULE", 1)
+            session.item_view.choose()
+        item = session.shown.item
+        assert item in group
+        session.item_view.choose()
+        assert session.shown is None
+    in_log = "UPDATE selections SET parameters = {} WHERE parameters LIKE '%\"groups\"%'"
+    tamper(project.folder, in_log.format(f"json_remove(parameters, '$.{GROUP_RULE}')"))
+    verified(project)
+    tamper(project.folder, in_log.format(f"json_set(parameters, '$.{GROUP_RULE}', 2)"))
+    result = CliRunner().invoke(main, ["verify", str(project.folder)])
+    assert f"the log has item {item}" in result.output
 
 
 def test_the_audit_draws_near_duplicates_and_does_not_count(grouped):
