@@ -53,7 +53,7 @@ class ConceptState:
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
     groups : callable
-        Returns the groups of near-duplicates, or None. Selections ask about only one item of each group.
+        Returns the groups of near-duplicates, or None; see `asks_once`.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class ConceptState:
         self.log = log
         self.store = store
         self.lock = threading.RLock()
+        self.asks_once = True
+        """Whether selections ask about only one item of each group of near-duplicates."""
         self._newest_pool = pool
         self._newest_groups = groups
         self._pool = pool()
@@ -85,13 +87,18 @@ class ConceptState:
         """
         with self.lock:
             self._follow_pool()
-            self._state.regroup(self._newest_groups())
+            self._state.regroup(self.groups)
             newest = self.log.newest
             if self._folded != (self._state, newest):
                 for answer in self.log.answers_after(self.record.id, self._state.seq):
                     self._apply(answer)
                 self._folded = self._state, newest
             return self._state
+
+    @property
+    def groups(self) -> ItemGroups | None:
+        """The groups of near-duplicates of which selections ask about only one item, or None."""
+        return self._newest_groups() if self.asks_once else None
 
     def _apply(self, answer: AnswerRecord) -> None:
         self._state.apply(answer)

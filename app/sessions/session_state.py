@@ -76,6 +76,8 @@ class SessionState:
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
         self.parameters = dict(record.parameters)
+        if self._is_judge():
+            self.concept.asks_once = False  # AUROC is measured on random items, near-duplicates among them
         self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
@@ -140,6 +142,11 @@ class SessionState:
         These are this session and, in a blind comparison, the sessions of all sides.
         """
         return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
+
+    def _is_judge(self) -> bool:
+        """Return whether the session is the judge of a blind comparison (`app.sessions.blind`)."""
+        comparison = self.parameters.get(BLIND, {})
+        return bool(comparison.get("judge")) and self.id == comparison["sides"][-1]
 
     def revisit_skipped(self, include: bool = True) -> None:
         """Set whether skipped items may be selected again."""

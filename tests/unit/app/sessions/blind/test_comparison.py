@@ -23,6 +23,7 @@ from tests.projects import (
     new_project,
     open_workspace,
     reply_lost,
+    save_as_found,
     truth_word,
     wait_for_index,
 )
@@ -279,6 +280,20 @@ def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     trained = set().union(*(answered(side) for side in blind.rivals))
     assert f"{len(judge - trained)} items drawn at random" in found["about"]
     assert found["difference"] is not None
+
+
+def test_the_judge_draws_near_duplicates_too(judged, project):
+    """Items of a large group are drawn as often as others; the two strategies ask about one of them."""
+    leaders = np.arange(len(project.pool))
+    leaders[:500] = 0
+    save_as_found(project, leaders)
+    group = set(project.pool.ids[:500].tolist())
+    blind = begin(judged, ["exhaustive", "random"])
+    give(blind, 36, is_even)
+    assert len(group.intersection(answered(blind.judge))) > 2
+    assert all(len(group.intersection(answered(side))) <= 1 for side in blind.rivals)
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert json.loads(result.output)["problems"] == []
 
 
 def test_where_nothing_can_be_told_it_says_so(judged):
