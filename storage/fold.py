@@ -207,6 +207,13 @@ class LabelState:
         """Return the item's status, or None if there is no answer about it that was not undone."""
         return self._meaning(item).status
 
+    def repeats(self, item: int) -> bool | None:
+        """Return whether the item repeats an item with an answer other than a skip; None if it is no repeat.
+
+        See `Standing.repeats`.
+        """
+        return self._repeats.mark(item) if self._repeats is not None else None
+
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
         """Return each annotator's answer about the item, without adjudications."""
         return {vote.annotator: vote.answer for vote in self._votes.get(item, ()) if not vote.decides}

@@ -2,7 +2,8 @@
 
 A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`; other
 sessions can then lease the item. A session that becomes active again keeps those of its items that no other
-session has leased in the meantime. An answer that arrives after the lease has expired is stored, too.
+session has leased in the meantime, nor a near-duplicate of them. An answer that arrives after the lease has
+expired is stored, too.
 
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
@@ -124,7 +125,7 @@ class Leases:
     def has(self, session: str, item: int) -> bool:
         """Return whether the item is leased to the session.
 
-        An expired lease counts until another session leases the item.
+        An expired lease counts until another session leases the item, or keeps its own items apart from it.
         """
         with self._lock:
             held = self._held.get(session)
@@ -152,7 +153,7 @@ class Leases:
                     taken.add(item)
             lost = taken & wanted
             if not lost:
-                self._give(others.session, items)
+                self._give(others.session, items, apart)
             return frozenset(lost)
 
     def _held_by_others(self, but_for: Collection[str]) -> tuple[int, ...]:
@@ -162,12 +163,12 @@ class Leases:
         )
         return tuple(sorted(frozenset().union(*those)))
 
-    def _give(self, session: str, items: Iterable[int]) -> None:
-        """Lease the items to the session, and remove other sessions' expired leases on these items."""
-        now, given = self._clock(), set(items)
+    def _give(self, session: str, items: Iterable[int], apart: Iterable[int] = ()) -> None:
+        """Lease the items to the session; remove other sessions' expired leases on these and on `apart`."""
+        now, given, over = self._clock(), set(items), {*items, *apart}
         for name, held in self._held.items():
             if name != session and held.heard < now - self._seconds:
-                held.items -= given
+                held.items -= over
         own = self._held.setdefault(session, _Held(set(), now))
         own.heard = now
         own.items |= given

@@ -222,13 +222,16 @@ def leasing(
     while True:
         chosen = attempt(occasion)
         items = [record.item for record in chosen.records]
-        apart: list[int] = []
-        if groups is not None and GROUPS in chosen.record.parameters:
-            apart = groups.members_of(items).tolist()
-        lost = occasion.others.take(items, apart=apart)
+        lost = occasion.others.take(items, apart=kept_apart(chosen.records, groups))
         if not lost:
             return chosen
         occasion = replace(occasion, others=occasion.others.again(lost))
+
+
+def kept_apart(records: Sequence[SelectionRecord], groups: ItemGroups | None) -> list[int]:
+    """Return the items that no other session may have leased: the groups of items that the queue selected."""
+    items = [record.item for record in records if GROUPS in record.parameters]
+    return groups.members_of(items).tolist() if groups is not None and items else []
 
 
 def take_found(

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.engine.selection import Chosen, Occasion
-from closecall.app.engine.training import AUDIT, OVERLAP, PASSED
+from closecall.app.engine.selection import Chosen, Occasion, kept_apart
+from closecall.app.engine.training import AUDIT, GROUPS, OVERLAP, PASSED
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
@@ -165,8 +165,9 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether these selections may be shown again; if so, lease their items.
 
-        The selections must be unanswered. Their items must not be leased to sessions other than this one
-        and those in `beside`. The items must be in the pool; a damaged log may name other items.
+        The selections must be unanswered. Neither their items nor near-duplicates of these may be leased to
+        sessions other than this one and those in `beside`. The items must be in the pool; a damaged log may
+        name other items.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -175,15 +176,26 @@ class SessionState:
         others = leases.others(self.id, beside={*self.side_by_side, *beside})
         if any(log.is_answered(record.id) or self._has_been_said(record) for record in records):
             return False
-        return not others.take([record.item for record in records])
+        return not others.take(
+            [record.item for record in records], apart=kept_apart(records, self.concept.groups)
+        )
 
     def _has_been_said(self, record: SelectionRecord) -> bool:
-        """Return whether the item needs no answer any more, because others answered it in the meantime."""
+        """Return whether the item needs no answer any more, because it was answered in the meantime.
+
+        An item of the queue needs none either once a near-duplicate was answered, unless it is shown again
+        after an undo.
+        """
         with self.concept.lock:
             state = self.concept.catch_up()
-            status, votes = state.status(record.item), state.votes(record.item)
+            status, votes, repeats = (
+                read(record.item) for read in (state.status, state.votes, state.repeats)
+            )
         if OVERLAP in record.parameters:
             return self.annotator in votes or len(votes) >= record.parameters[OVERLAP]["persons"]
+        is_of_queue = GROUPS in record.parameters and record.why != "undo"
+        if is_of_queue and (repeats or (repeats is not None and status is None)):
+            return True
         return status not in (None, "skip")
 
     def is_audits(self, selection_id: str) -> bool:

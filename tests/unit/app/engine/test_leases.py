@@ -102,6 +102,19 @@ def test_what_must_stay_apart_is_lost_to_another_but_not_leased(leases, clock):
     assert leases.held(but_for={"ada"}) == (5,)
 
 
+def test_who_comes_back_late_has_lost_what_another_keeps_apart_too(leases, clock):
+    """Such as a near-duplicate of what the other has leased; a lease that has not expired stays."""
+    leases.keep("ada", {3, 4, 9})
+    clock.now += LEASE_SECONDS + 1
+    leases.keep("cleo", {7})
+    assert not leases.others("bob").take([5], apart=[3, 4, 5])
+    assert leases.others("bob").take([6], apart=[7]) == {7}
+    leases.renew("ada")
+    assert [leases.has("ada", item) for item in (3, 4, 9)] == [False, False, True]
+    assert leases.has("cleo", 7)
+    assert leases.held(but_for={"bob"}) == (7, 9)
+
+
 def test_a_lease_ends_when_its_session_is_not_heard_of(leases, clock):
     """Until then it is renewed by whatever the browser sends."""
     leases.keep("ada", {3})

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.training import GROUP_RULE, GROUPS
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.full_scan_check import compare
@@ -188,6 +189,76 @@ def test_skipped_items_come_back_without_their_near_duplicates(grouped):
     label(session, 8)
     assert set(chosen(grouped)[8:]) & known <= set(skipped)
     verified(grouped)
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def of_one_group(grouped):
+    """Ada and Bob, who were shown items of one group, since Ada's lease has expired; and the two items."""
+    clock = Clock()
+    grouped.leases = Leases(clock=clock)
+    ada, bob = session_of(grouped, "ada", "exhaustive"), session_of(grouped, "bob", "exhaustive")
+    item = ada.in_view().item
+    clock.now += LEASE_SECONDS + 1
+    group = set(grouped.duplicates.current.members(item).tolist())
+    grouped.leases.add("another session", set(grouped.pool.ids.tolist()) - group)
+    theirs = bob.in_view().item
+    assert theirs in group - {item}
+    grouped.leases.keep("another session", ())
+    clock.now += 1
+    return ada, bob, item, theirs
+
+
+def test_who_comes_back_late_is_not_asked_about_a_group_that_another_has(of_one_group):
+    """Neither in the same process nor after a restart; what the browser still sends is stored."""
+    ada, bob, item, theirs = of_one_group
+    before = ada.shown
+    ada.item_view.resume()
+    assert ada.shown is None
+    assert bob.in_view().item == theirs
+    assert not repeated(ada.project, [ada.in_view().item]) & repeated(ada.project, [theirs])
+    late = answer({"item": {"id": item, "selection": before.id}}, "no")
+    assert submit(ada, [late])["acked"] == [late["id"]]
+
+
+def test_who_comes_back_late_is_shown_another_item_without_a_restart(of_one_group):
+    """Even before the other has answered."""
+    ada, _, item, _ = of_one_group
+    assert not repeated(ada.project, [ada.in_view().item]) & repeated(ada.project, [item])
+
+
+@pytest.mark.parametrize("word", ["yes", "skip"])
+def test_an_item_that_repeats_an_answered_one_is_not_shown_again(of_one_group, word):
+    """When a session is opened again, even if nobody has the group any more."""
+    ada, bob, item, theirs = of_one_group
+    submit(bob, [answer(card_of(bob), word)])
+    bob.project.leases.keep(bob.id, ())
+    ada.item_view.resume()
+    assert ada.shown is None
+    assert not repeated(ada.project, [ada.in_view().item]) & repeated(ada.project, [item, theirs])
+    verified(ada.project)
+
+
+def test_an_undone_item_is_shown_again_although_its_group_has_answers(grouped):
+    """As when one press answered the whole group, and only the answer about the item in view is undone."""
+    session = session_of(grouped)
+    card = card_of(session)
+    others = sorted(repeated(grouped, [card["item"]["id"]]) - {card["item"]["id"]})
+    given = answer(card, "no", group=others)
+    submit(session, [given])
+    undo = answer(card, "undo", selection=None, undoes=given["id"])
+    after = submit(session, [undo])["item"]
+    assert after["id"] == card["item"]["id"]
+    session.item_view.resume()
+    assert session.shown.id == after["selection"]
 
 
 def skip_a_group(session):
