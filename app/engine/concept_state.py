@@ -168,13 +168,16 @@ class ConceptState:
             self._models = [model, *others][:MODELS]
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
-    def describe(self, direction: Direction) -> None:
-        """Until there is a yes and a no, select items like the description or the positive example images."""
+    def refresh_direction(self) -> None:
+        """Read the direction of the last search by words again. Call this after a search is in the log."""
         with self.lock:
-            self._direction = (direction,)
+            self._direction = None
 
     def direction(self) -> Direction | None:
-        """Return the direction of the last search by words, or None if there was none."""
+        """Return the direction of the last search by words in the log, or None if there was none.
+
+        Until there is a yes and a no, items like the description or the positive example images are selected.
+        """
         with self.lock:
             if self._direction is None:
                 self._direction = (self._last_direction(),)

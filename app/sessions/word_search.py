@@ -131,12 +131,16 @@ class WordSession(SearchSession):
             return None
         direction, ids = search.direction, search.found.ids
         self.first = min(self.first, max(0, len(ids) - 1) // PAGE * PAGE)
-        self.session.concept.describe(direction)
         words = {"texts": list(direction.texts), "excluded": list(direction.excluded)}
         places = enumerate(ids[self.first : self.first + PAGE].tolist(), self.first)
         how = {item: {**words, "place": place} for place, item in places}
         facts = {"why": "words", "seconds": search.seconds, "scored": search.found.scored}
         return SearchPage(how, facts, {DIRECTION: direction.params()})
+
+    def _choose(self) -> None:
+        super()._choose()
+        if self.shown:
+            self.session.concept.refresh_direction()
 
     def _n_found(self) -> int:
         pool = self.session.project.pool

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.display.thumbnails import encode
+from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.directions import PAGE, Direction
 from closecall.app.engine.training import DIRECTION, WORDS
 from closecall.app.sessions.registry import OpenProject
@@ -25,6 +26,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.description import Description
 from closecall.core.sources import source_from
+from closecall.storage import StorageError
 from tests.projects import answer, new_project, open_workspace, save_as_found, tamper, wait_for_index
 from tests.words_kit import NAMES, Drawing, every_drawing, trained, write_drawings, write_pair
 
@@ -179,6 +181,31 @@ def test_labeling_starts_with_what_was_described(drawn, project, found):
     session.set_strategy("exhaustive")
     give(session, "no")
     assert shown(session)[1] == "strategy"
+
+
+def test_labeling_starts_with_a_description_once_the_log_has_it(drawn, project, found, monkeypatch):
+    """Not before its page is stored; so it starts in the same way after a restart."""
+    look(found, "a seven")
+    concept = found.session.concept
+
+    def both():
+        again = ConceptState(concept.record, project.log, project.concept_store, lambda: project.pool)
+        return [direction.texts for direction in (concept.direction(), again.direction())]
+
+    project.leases.add("another session", drawn.ranked(["a nine"])[:PAGE])
+    look(found, "a nine")
+    assert (found.shown, both()) == ((), [("a seven",)] * 2)
+    project.leases.keep("another session", ())
+    with monkeypatch.context() as full:
+        full.setattr(project.log, "record_selections", no_room)
+        assert look(found, "a nine")["cells"] == []
+        assert both() == [("a seven",)] * 2
+    card_of(found)
+    assert both() == [("a nine",)] * 2
+
+
+def no_room(records):
+    raise StorageError("the disk is full", "full")
 
 
 def test_labeling_starts_with_one_item_of_each_group(drawn, tmp_path):
