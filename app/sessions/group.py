@@ -9,10 +9,11 @@ alone.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from closecall.app.engine.training import AUDIT, OVERLAP
@@ -46,7 +47,7 @@ class Group:
         """
         if not {AUDIT, OVERLAP}.isdisjoint(shown.parameters):
             return None
-        members = open_members(self._session, shown.item)[:MOST]
+        members = open_members(self._session, shown.item, at_most=MOST)
         if not members:
             return None
         if self._drawn is None or self._drawn[0] != shown.id:
@@ -72,8 +73,8 @@ class Group:
         return drawn
 
 
-def open_members(session: SessionState, item: int) -> list[int]:
-    """Return the other items of the item's group that can be answered now, ascending.
+def open_members(session: SessionState, item: int, *, at_most: int | None = None) -> list[int]:
+    """Return the other items of the item's group that can be answered now, ascending; `at_most` so many.
 
     These have no answer and are not leased to another session. If the session may be shown skipped items
     again, skipped items can be answered, too. In a blind comparison there are none, because an answer counts
@@ -88,14 +89,14 @@ def open_members(session: SessionState, item: int) -> list[int]:
     words = (None, "skip") if session.include_skipped else (None,)
     with concept.lock:
         state = concept.catch_up()
-        return [
-            member
-            for member in group[1].tolist()
-            if member != item
-            and member not in leased
-            and state.status(member) in words
-            and not state.is_audited(member)
-        ]
+
+        def found() -> Iterator[int]:
+            for member in map(int, group[1]):
+                is_other = member != item and member not in leased
+                if is_other and state.status(member) in words and not state.is_audited(member):
+                    yield member
+
+        return list(islice(found(), at_most))
 
 
 def answers_alike(

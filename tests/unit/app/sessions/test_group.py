@@ -14,6 +14,7 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.sessions.answers import read_answer
 from closecall.app.sessions.group import MOST
+from closecall.storage import LabelState
 from tests.projects import answer, find_groups, label, labeled, shown_to, wait_for_index
 
 
@@ -192,6 +193,23 @@ def test_the_audit_and_further_opinions_are_about_one_item(grouped):
     assert bob.in_view().why == "overlap"
     assert drawn(bob)["group"] is None
     verified(grouped)
+
+
+def test_a_card_looks_at_no_more_of_a_large_group_than_it_shows(grouped, monkeypatch):
+    """While the pictures are drawn, the browser asks for a card ten times a second."""
+    find_groups(grouped, 300, "bursts")
+    session = session_of(grouped)
+    card = drawn(session)
+    looked_at = set()
+    status = LabelState.status
+
+    def counted(state, item):
+        looked_at.add(item)
+        return status(state, item)
+
+    monkeypatch.setattr(LabelState, "status", counted)
+    assert members(card_of(session)) == members(card)
+    assert len(looked_at) <= MOST + 1
 
 
 def test_a_large_group_is_answered_as_far_as_it_is_shown(grouped):
