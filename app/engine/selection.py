@@ -344,6 +344,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
             n=n,
             diversity=diversity,
             groups=standing.groups,
+            rule=RULE,
         )
         seconds += selection.seconds
         return selection

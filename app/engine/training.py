@@ -18,10 +18,10 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for, uniform
 from closecall.core.numerics.rows import PlacedRows, Rows
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import QueryStrategy, Selection
+from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
 from closecall.core.selection.base import sorted_ids
 from closecall.storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
-from closecall.storage.ascending import joined, without
+from closecall.storage.ascending import NONE, joined, without
 from closecall.storage.records import Why
 from closecall.storage.repeats import ItemGroups
 
@@ -94,11 +94,15 @@ See `app.engine.kept_groups`. Without this parameter, no near-duplicates were le
 GROUP_RULE = "group_rule"
 """Selection parameter: the version of the rule by which near-duplicates were left out, 1 if it is missing.
 
-By rule 1, every skipped item could be chosen again, even if a near-duplicate had an answer by then.
+By rule 1, every skipped item could be chosen again, even if a near-duplicate had an answer by then. Items
+chosen together were fewer if some of them repeated others.
 """
 
 RULE = 2
 """The current version of this rule."""
+
+REFILL = 4
+"""Items chosen per item wanted, after near-duplicates were left out of items chosen together."""
 
 OF_THE_QUERY = (
     SKIPPED_TOO,
@@ -405,30 +409,46 @@ def choose(
     n: int = 1,
     diversity: float = 0.0,
     groups: ItemGroups | None = None,
+    rule: int = RULE,
 ) -> Selection:
     """Choose `n` items by the strategy or, if it lacks a hyperplane, by similarity to `likes` or at random.
 
     `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
     `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of each
-    of the `groups` of near-duplicates only the first item is returned, so there may be fewer than `n` items.
+    of the `groups` of near-duplicates only the first item is chosen. If fewer than `n` items remain, further
+    items are chosen from the rest of the pool, except by the first version of the `rule`, see `GROUP_RULE`.
 
     Raises
     ------
     PoolExhausted
         If every item of the pool is excluded.
     """
-    selection = learner.select_next(
-        pool,
-        strategy,
-        trained.hyperplane,
-        n,
-        examples=trained.likes,
-        exclude=exclude,
-        seed=seed,
-        memory=memory,
-        diversity=diversity,
-    )
-    return selection if groups is None else _without_repeats(selection, groups)
+
+    def select(n: int, known: NDArray[np.int64]) -> Selection:
+        return learner.select_next(
+            pool,
+            strategy,
+            trained.hyperplane,
+            n,
+            examples=trained.likes,
+            exclude=joined(exclude, known),
+            seed=seed,
+            memory=memory,
+            diversity=diversity,
+        )
+
+    selection = select(n, NONE)
+    if groups is None:
+        return selection
+    selection = _without_repeats(selection, groups)
+    while rule > 1 and len(selection.ids) < n:
+        known = joined(np.sort(selection.ids), groups.members_of(selection.ids.tolist()))
+        try:
+            more = select(REFILL * n, known)
+        except PoolExhausted:
+            break
+        selection = _first(n, selection, _without_repeats(more, groups))
+    return selection
 
 
 def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
@@ -446,5 +466,18 @@ def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
         ids=selection.ids[first],
         margins=selection.margins[first],
         parts=tuple(selection.parts[place] for place in first) if selection.parts else (),
+        probability=None,
+    )
+
+
+def _first(n: int, one: Selection, other: Selection) -> Selection:
+    """Return the first `n` items of two selections, one after the other."""
+    return replace(
+        one,
+        ids=np.concatenate([one.ids, other.ids])[:n],
+        margins=np.concatenate([one.margins, other.margins])[:n],
+        parts=(*one.parts, *other.parts)[:n],
+        seconds=one.seconds + other.seconds,
+        scored=one.scored + other.scored,
         probability=None,
     )

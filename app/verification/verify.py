@@ -16,6 +16,7 @@ from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.training import (
     AUDIT,
     BATCH,
+    GROUP_RULE,
     OF_THE_QUERY,
     OVERLAP,
     PART,
@@ -320,6 +321,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
             n=batch["n"],
             diversity=batch["diversity"],
             groups=replay.standing.groups,
+            rule=replay.record.parameters.get(GROUP_RULE, 1),
         )
     except PoolExhausted:
         return None

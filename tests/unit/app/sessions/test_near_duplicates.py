@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -24,6 +25,7 @@ from tests.projects import (
     label,
     new_project,
     open_workspace,
+    save_as_found,
     shown_to,
     tamper,
     truth_word,
@@ -116,7 +118,7 @@ def test_what_is_chosen_ahead_leaves_out_the_near_duplicates_of_the_item_in_view
 
 
 def test_a_grid_has_one_item_of_each_group(grouped):
-    """Also where too few are far enough apart; fewer items are shown then."""
+    """It has fewer items than asked for only where there are fewer groups."""
     find_groups(grouped, 40)
     session = session_of(grouped)
     grid = grouped.grid(session)
@@ -125,7 +127,8 @@ def test_a_grid_has_one_item_of_each_group(grouped):
     for _ in range(2):
         card = card_of(grid)
         items = [cell["id"] for cell in card["cells"]]
-        assert 0 < len(items) < 15
+        left = set(grouped.pool.ids.tolist()) - repeated(grouped, seen)
+        assert len(items) == len({min(repeated(grouped, [item])) for item in left}) < 28
         require_one_each(grouped, items)
         assert not repeated(grouped, items) & repeated(grouped, seen)
         seen.update(items[:5])
@@ -138,6 +141,44 @@ def test_a_grid_has_one_item_of_each_group(grouped):
             ],
         )
     verified(grouped)
+
+
+@pytest.fixture
+def burst(tmp_path):
+    """A session that starts with an example image, and the items by similarity; the first 30 are a burst."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session, pool = session_of(project), project.pool
+        shown = io.BytesIO()
+        pool.source.image(int(pool.ids[0]), 64).save(shown, "PNG")
+        session.add_examples([shown.getvalue()])
+        (example,) = session.concept.examples
+        cosines = pool.rows_of(pool.ids).astype(np.float64) @ example.feature.astype(np.float64)
+        ranked = pool.ids[np.lexsort((pool.ids, -np.round(cosines, 12)))].tolist()
+        leaders, rows = np.arange(len(pool)), pool.row_of(ranked[:30])
+        leaders[rows] = rows.min()
+        save_as_found(project, leaders, "bursts")
+        yield session, ranked
+
+
+def test_a_grid_is_full_although_it_starts_with_a_burst(burst):
+    """The nearest item of the burst, and the items nearest after the burst."""
+    session, ranked = burst
+    grid = session.project.grid(session)
+    grid.resize(12)
+    cells = card_of(grid)["cells"]
+    assert [cell["id"] for cell in cells] == [ranked[0], *ranked[30:41]]
+    verified(session.project)
+
+
+def test_a_grid_that_was_chosen_by_the_former_rule_is_repeated_by_it(burst, monkeypatch):
+    """A burst left a single item of it then."""
+    session, ranked = burst
+    grid = session.project.grid(session)
+    with monkeypatch.context() as former:
+        former.setattr("closecall.app.engine.selection.RULE", 1)
+        assert [cell["id"] for cell in card_of(grid)["cells"]] == ranked[:1]
+    verified(session.project)
 
 
 def test_an_undo_lets_the_group_be_asked_about_again(grouped):
