@@ -234,30 +234,33 @@ def new_project(
 ) -> None:
     """Create PROJECT, a folder with a question about images; serve it to label."""
     from closecall.app.display.phrases import some
-    from closecall.app.projects.folder_classes import FolderClasses
+    from closecall.app.display.pool_output import show_source
+    from closecall.app.projects.folder_classes import FolderClasses, chosen_source, given_source
     from closecall.app.sessions.workspace import NewProject, Workspace
 
     if project.exists():
         raise InputError(f"{project} exists already: choose a new folder")
-    found = FolderClasses.of(images)
+    source = given_source(images)
+    found = FolderClasses.of(source)
     yes = found.positive(question, positive)
     if use_classes is None and found.names and yes is None and _somebody_answers():
         use_classes = click.confirm(
             f"Are these subfolders classes: {some(found.names)}? Then some items are held out",
             default=False,
         )
-    asked = NewProject(images, question, positive, guideline, use_classes=use_classes)
+    if source is not None:
+        source, use_classes = chosen_source(source, question, positive, use_classes)
+        show_source(source)
+    if found.names and use_classes:
+        click.echo("Subfolders are classes: some items are held out to measure accuracy.")
+    elif found.names:
+        click.echo(
+            f"Subfolders do not count as classes: {some(found.names)}. All items can be labeled; "
+            "--classes makes them classes."
+        )
+    asked = NewProject(images, question, positive, guideline, use_classes=use_classes, source=source)
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
-        if found.names and (use_classes or (use_classes is None and yes is not None)):
-            click.echo(
-                f"Subfolders are classes: {some(found.names)}. Some items are held out to measure accuracy."
-            )
-        elif found.names:
-            click.echo(
-                f"Subfolders do not count as classes: {some(found.names)}. All items can be labeled; "
-                "--classes makes them classes."
-            )
         click.echo(f"Created. Label with: closecall serve {project}")
 
 

@@ -38,16 +38,11 @@ def show_build(
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    expected = estimate(source, dtype=dtype or "float32")
     if quiet:
         _require_complete(build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait))
         return
-    click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
-    if source.classes:
-        click.echo(f"Classes: {some(source.classes)}.")
-    for sentence in source.about_features():
-        click.echo(sentence)
-    with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
+    show_source(source, dtype=dtype)
+    with click.progressbar(length=len(source), show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
             rate = f"{progress.per_second:,.0f} items/s" if progress.per_second else ""
@@ -59,6 +54,16 @@ def show_build(
     if problems:
         click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
     _require_complete(pool)
+
+
+def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:
+    """Print what a pool of the source will have: its size, its classes, and how features are computed."""
+    expected = estimate(source, dtype=dtype or "float32")
+    click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
+    if source.classes:
+        click.echo(f"Classes: {some(source.classes)}.")
+    for sentence in source.about_features():
+        click.echo(sentence)
 
 
 def _require_complete(pool: Pool) -> None:

@@ -13,7 +13,7 @@ from closecall.app.pages.person import name_at_page
 from closecall.app.pages.pool_sources import CHOICES, source_word
 from closecall.app.pages.problems import show_problem
 from closecall.app.projects.data_folder import former_folder_beside
-from closecall.app.projects.folder_classes import FolderClasses
+from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.image_models import FOLDER, about_model, image_models
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
@@ -213,7 +213,7 @@ def folder_classes(word: str) -> FolderClasses:
     known = st.session_state.get("folder classes")
     if known is None or known[0] != word:
         with st.spinner("Reading the folders…"):
-            known = st.session_state["folder classes"] = (word, FolderClasses.of(word))
+            known = st.session_state["folder classes"] = (word, FolderClasses.of(given_source(word)))
     found: FolderClasses = known[1]
     return found
 

@@ -15,9 +15,6 @@ from pathlib import Path
 from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, source_from
 
-OWN = ("digits", "images", "urls", "cifar10", "tiny", "newsgroups", "vectors", "points")
-"""Kinds of source whose items have known classes, so that classes needn't be guessed from folders."""
-
 
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
     """Return the longest class name at the end of a question, such as "airplane" in "Is it an airplane?"."""
@@ -33,39 +30,43 @@ class FolderClasses:
     Parameters
     ----------
     names : tuple of str
-        The folder names; empty if there are none, or if the source has known classes.
+        The folder names; empty if there are none, or if the classes come from something else.
     """
 
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, word: str) -> FolderClasses:
-        """Return the possible classes of a source (`core.sources.words`) or of the pool in a folder.
-
-        Raises
-        ------
-        InputError
-            If `word` is not a source, or the source can't be used.
-        """
-        if word.partition(":")[0] in OWN or (Path(word).expanduser() / MANIFEST).is_file():
+    def of(cls, source: Source | None) -> FolderClasses:
+        """Return the possible classes of a source; None, which stands for an existing pool, has none."""
+        if source is None or not source.classes or source.without_folder_classes().classes:
             return cls(())
-        names = source_from(word).classes
-        return cls(names if names and not source_from(word, use_classes=False).classes else ())
+        return cls(source.classes)
 
     def positive(self, question: str, given: str | None) -> str | None:
         """Return the class that means yes: the `given` class or, without one, the class in the question."""
         return given or guess_class(question, self.names)
 
 
+def given_source(word: str) -> Source | None:
+    """Return the source that `word` describes (`core.sources.words`), or None for the folder of a pool.
+
+    Raises
+    ------
+    InputError
+        If `word` is not a source, or the source can't be used.
+    """
+    return None if (Path(word).expanduser() / MANIFEST).is_file() else source_from(word)
+
+
 def chosen_source(
-    word: str, question: str, positive: str | None, use_classes: bool | None
+    source: Source, question: str, positive: str | None, use_classes: bool | None
 ) -> tuple[Source, bool]:
-    """Return the source, and whether its folders are classes.
+    """Return the source with or without classes from folders, and whether its folders are classes.
 
     Parameters
     ----------
-    word : str
-        See `core.sources.words`.
+    source : Source
+        The source, with classes from folders if it has any.
     question : str
         The question, as a person typed it.
     positive : str or None
@@ -73,15 +74,7 @@ def chosen_source(
     use_classes : bool or None
         Whether folders are classes. If None, folders are classes if the question names one of them, or if
         `positive` is given.
-
-    Raises
-    ------
-    InputError
-        If the word is not a source, or the source can't be used.
     """
-    source = source_from(word, use_classes=use_classes is not False)
     if use_classes is None:
         use_classes = FolderClasses(source.classes).positive(question, positive) is not None
-        if source.classes and not use_classes:
-            source = source_from(word, use_classes=False)
-    return source, use_classes
+    return source if use_classes else source.without_folder_classes(), use_classes

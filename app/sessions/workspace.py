@@ -32,7 +32,7 @@ from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSumma
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.core.sources.base import Source
+from closecall.core.sources import Source, source_from
 from closecall.storage import Concepts, Database, LabelLog, removal, restore
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
@@ -83,6 +83,9 @@ class NewProject:
     use_classes : bool or None
         Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
         None, subfolders are classes if the question names one of them, or if `positive_class` is given.
+    source : Source or None
+        The source that `source_word` describes, with classes from folders if it has any. None if it has not
+        been made yet: it then is made when the project is created, which can take long across a network.
     """
 
     source_word: str
@@ -91,6 +94,7 @@ class NewProject:
     guideline: str = ""
     examples: Sequence[bytes] = field(default_factory=tuple)
     use_classes: bool | None = None
+    source: Source | None = None
 
 
 class Workspace:
@@ -348,7 +352,8 @@ class Workspace:
             return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes, None
         if path.is_dir():
             word = str(path.resolve())
-        source, use_classes = chosen_source(word, new.question, new.positive_class, new.use_classes)
+        given = source_from(word) if new.source is None else new.source
+        source, use_classes = chosen_source(given, new.question, new.positive_class, new.use_classes)
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
 
     def _here(self) -> str:

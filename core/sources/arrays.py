@@ -91,6 +91,15 @@ class Arrays(Source):
         """Save the list of images."""
         self.images.save(folder)
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`. The rows are not checked again."""
+        images = self.images.without_folder_classes()
+        if images is self.images:
+            return self
+        source = type(self).__new__(type(self))
+        source._join(self.embeddings, images)
+        return source
+
     def name(self, item: int) -> str:
         """Return the image's path."""
         return self.images.name(item)

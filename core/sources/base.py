@@ -148,6 +148,13 @@ class Source(ABC):
         """
         return self
 
+    def without_folder_classes(self) -> Source:
+        """Return the same items, without the classes that are names of folders; then nothing is held out.
+
+        Other classes stay. Folders across a network are not listed again.
+        """
+        return self
+
     @abstractmethod
     def name(self, item: int) -> str:
         """Return the display name of the item, such as a relative path or "digit 123"."""

@@ -54,3 +54,8 @@ class Described(OtherFeatures):
         if spec.get("kind") != self.kind or spec.get("extractor") != self.extractor:
             return self
         return type(self)(self.source.continuing(spec["source"], folder), self.extractor)
+
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        source = self.source.without_folder_classes()
+        return self if source is self.source else type(self)(source, self.extractor)

@@ -169,6 +169,11 @@ class Embedded(OtherFeatures):
         continued._text_digest = text_digest
         return continued
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        source = self.source.without_folder_classes()
+        return self if source is self.source else type(self)(source, self.model)
+
     def features(self, items: Items) -> NDArray[np.float32]:
         """Return the model's vectors; zeros for images that can't be read or have no usable vector."""
         rows = np.zeros((len(self.check_items(items)), self.n_features), dtype=np.float32)

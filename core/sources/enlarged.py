@@ -98,6 +98,11 @@ class Enlarged(Source):
         """Save what `source` saves."""
         self.source.save(folder)
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        source = self.source.without_folder_classes()
+        return self if source is self.source else type(self)(source, self.times, seed=self.seed)
+
     def name(self, item: int) -> str:
         """Return the original's name, with the number of the variant."""
         return self.names(np.array([item]))[0]

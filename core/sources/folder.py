@@ -134,6 +134,15 @@ class Folder(ListedImages):
         files = listing.continued(self.from_spec(spec, folder).files, self.files)
         return type(self)(self.path, use_classes=self.use_classes, files=files)
 
+    def without_folder_classes(self) -> Folder:
+        """See `Source.without_folder_classes`."""
+        if not self.use_classes:
+            return self
+        files = self.files.without_classes()
+        source = type(self)(self.path, use_classes=False, by_path=self.by_path, files=files)
+        source._name_after(self.list_file)
+        return source
+
     def original(self, item: int) -> Path:
         """See `Source.original`."""
         (item,) = self.check_items(np.array([item]))

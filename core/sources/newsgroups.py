@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from closecall.core.errors import InputError
+from closecall.core.sources.base import Source
 from closecall.core.sources.classes import path_hash
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.text_folder import TextFolder
@@ -68,6 +69,10 @@ class Newsgroups(TextFolder):
         truth = np.searchsorted(classes, groups).astype(np.int16)
         tests = np.flatnonzero([path.startswith(TEST + os.sep) for path in paths])
         return Listing(tuple(paths), classes, truth, tests)
+
+    def without_folder_classes(self) -> Source:
+        """Return the source itself: the newsgroups are known to be classes."""
+        return self
 
     def opening(self, text: str) -> str:
         """Return the subject and the body, because other header lines would fill the page."""

@@ -129,6 +129,13 @@ class TextFolder(Texts):
         files = listing.continued(earlier.files, self.files)
         return type(self)(self.path, use_classes=self.use_classes, files=files, vocabulary=earlier.vocabulary)
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        if not self.use_classes:
+            return self
+        files = self.files.without_classes()
+        return type(self)(self.path, use_classes=False, files=files, vocabulary=self._saved)
+
     def name(self, item: int) -> str:
         """Return the path relative to the folder, with slashes."""
         return self.names(np.array([item]))[0]

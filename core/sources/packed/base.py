@@ -178,6 +178,12 @@ class PackedImages(ListedImages):
             return self
         return self._restored(spec, self.from_spec(spec, folder).packing.continued(self.packing))
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        if not self.options.get("use_classes"):
+            return self
+        return self._restored({"path": str(self.path), **self.options, "use_classes": False}, None)
+
     def vanished(self) -> Path | None:
         """Return the first shard that no longer exists, or None."""
         return next((shard for shard in map(Path, self.packing.shards) if not shard.exists()), None)

@@ -95,6 +95,12 @@ class RemoteFolder(RemoteImages):
         files = listing.continued(self.from_spec(spec, folder).files, self.files)
         return type(self)(self.root.shown, use_classes=self.use_classes, files=files)
 
+    def without_folder_classes(self) -> Source:
+        """See `Source.without_folder_classes`."""
+        if not self.use_classes:
+            return self
+        return type(self)(self.root.shown, use_classes=False, files=self.files.without_classes())
+
     def _address(self, item: int) -> tuple[Address, Address]:
         name = listing.as_text(self.files.paths[item])
         if self.root.is_web and {".", ".."} & set(name.split("/")):

@@ -21,8 +21,11 @@ from closecall.app.cli.main import main
 from closecall.app.display import pool_output
 from closecall.core.errors import InputError
 from closecall.core.pool.build_progress import being_built
+from closecall.core.sources import source_from
 from closecall.storage.address import with_schema
+from tests.onnx_kit import write_model
 from tests.projects import digits_pool, label, new_project, open_workspace
+from tests.web_kit import picture, serving
 
 
 def run(*words: object):
@@ -311,6 +314,25 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
     assert json.loads((tmp_path / "mine" / "project.json").read_text())["use_classes"] is taken
 
 
+def test_new_lists_a_remote_folder_once_and_shows_how_its_images_are_described(tmp_path, monkeypatch):
+    """The sentences on the model come before the project is made, as in `pool build`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr("closecall.app.projects.pool_builder.Builder.start", lambda _: None)
+    model = write_model(tmp_path / "m.onnx")
+    with serving({f"/set/{'cat' if i % 2 else 'dog'}/{i}.png": picture(i) for i in range(12)}) as server:
+        word = f"onnx:{model}:{server.address}/set"
+        made = run("new", tmp_path / "mine", "--images", word, "--question", "Is there a fox?")
+        assert made.exit_code == 0, made.output
+        assert sorted(server.asked) == ["/set/", "/set/cat/", "/set/dog/"]
+    lines = made.output.splitlines()
+    about = source_from(f"onnx:{model}:digits:9").about_features()
+    assert lines[0].startswith(f"Images in {server.address}/set/, by ")
+    assert "12 items" in lines[0]
+    assert {line for line in about if " per second" not in line} < set(lines[:-1])
+    assert lines[-1].startswith("Created.")
+
+
 def test_labels_in_postgresql(server, tmp_path):
     """What is made with an address keeps it, and all commands find the labels there, each project its own."""
     for name in ("mine", "yours"):
@@ -431,7 +453,7 @@ AGAIN, NEW_FOLDER = "The same command starts from the beginning.", "with --out, 
     [
         ("demo", "server.asgi.require_free_port", SERVES),
         ("serve x", "server.asgi.require_free_port", SERVES),
-        ("new x --images y --question z", "projects.folder_classes.FolderClasses.of", AGAIN),
+        ("new x --images y --question z", "projects.folder_classes.given_source", AGAIN),
         ("pool build digits:9 --out y", "display.pool_output.show_build", RESUMES),
         ("pool info x", "display.pool_output.show_pool", AGAIN),
         ("pool duplicates x", "display.duplicate_output.show_duplicates", AGAIN),

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from closecall.app.projects.folder_classes import FolderClasses, chosen_source
+from closecall.core.sources import source_from
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +38,11 @@ def pack(file: Path, members: dict[str, bytes]) -> Path:
 def test_folders_in_a_tar_are_classes_if_the_question_names_one(tmp_path: Path) -> None:
     """As those of a folder of images."""
     members = {f"{kind}/{i}.png": picture() for kind in ("ant", "bee") for i in range(10)}
-    word = f"tar:{pack(tmp_path / 't.tar', members)}"
-    assert FolderClasses.of(word).names == ("ant", "bee")
-    source, uses = chosen_source(word, "Is it a bee?", None, None)
+    given = source_from(f"tar:{pack(tmp_path / 't.tar', members)}")
+    assert FolderClasses.of(given).names == ("ant", "bee")
+    source, uses = chosen_source(given, "Is it a bee?", None, None)
     assert (source.classes, uses) == (("ant", "bee"), True)
-    source, uses = chosen_source(word, "Is it red?", None, None)
+    source, uses = chosen_source(given, "Is it red?", None, None)
     assert (source.classes, uses) == ((), False)
 
 
@@ -53,5 +54,6 @@ def test_classes_that_the_data_tell_are_not_asked_about(tmp_path: Path) -> None:
     rows = {"image": [picture() for _ in range(10)], "label": list("01" * 5)}
     pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "t.parquet")
     for word in (f"tar:{pack(tmp_path / 't.tar', members)}", f"images:{tmp_path / 't.parquet'}"):
-        assert FolderClasses.of(word).names == ()
-        assert chosen_source(word, "Is it red?", None, None)[0].classes == ("0", "1")
+        source = source_from(word)
+        assert FolderClasses.of(source).names == ()
+        assert chosen_source(source, "Is it red?", None, None)[0].classes == ("0", "1")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of
 from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, lock_project
-from closecall.app.projects.folder_classes import FolderClasses, guess_class
+from closecall.app.projects.folder_classes import FolderClasses, given_source, guess_class
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
@@ -250,11 +250,13 @@ def test_nothing_is_held_out_for_a_question_that_no_folder_answers(
 
 def test_folders_that_could_be_classes_are_named(dated):
     """Only names of folders are up for choice: a source with classes of its own has none to choose."""
-    assert FolderClasses.of(str(dated)).names == ("2024-01", "2024-02", "2024-03")
-    assert FolderClasses.of(f"enlarged:2:{dated}").names == ("2024-01", "2024-02", "2024-03")
-    assert FolderClasses.of(str(dated / "2024-01")).names == ()
-    assert FolderClasses.of("digits:100").names == FolderClasses.of("enlarged:2:digits:100").names == ()
-    assert FolderClasses.of(str(digits_pool())).names == ()
+
+    def names(word):
+        return FolderClasses.of(given_source(str(word))).names
+
+    assert names(dated) == names(f"enlarged:2:{dated}") == ("2024-01", "2024-02", "2024-03")
+    assert names(dated / "2024-01") == names("digits:100") == names("enlarged:2:digits:100") == ()
+    assert names(digits_pool()) == ()
 
 
 def test_examples_are_what_labeling_starts_with(tmp_path):

@@ -39,6 +39,7 @@ from closecall.core.sources import (
     Vectors,
     Videos,
     open_source,
+    source_from,
 )
 from closecall.core.sources.registry import feature_kind, item_word
 from tests.onnx_kit import write_model
@@ -345,6 +346,42 @@ def test_an_item_outside_is_refused(source: Source) -> None:
         for item in (-1, n):
             with pytest.raises(InputError, match=f"from 0 to {n - 1} in .*, got {item}"):
                 ask(item)
+
+
+@pytest.mark.parametrize(
+    "name", ["folder", "arrays", "texts", "tar", "video", "remote folder", "enlarged", "described", "onnx"]
+)
+def test_folders_can_be_declined_as_classes(name: str, tmp_path: Path) -> None:
+    """The source is then the one that `source_from` makes without classes, and no server is asked again."""
+    source = MAKERS[name](tmp_path)
+    assert source.classes == ("ant", "bee")
+    asked = len(SERVER[0].asked)
+    declined = source.without_folder_classes()
+    assert len(SERVER[0].asked) == asked
+    root = tmp_path / ("videos" if name == "video" else "photos")
+    word = {
+        "arrays": f"arrays:{tmp_path / 'x.npy'},{root}",
+        "texts": f"texts:{tmp_path / 'texts'}",
+        "tar": f"tar:{tmp_path / 'photos.tar'}",
+        "video": f"video:{root}",
+        "remote folder": f"{SERVER[0].address}/photos",
+        "enlarged": f"enlarged:3:{root}",
+        "described": f"edges:{root}",
+        "onnx": f"onnx:{tmp_path / 'm.onnx'}:{root}",
+    }.get(name, str(root))
+    expected = source_from(word, use_classes=False)
+    assert declined.spec() == expected.spec()
+    assert declined.classes == ()
+    assert len(declined.held_out()) == 0
+    assert declined.names(np.arange(len(declined))) == expected.names(np.arange(len(expected)))
+
+
+@pytest.mark.parametrize("name", ["digits", "image table", "addresses", "cifar10", "newsgroups", "table"])
+def test_classes_from_elsewhere_stay(name: str, tmp_path: Path) -> None:
+    """A source whose classes are no folders is returned as it is."""
+    source = MAKERS[name](tmp_path)
+    assert source.without_folder_classes() is source
+    assert source.classes
 
 
 def test_unknown_or_incomplete_specs_are_refused() -> None:
