@@ -82,6 +82,8 @@ export interface Item {
   selection: string;
   alt: string;
   src?: string;
+  /** Why the picture can't be shown, as a sentence. */
+  problem?: string;
   text?: TextPart[];
   /** Says that the item is one of several near-duplicates. */
   alike?: string;
@@ -223,6 +225,7 @@ export interface Cell {
   selection: string | null;
   alt: string;
   src: string;
+  problem?: string;
   answer: Word | null;
   answer_id: string | null;
   stands?: Standing;
@@ -623,6 +626,7 @@ export interface MapItem extends Place {
   score: number | null;
   stands: Standing | "";
   src?: string;
+  problem?: string;
   opening?: Opening;
 }
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from closecall.app.display.text_layout import Opening, Part, opening, typeset
+from closecall.core.errors import InputError
+from closecall.core.sources.base import UnshownItemError
 from closecall.core.sources.texts import Texts
 
 if TYPE_CHECKING:
@@ -90,3 +93,25 @@ class Pictures:
 
     def _thumbnail(self, item: int) -> str:
         return data_url(self.source.image(item, THUMBNAIL_SIZE))
+
+
+def look_of(item: int, draw: Callable[[int], str]) -> dict[str, str]:
+    """Return the fields with which a page shows an item's picture: `src`, or those of `absence`.
+
+    `draw` returns an item's picture, as `Pictures.card` does.
+    """
+    try:
+        return {"src": draw(item)}
+    except InputError as error:
+        return absence(error)
+
+
+def absence(error: InputError) -> dict[str, str]:
+    """Return the fields with which a page shows that an item can't be shown.
+
+    The field `src` is empty. If the reason is known, `problem` has a sentence with the reason, which doesn't
+    tell where the images are.
+    """
+    if not isinstance(error, UnshownItemError):
+        return {"src": ""}
+    return {"src": "", "problem": f"{error.reason[:1].upper()}{error.reason[1:]}."}

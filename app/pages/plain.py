@@ -108,7 +108,8 @@ def _picture(card: dict[str, Any]) -> str:
         name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
         shown = f'<img src="{item["src"]}" alt="{escape(item["alt"])}">'
     else:
-        shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to continue.</p>"
+        why = f"{item['problem']} " if "problem" in item else ""
+        shown = f"<p>{escape(item['alt'])} can't be shown. {escape(why)}Skip it to continue.</p>"
     if item is not None and item.get("alike"):
         shown += f"<figcaption>{escape(item['alike'])}</figcaption>"
     return f'<h1>{escape(concept["question"])}</h1><figure class="m-plain" {name}>{shown}</figure>'

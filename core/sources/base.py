@@ -54,6 +54,23 @@ class UnreadableImageError(InputError):
     """Error for an image that cannot be read. The message is the reason, without the image's name."""
 
 
+class UnshownItemError(InputError):
+    """Error for an item that can't be displayed.
+
+    Parameters
+    ----------
+    name, place : str
+        Names of the item and of the source, for the message.
+    reason : str
+        Why the item can't be displayed, without its name and without the place of the source, which only
+        owners may see.
+    """
+
+    def __init__(self, name: str, place: str, reason: str) -> None:
+        super().__init__(f"{name} in {place} can't be shown: {reason}")
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Problem:
     """Item that could not be read, with a reason that is worded for the owner of the file."""
@@ -172,8 +189,10 @@ class Source(ABC):
 
         Raises
         ------
+        UnshownItemError
+            If the item cannot be read.
         InputError
-            If the item cannot be read or does not exist.
+            If the item does not exist, or the source has changed.
         """
 
     def whole_image(self, item: int) -> Image.Image:

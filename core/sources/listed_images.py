@@ -11,10 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from closecall.core.errors import InputError
 from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources import listing
-from closecall.core.sources.base import GREY_SIZE, WHOLE, Items, Problem, Source, UnreadableImageError
+from closecall.core.sources.base import (
+    GREY_SIZE,
+    WHOLE,
+    Items,
+    Problem,
+    Source,
+    UnreadableImageError,
+    UnshownItemError,
+)
 from closecall.core.sources.images import RENDITION, grey_of, read_image, read_resized
 from closecall.core.sources.listing import Listing
 
@@ -70,7 +77,7 @@ class ListedImages(Source):
         try:
             return self._read(item, size)
         except UnreadableImageError as error:
-            raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
+            raise UnshownItemError(self.name(item), str(self.path), str(error)) from error
 
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
-from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, UnshownItemError
 from closecall.core.sources.images import grey_of
 from closecall.core.sources.vocabulary import Vocabulary
 
@@ -53,14 +53,16 @@ class Texts(Source):
 
         Raises
         ------
+        UnshownItemError
+            If the item cannot be read.
         InputError
-            If the item cannot be read or does not exist.
+            If the item does not exist.
         """
         (item,) = self.check_items(np.array([item]))
         try:
             return self.read(item)
         except UnreadableTextError as error:
-            raise InputError(f"{self.name(item)} in {self.title} can't be shown: {error}") from error
+            raise UnshownItemError(self.name(item), self.title, str(error)) from error
 
     def opening(self, text: str) -> str:
         """Return the part of the text whose first lines the thumbnail shows; by default, the whole text."""

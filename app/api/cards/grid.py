@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.api.cards.parts import common, item_of, tile
+from closecall.app.api.cards.parts import common, item_of
 from closecall.app.display import phrases as words
+from closecall.app.display.thumbnails import look_of
 from closecall.app.sessions.grid import MOST
 from closecall.app.sessions.name_search import LONGEST
 from closecall.app.sessions.word_search import LONGEST as LONGEST_DESCRIPTION
@@ -69,8 +70,8 @@ def _search_card(
 
 
 def picture(session: LabelingSession, item: int) -> dict[str, Any]:
-    """Return the field of a cell with the item's image."""
-    return {"src": tile(session, item)}
+    """Return the fields of a cell with the item's image, or with the reason why it can't be shown."""
+    return look_of(item, session.project.pictures.tile)
 
 
 def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
+from closecall.app.display.thumbnails import look_of
 from closecall.app.engine.training import DIRECTION, PART, SEARCH, WORDS, accuracy_of_always_no
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
@@ -56,7 +57,7 @@ def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item with its picture; for a text, with its parts and a picture of its first lines."""
-    return _described(session, shown) | {"src": _picture(session, shown.item)}
+    return _described(session, shown) | look_of(shown.item, session.project.pictures.card)
 
 
 def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
@@ -80,15 +81,9 @@ def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahea
         }
         for word, future in ahead.futures.items()
     }
-    pictures = {str(item): _picture(session, item) for item in sorted(ahead.items)}
+    draw = session.project.pictures.card
+    pictures = {str(item): look_of(item, draw)["src"] for item in sorted(ahead.items)}
     return {"next": views, "pictures": pictures, "next_is_coming": not ahead.is_done}
-
-
-def _picture(session: SessionState, item: int) -> str:
-    try:
-        return session.project.pictures.card(item)
-    except InputError:
-        return ""
 
 
 def _text(session: SessionState, item: int) -> dict[str, Any]:
@@ -106,14 +101,6 @@ def _alike(session: SessionState, item: int) -> dict[str, Any]:
     return {"alike": of_group(group[0], len(group[1]))} if group else {}
 
 
-def tile(session: SessionState, item: int) -> str:
-    """Return an item's picture for a grid, or "" if it can't be shown."""
-    try:
-        return session.project.pictures.tile(item)
-    except InputError:
-        return ""
-
-
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
     """Return an answer's entry in the strip of last answers, with the ids that a correction must name."""
     return {
@@ -127,10 +114,7 @@ def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
 
 def thumbnail(session: SessionState, item: int) -> str:
     """Return an item's picture for the strip of last answers, or "" if it can't be shown."""
-    try:
-        return session.project.pictures.thumbnail(item)
-    except InputError:
-        return ""
+    return look_of(item, session.project.pictures.thumbnail)["src"]
 
 
 def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from closecall.app.api.cards.grid import batch_card, picture, taken_cells
 from closecall.app.display.phrases import of_class
-from closecall.app.display.thumbnails import data_url
+from closecall.app.display.thumbnails import absence, data_url
 from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.similar.query import require_shown
 from closecall.app.sessions.similar.session import RECALLED
@@ -67,8 +67,8 @@ def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
     try:
         opens = pictures.opening(item)
         text = pictures.text(item) if opens is not None else None
-    except InputError:
-        return {"src": ""}
+    except InputError as error:
+        return absence(error)
     return picture(session, item) if opens is None else {"src": "", "opening": opens, "text": text}
 
 

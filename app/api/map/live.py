@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from closecall.app.api.map.version import Ground, Version
 from closecall.app.display.density import THEMES
+from closecall.app.display.thumbnails import absence, look_of
 from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.map import has_map, inside
@@ -259,11 +260,12 @@ class LiveMap:
         status = self._status(items)
         told = []
         for row, item, (x, y) in zip(rows, items, now.ground.fractions(rows).tolist(), strict=True):
+            look: dict[str, Any]
             try:
                 opening = pictures.opening(item)
-                look = {"src": pictures.tile(item)} if opening is None else {"opening": opening}
-            except InputError:
-                look = {"src": ""}
+                look = look_of(item, pictures.tile) if opening is None else {"opening": opening}
+            except InputError as error:
+                look = absence(error)
             name = pictures.source.name(item)
             score = None if now.scores is None else float(now.scores[row])
             told.append(

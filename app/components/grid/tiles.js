@@ -1,6 +1,7 @@
 // The images of a grid, as large as the window allows.
 
 import { around, element, glyph, part, treeOf } from "../shared/dom.js";
+import { absenceOf } from "../shared/text.js";
 
 /** @import { Cell, Standing } from "../types" */
 
@@ -126,12 +127,12 @@ export function standing(word) {
 }
 
 /** @param {Cell} cell */
-function makeTile({ id, selection, alt, src }) {
+function makeTile({ id, selection, alt, src, problem }) {
   const tile = element("button", { type: "button", className: "tile" });
   if (src) tile.append(element("img", { src, alt: "", draggable: false }));
   tile.append(element("span", { className: "badge" }));
   tile.append(element("span", { className: "name", title: alt }, element("bdi", {}, alt)));
-  Object.assign(tile.dataset, { item: id, selection, alt });
+  Object.assign(tile.dataset, { item: id, selection, alt, absence: absenceOf({ alt, problem }) });
   return tile;
 }
 
@@ -144,5 +145,5 @@ function showAbsence(tile) {
   const image = tile.querySelector("img");
   if (image?.naturalWidth) return;
   image?.remove();
-  tile.prepend(element("span", { className: "missing" }, `${tile.dataset.alt} can't be shown`));
+  tile.prepend(element("span", { className: "missing" }, tile.dataset.absence ?? ""));
 }

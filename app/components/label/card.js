@@ -7,6 +7,7 @@ import { around, painted, part, partsOf, present, say, targetOf } from "../share
 import { hasKeys, isField, isShortcut, openFind, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
+import { absenceOf } from "../shared/text.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
@@ -217,8 +218,7 @@ class Card {
 
   /** @param {Pick<CardData, "item" | "waiting" | "concept">} view */
   absence({ item, waiting, concept }) {
-    if (item)
-      return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to continue.`;
+    if (item) return this.frame.querySelector(".item") ? "" : `${absenceOf(item)} Skip it to continue.`;
     if (!waiting) return "";
     if (waiting.message) return waiting.message;
     if (waiting.exhausted && mayStillCome(waiting))

@@ -3,7 +3,7 @@
 import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, part, say } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
-import { openingOf } from "../shared/text.js";
+import { absenceOf, openingOf } from "../shared/text.js";
 
 /** @import { LassoData, MapItem } from "../types" */
 
@@ -106,7 +106,7 @@ function cellOf(item) {
     ? openingOf(opening)
     : src
       ? element("img", { src, alt: "", draggable: false })
-      : element("span", { className: "missing" }, `${alt} can't be shown`);
+      : element("span", { className: "missing" }, absenceOf(item));
   const value = score === null ? "" : signed(score);
   const name = [alt, value, standsOf(item), "find similar"].filter(Boolean).join(", ");
   const link = element("a", { href: alikeAddress(id), title: alt, "aria-label": name }, picture);

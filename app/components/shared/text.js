@@ -16,6 +16,15 @@ export function sheet(alt, text) {
 }
 
 /**
+ * Return what stands in place of a picture that can't be shown.
+ *
+ * @param {{ alt: string, problem?: string }} item
+ */
+export function absenceOf({ alt, problem }) {
+  return [`${alt} can't be shown.`, problem].filter(Boolean).join(" ");
+}
+
+/**
  * Return a text's title and as much of its beginning as fits.
  *
  * @param {Opening} opening

@@ -2,7 +2,7 @@
 
 import { around, element, glyph, part, partsOf, present, say, treeOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
-import { openingOf } from "../shared/text.js";
+import { absenceOf, openingOf } from "../shared/text.js";
 
 /** @import { Metric, Opening, SimilarCell } from "../types" */
 
@@ -176,13 +176,13 @@ function nameOf({ list, id }) {
 }
 
 /** @param {SimilarCell} cell */
-function makeTile({ id, alt, src, opening }) {
+function makeTile({ id, alt, src, problem, opening }) {
   const shown = opening
     ? openingOf(opening)
     : src
       ? element("img", { src, alt: "", draggable: false })
       : null;
-  const picture = shown ?? element("span", { className: "missing" }, `${alt} can't be shown`);
+  const picture = shown ?? element("span", { className: "missing" }, absenceOf({ alt, problem }));
   const tile = element(
     "button",
     { type: "button", className: "tile", title: opening ? "" : alt },

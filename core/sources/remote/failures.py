@@ -6,7 +6,18 @@ from closecall.core.errors import InputError
 
 
 class UnreachableError(InputError):
-    """Error for a server or bucket that can't be read, although its images may exist."""
+    """Error for a server or bucket that can't be read, although its images may exist.
+
+    Parameters
+    ----------
+    message : str
+    reason : str
+        The same for people who may not see the address.
+    """
+
+    def __init__(self, message: str, reason: str = "its server can't be read") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class TemporaryError(Exception):
@@ -18,8 +29,11 @@ class TemporaryError(Exception):
         Reason for the error, without the address.
     wait : float
         Seconds that the server requests to wait before a retry.
+    is_silent : bool
+        Whether the server did not answer at all, so that other images of it can't be read either.
     """
 
-    def __init__(self, reason: str, wait: float = 0.0) -> None:
+    def __init__(self, reason: str, wait: float = 0.0, *, is_silent: bool = False) -> None:
         super().__init__(reason)
         self.wait = wait
+        self.is_silent = is_silent

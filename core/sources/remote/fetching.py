@@ -6,6 +6,9 @@ the image counts as unreadable. Otherwise, the server or bucket counts as unreac
 then stops the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row,
 because the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of
 the images in a list, do not stop a build. Their images count as unreadable instead.
+
+While a user waits for an image, retries go on for `PATIENCE_SHOWN` seconds. If the server does not answer at
+all, its other images fail at once for the next `GIVEN_UP_SECONDS`. After that, one image tries again.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ class Fetcher:
         self._lock = threading.Lock()
         self._answered: dict[str, float] = {}
         self._given_up: dict[str, float] = {}
+        self._silent: dict[str, tuple[float, str]] = {}  # when the server did not answer, and the reason
         self._refused: Counter[str] = Counter()
 
     def read(self, address: Address, inside: Address, *, stop: threading.Event | None = None) -> bytes:
@@ -84,6 +88,8 @@ class Fetcher:
         return data
 
     def _fetched(self, address: Address, inside: Address, stop: threading.Event | None) -> bytes:
+        if stop is None:
+            self._require_answering(address.place)
         began, pause = time.monotonic(), FIRST_PAUSE
         until = began + (PATIENCE_SHOWN if stop is None else PATIENCE)
         waiting = stop or threading.Event()
@@ -96,13 +102,14 @@ class Fetcher:
             except TemporaryError as error:
                 wait = max(error.wait, pause * random.uniform(0.5, 1.0))
                 if time.monotonic() + wait > until or self._is_given_up(address.place):
-                    self._give_up(address, began, str(error))
+                    self._give_up(address, began, error)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 waiting.wait(wait)
             else:
                 with self._lock:
                     self._answered[address.place] = time.monotonic()
                     self._refused[address.place] = 0
+                    self._silent.pop(address.place, None)
                 return data
         raise UnreachableError(f"{address.place} was not read: the build was stopped")
 
@@ -120,15 +127,39 @@ class Fetcher:
     def _is_given_up(self, place: str) -> bool:
         return time.monotonic() - self._given_up.get(place, -GIVEN_UP_SECONDS) < GIVEN_UP_SECONDS
 
-    def _give_up(self, address: Address, began: float, reason: str) -> None:
-        place = address.place
+    def _give_up(self, address: Address, began: float, error: TemporaryError) -> None:
+        place, reason = address.place, str(error)
         with self._lock:
             if self._answered.get(place, -1.0) > began:
                 raise UnreadableImageError(f"it can't be read, though other images can: {reason}") from None
             self._given_up[place] = time.monotonic()
+            if error.is_silent:
+                self._silent[place] = time.monotonic(), reason
+        raise self._unreachable(place, reason, is_silent=error.is_silent) from None
+
+    def _unreachable(
+        self, place: str, reason: str, *, is_silent: bool = True
+    ) -> UnreachableError | UnreadableImageError:
         if self._is_minor(place):
-            raise UnreadableImageError(f"{place} can't be reached: {reason}") from None
-        raise UnreachableError(f"{place} can't be reached ({reason}): try again once it can") from None
+            return UnreadableImageError(f"{place} can't be reached: {reason}")
+        return UnreachableError(
+            f"{place} can't be reached ({reason}): try again once it can",
+            f"its server can't be reached ({reason})" if is_silent else reason,
+        )
+
+    def _require_answering(self, place: str) -> None:
+        """Raise the last error again if the server did not answer a short while ago.
+
+        After `GIVEN_UP_SECONDS`, the first caller may try again, and the others don't wait for its result.
+        """
+        with self._lock:
+            if place not in self._silent:
+                return
+            since, reason = self._silent[place]
+            if time.monotonic() - since >= GIVEN_UP_SECONDS:
+                self._silent[place] = time.monotonic(), reason
+                return
+        raise self._unreachable(place, reason)
 
     def _count_refusal(self, address: Address, error: UnreadableImageError) -> None:
         place = address.place
@@ -139,5 +170,6 @@ class Fetcher:
             self._refused[place] = 0
         raise UnreachableError(
             f"none of the last {MOST_REFUSED} images of {place} could be read (the last one: {error}): try "
-            "again once it can be read, or remove its images from the list"
+            "again once it can be read, or remove its images from the list",
+            str(error),
         ) from None

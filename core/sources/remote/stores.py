@@ -36,6 +36,21 @@ _NO_CREDENTIALS = frozenset(
     )
 )
 
+_SILENT = frozenset(
+    (
+        "EndpointConnectionError",
+        "ConnectTimeoutError",
+        "ReadTimeoutError",
+        "ClientConnectorError",
+        "ServerTimeoutError",
+        "ServiceRequestError",
+        "ServiceResponseTimeoutError",
+        "ConnectionRefusedError",
+        "TimeoutError",
+    )
+)
+"""Errors of all providers that mean that the storage does not answer at all."""
+
 
 class Store:
     """Client for one kind of object storage. It connects on first use; any number of threads may share it.
@@ -76,7 +91,7 @@ class Store:
                 return b""
             if isinstance(error, PermissionError):
                 raise UnreadableImageError("the storage refuses it (403 Forbidden)") from None
-            raise TemporaryError(_reason(error)) from None
+            raise TemporaryError(_reason(error), is_silent=bool(_codes(error) & _SILENT)) from None
         if len(data) > MOST_BYTES:
             raise UnreadableImageError(f"it has more than {MOST_BYTES:,} bytes")
         return data
@@ -140,13 +155,14 @@ def _codes(error: BaseException | None) -> set[str]:
 
 def _require_bucket(error: Exception, address: Address) -> None:
     if _codes(error) & _NO_BUCKET:
-        raise UnreachableError(f"there is no bucket {address.place}") from None
+        raise UnreachableError(f"there is no bucket {address.place}", "its bucket doesn't exist") from None
 
 
 def _require_access(error: Exception, address: Address) -> None:
     if missing := _codes(error) & _NO_CREDENTIALS:
         raise UnreachableError(
-            f"{address.place} can't be read without valid credentials ({min(missing)})"
+            f"{address.place} can't be read without valid credentials ({min(missing)})",
+            "there are no valid credentials for its storage",
         ) from None
 
 

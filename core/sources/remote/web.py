@@ -173,7 +173,9 @@ class Web:
         except urllib3.exceptions.LocationParseError:
             raise UnreadableImageError("its address is not valid") from None
         except (urllib3.exceptions.HTTPError, UnicodeError) as error:
-            raise TemporaryError(_reason(error)) from None
+            # A connection that was cut may be about this image alone.
+            is_silent = not isinstance(error, urllib3.exceptions.ProtocolError)
+            raise TemporaryError(_reason(error), is_silent=is_silent) from None
 
     def _user(self, name: str) -> str:
         login = self._known.get(name)

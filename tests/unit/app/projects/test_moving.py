@@ -78,7 +78,7 @@ def test_a_project_opens_on_a_machine_without_its_images(tmp_path, built_here, d
         (concept,) = project.concepts()
         assert project.live_concept(concept.id).counts().answered == 4
         card = card_of(project.session(session))
-        assert card["item"]["src"] == ""
+        assert (card["item"]["src"], card["item"]["problem"]) == ("", "The file no longer exists.")
         assert str(tmp_path / "images") in card["message"]
         say(project, session, 1)
         (tmp_path / "elsewhere").rename(tmp_path / "images")

@@ -22,7 +22,9 @@ from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import AddressList, Folder, RemoteFolder, Source, open_source, source_from
+from closecall.core.sources.base import UnshownItemError
 from closecall.core.sources.remote import fetching, web
+from closecall.core.sources.remote.failures import TemporaryError
 from tests.web_kit import Server, picture, serving
 
 N = 40
@@ -172,6 +174,64 @@ def test_a_server_that_is_gone_is_one_sentence(tmp_path: Path, server: Server) -
         source.image(0, 32)
     with pytest.raises(InputError, match=r"can't be listed \(no connection can be made\)"):
         RemoteFolder(f"{server.address}/set")
+
+
+def test_a_server_that_does_not_answer_delays_one_image_only(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other images fail at once for a while, and while one of them tries again; then all are there again."""
+    source = AddressList(listed(tmp_path, server))
+    monkeypatch.setattr(fetching, "PATIENCE_SHOWN", 0.0)
+    tried: list[int] = []
+
+    def reason(item: int) -> str:
+        with pytest.raises(UnshownItemError) as error:
+            source.image(item, 32)
+        assert server.address not in error.value.reason
+        return error.value.reason
+
+    def silent(*_: object) -> None:
+        tried.append(len(tried))
+        if len(tried) == 2:  # while the second image tries again, a third one does not wait for it
+            monkeypatch.setattr(fetching, "GIVEN_UP_SECONDS", 1e9)
+            assert reason(3) == gone
+        raise TemporaryError("it doesn't answer", is_silent=True)
+
+    gone = "its server can't be reached (it doesn't answer)"
+    with monkeypatch.context() as dead:
+        dead.setattr(web.Web, "read", silent)
+        assert {reason(item) for item in range(N)} == {gone}
+        assert tried == [0]
+        monkeypatch.setattr(fetching, "GIVEN_UP_SECONDS", 0.0)
+        assert reason(2) == gone
+        assert tried == [0, 1]
+    assert reason(2) == gone
+    assert server.asked == []
+    monkeypatch.setattr(fetching, "GIVEN_UP_SECONDS", 0.0)
+    assert source.image(2, 32).size
+    monkeypatch.setattr(fetching, "GIVEN_UP_SECONDS", 1e9)
+    assert source.image(3, 32).size
+
+
+def test_an_image_that_the_server_refuses_does_not_delay_others(tmp_path: Path, server: Server) -> None:
+    """Each has its own reason, also if the server failed at it, and the others are shown."""
+    faults = {PATHS[0]: 403, PATHS[1]: 404, PATHS[2]: 500, PATHS[3]: "cut"}
+    server.faults = {path: [fault] for path, fault in faults.items()}
+    server.files[PATHS[4]] = picture(4)[:200]
+    source = AddressList(listed(tmp_path, server))
+    reasons = {}
+    for item in range(N):
+        try:
+            source.image(item, 32)
+        except UnshownItemError as error:
+            reasons[int(source.name(item).rpartition("/")[2].split()[0])] = error.reason
+    assert reasons.pop(4).startswith("the image is damaged or incomplete")
+    assert reasons == {
+        0: "the server refuses it (403 Forbidden)",
+        1: "the server doesn't have it (404 Not Found)",
+        2: "the server answers 500 Internal Server Error",
+        3: "the connection was cut",
+    }
 
 
 def test_many_refusals_in_a_row_stop_the_build(
