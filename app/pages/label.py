@@ -334,7 +334,8 @@ def add_question(project: OpenProject, person: Person) -> None:
     with st.form("another", clear_on_submit=True, border=False):
         question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
-        if st.form_submit_button("Add and label", width="stretch"):
+        # The second press of a double click submits the form that the first one has cleared.
+        if st.form_submit_button("Add and label", width="stretch") and question.strip():
             try:
                 added = project.add_concept(question, guideline=guideline, by=person)
             except (InputError, StorageError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -12,11 +13,19 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import name_at_page
 from closecall.app.pages.pool_sources import CHOICES, source_word
 from closecall.app.pages.problems import show_problem
+from closecall.app.pages.state import state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.image_models import FOLDER, about_model, image_models
 from closecall.app.projects.roles import Person
-from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
+from closecall.app.sessions.workspace import (
+    THUMBNAILS,
+    NewProject,
+    ProjectSummary,
+    SameProjectError,
+    Workspace,
+    current,
+)
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -27,6 +36,11 @@ GIST = "GIST (layout and texture)"
 
 MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
+
+SAME, MADE = "same", "made"
+"""Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; a list
+with the key of the project that a press of a button has created.
+"""
 
 
 def main() -> None:
@@ -141,21 +155,56 @@ def new_project(workspace: Workspace, person: Person) -> None:
         )
     times, guideline, positive = more_options(offered.can_be_enlarged)
     use_classes = choose_classes(choice, paths, question, positive)
-    if st.button("Create and label", type="primary", width="stretch"):
-        try:
-            with st.spinner("Reading the items…"):
-                word = source_word(choice, paths, items=items, times=times, model=model)
-                examples = tuple(file.getvalue() for file in files)
-                new = NewProject(word, question, positive or None, guideline, examples, use_classes)
-                key = workspace.create(new, by=person)
-        except (InputError, StorageError) as error:
-            show_problem(error)
-        else:
-            st.switch_page("label.py", query_params={"project": key})
+
+    def entered() -> NewProject:
+        word = source_word(choice, paths, items=items, times=times, model=model)
+        examples = tuple(file.getvalue() for file in files)
+        return NewProject(word, question, positive or None, guideline, examples, use_classes)
+
+    create_and_open(workspace, person, entered, (choice, *paths.values(), question))
     start = words.about(seconds) if seconds > 10 else "a few seconds"
     st.caption(
         f"Labeling starts with the first 100 items, after {start}, and continues while the pool grows."
     )
+
+
+def create_and_open(
+    workspace: Workspace, person: Person, entered: Callable[[], NewProject], words: tuple[str, ...]
+) -> None:
+    """Show the button that creates and opens a project; below it, problems.
+
+    If there is a project with the same question and items, offer to open that project or to create another.
+    The second press of a double click may stop this run before it opens the new project, and start it again;
+    the project is created only once.
+
+    `entered` returns the values of the form, or raises an InputError. Once `words`, the words in the form,
+    have changed, the offer disappears.
+    """
+    pressed, another = st.button("Create and label", type="primary", width="stretch"), False
+    if pressed or state.get(SAME, (words,))[0] != words:
+        state.pop(SAME, None)
+    if SAME in state:
+        _, same = state[SAME]
+        st.warning(f"{same}.")
+        with st.container(horizontal=True):
+            if st.button("Open it"):
+                st.switch_page("label.py", query_params={"project": same.key})
+            another = st.button("Create another")
+    if not (pressed or another):
+        state.pop(MADE, None)
+        return
+    made = state.setdefault(MADE, [])
+    try:
+        with st.spinner("Reading the items…"):
+            if not made:  # any access to the state may end this run, but none comes between these two steps
+                made.append(workspace.create(entered(), by=person, unless_same=not another))
+    except SameProjectError as error:
+        state[SAME] = words, error
+        st.rerun()
+    except (InputError, StorageError) as error:
+        show_problem(error)
+    else:
+        st.switch_page("label.py", query_params={"project": made[0]})
 
 
 def choose_model(workspace: Workspace) -> tuple[Path | None, float]:

@@ -33,7 +33,7 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source, source_from
-from closecall.storage import Concepts, Database, LabelLog, removal, restore
+from closecall.storage import Archive, Concepts, Database, LabelLog, removal, restore
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 
@@ -62,6 +62,20 @@ def current() -> Workspace:
             "No projects are being served: start the page with closecall demo or closecall serve"
         )
     return _current
+
+
+class SameProjectError(InputError):
+    """Error for a new project that would ask the question of an existing one about the same items.
+
+    Parameters
+    ----------
+    key : str
+        Key of the existing project.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__("There is a project with this question about the same items already")
+        self.key = key
 
 
 @dataclass(frozen=True)
@@ -255,13 +269,17 @@ class Workspace:
         """Return the lock for opening and closing a project."""
         return self._opening.setdefault(key, threading.RLock())
 
-    def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
+    def create(
+        self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR, unless_same: bool = False
+    ) -> str:
         """Create a project, start to build its pool, and return its key.
 
         After an error, the project's folder and its labels on a database server are removed again.
 
         Raises
         ------
+        SameProjectError
+            With `unless_same`, if another project asks the same question about the same items.
         InputError
             If the items can't be found, the question is empty, there is no such class, an example is not an
             image, the server serves only one project, or the person is not an owner.
@@ -287,6 +305,8 @@ class Workspace:
             raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
         with ExitStack() as undo:
             with self._creating:
+                if unless_same and (same := self._same(file, question)):
+                    raise SameProjectError(same)
                 key = key or self._free_key(question)
                 half = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
                 undo.callback(shutil.rmtree, half, ignore_errors=True)
@@ -363,6 +383,19 @@ class Workspace:
         except FileNotFoundError:
             return str(self.folder)
 
+    def _same(self, file: ProjectFile, question: str) -> str | None:
+        """Return the key of a project that asks this question about the items of `file`, or None."""
+        items = file.pool, file.source, file.relative_to
+        for key in self.served_keys():
+            with suppress(InputError, StorageError):
+                other = ProjectFile.read(self.folder / key)
+                if (other.pool, other.source, other.relative_to) != items:
+                    continue
+                with self._log(key) as log:
+                    if any(record.question == question for record in Archive(log.database).offered()):
+                        return key
+        return None
+
     def _free_key(self, question: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
         key, number = stem, 2
@@ -419,4 +452,12 @@ def _check_examples(examples: Sequence[bytes]) -> None:
             raise InputError(f"An example image can't be used: {error}") from error
 
 
-__all__ = ["THUMBNAILS", "NewProject", "ProjectSummary", "Workspace", "current", "is_project"]
+__all__ = [
+    "THUMBNAILS",
+    "NewProject",
+    "ProjectSummary",
+    "SameProjectError",
+    "Workspace",
+    "current",
+    "is_project",
+]

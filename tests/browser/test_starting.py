@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from closecall.core.pool.pool import Pool
+from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.onnx_kit import write_model
@@ -36,17 +38,36 @@ def test_a_project_leads_to_its_labeling_page(start_page: Page) -> None:
     expect(start_page.locator(".question")).to_have_text("Is this a 7?")
 
 
-def test_a_folder_becomes_a_project_that_can_be_labeled(start_page: Page, tmp_path: Path) -> None:
-    """From the form to the first image."""
+def test_a_folder_becomes_a_project_that_can_be_labeled(
+    start_page: Page, server: Server, tmp_path: Path
+) -> None:
+    """From the form to the first image. A double click makes one project; another one must be confirmed."""
     folder = tmp_path / "squares"
     folder.mkdir()
     for i in range(150):
         Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(folder / f"{i:03}.png")
-    start_page.get_by_role("textbox", name="Folder").fill(str(folder))
-    start_page.get_by_role("textbox", name="Question").fill("Is it green?")
-    start_page.get_by_role("button", name="Create and label").click()
+
+    def fill_in() -> Locator:
+        start_page.get_by_role("textbox", name="Folder").fill(str(folder))
+        start_page.get_by_role("textbox", name="Question").fill("Is it green?")
+        return start_page.get_by_role("button", name="Create and label")
+
+    def made() -> set[str]:
+        return {found.name for found in server.data.glob("is-it-green*")}
+
+    double_click(fill_in())
     expect(start_page.locator(".question")).to_have_text("Is it green?", timeout=30_000)
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
+    assert made() == {"is-it-green"}
+    start_page.goto(f"{server.url}/projects")
+    fill_in().click()
+    expect(start_page.get_by_role("alert")).to_contain_text(
+        "a project with this question about the same items"
+    )
+    assert made() == {"is-it-green"}
+    double_click(start_page.get_by_role("button", name="Create another"))
+    expect(start_page).to_have_url(re.compile("project=is-it-green-2"), timeout=30_000)
+    assert made() == {"is-it-green", "is-it-green-2"}
 
 
 @pytest.mark.thorough

@@ -21,7 +21,7 @@ from closecall.app.projects.folder_classes import FolderClasses, given_source, g
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import DEMO, NewProject, Workspace
+from closecall.app.sessions.workspace import DEMO, NewProject, SameProjectError, Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LabelLog, StorageError
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -199,6 +199,25 @@ def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
             workspace.project(other)
         with pytest.raises(InputError, match="one project"):
             workspace.create(NewProject(str(digits_pool()), "Is it a 3?"))
+
+
+def test_the_same_question_about_the_same_items_is_asked_twice_only_on_purpose(tmp_path):
+    """The page is told which project has it; other words and other items are no reason to ask."""
+    pool, copy = digits_pool(), tmp_path / "copy"
+    shutil.copytree(pool, copy)
+    with open_workspace(tmp_path / "projects") as workspace:
+
+        def create(question, path=pool, unless_same=True):
+            return workspace.create(NewProject(str(path), question), unless_same=unless_same)
+
+        first = create("Is it a 3?")
+        with pytest.raises(SameProjectError) as error:
+            create(" Is it  a 3?")
+        assert error.value.key == first
+        others = {create("Is it a 4?"), create("Is it a 3?", copy), create("Is it a 3?", unless_same=False)}
+        assert len(others | {first}) == len(workspace.projects()) == 4
+    with open_workspace(tmp_path / "projects") as workspace, pytest.raises(SameProjectError):
+        create("Is it a 4?")
 
 
 def test_without_classes_every_image_can_be_labeled(tmp_path, built_here):
