@@ -38,10 +38,9 @@ class Duplicates:
         self.kept = kept
         self._pool = pool
         self._current: ItemGroups | None = None
-        self._seen: Stamps = {}
         self._read: Stamps = {}
         self._troubles = Troubles()
-        self._watch = Watch("duplicates", self.catch_up, POLL_SECONDS)
+        self._watch = Watch("duplicates", self.read, POLL_SECONDS)
 
     def start(self) -> None:
         """Read the groups, and start to watch them."""
@@ -61,17 +60,6 @@ class Duplicates:
     def problem(self) -> str | None:
         """Why the groups can't be used, in one sentence, or None."""
         return self._troubles.first
-
-    def catch_up(self) -> None:
-        """Read changed groups once their files have been the same in two calls in a row.
-
-        Files that have just changed may be only half replaced, as the old ones are deleted first.
-        """
-        pool = self._pool()
-        stamps = _stamps(pool) if pool is not None else {}
-        if stamps == self._seen:
-            self.read()
-        self._seen = stamps
 
     def read(self) -> None:
         """Read the groups if their files have changed. After an error, the previous groups stay in use."""

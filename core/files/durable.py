@@ -82,10 +82,10 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def publish_folder(temporary: Path, path: Path) -> None:
-    """Rename a folder of finished files to `path`, replacing any folder that is already there.
+    """Rename a folder of finished files to `path`.
 
-    The replaced folder is deleted. It must be left over from an interrupted attempt, so that nothing refers
-    to it.
+    A folder that is already there is deleted first, so for a moment there is none. It must therefore be left
+    over from an interrupted attempt: no manifest names it, or it has no manifest, so that nobody reads it.
     """
     sync_folder(temporary)
     if path.exists():

@@ -1,13 +1,17 @@
 """An index on disk: a folder with one .npy file per array, and index.json with the checksums of these files.
 
-The folder is written under a temporary name and then renamed, so an index is never incomplete. Reading
-verifies every byte, and maps the arrays into memory instead of copying them.
+A new folder is written under a temporary name and then renamed, so an index is never incomplete. When an
+index is replaced, the new arrays come first, under names that contain their checksums. Then the new
+index.json replaces the old one, and the old arrays are deleted. At any moment, the folder therefore has a
+whole index, the old one or the new one, also after a kill or a power cut. Reading verifies every byte, and
+maps the arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -24,6 +28,7 @@ from closecall.core.files.durable import (
     disk_trouble,
     publish_folder,
     stamp_of,
+    sync_folder,
     write_array,
     write_bytes,
 )
@@ -46,11 +51,15 @@ def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(mkdtemp(prefix=f"{folder.name}-", suffix=TEMPORARY, dir=folder.parent))
         try:
-            files = {name: asdict(write_array(temporary / f"{name}.npy", a)) for name, a in arrays.items()}
+            stamps = {name: write_array(temporary / f"{name}.npy", a) for name, a in arrays.items()}
+            files = {name: asdict(stamp) for name, stamp in stamps.items()}
             body = {"format": FORMAT, "header": header, "files": files}
             sealed = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
             write_bytes(temporary / MANIFEST, sealed.encode())
-            publish_folder(temporary, folder)
+            if (folder / MANIFEST).exists():
+                _replace(folder, temporary, stamps)
+            else:  # nobody can read what an interrupted attempt may have left there
+                publish_folder(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -63,15 +72,34 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     InputError
         If there is no index, it is from a newer version, or its content does not match its checksums.
     """
+    sealed = _sealed(folder)
+    while True:
+        try:
+            return _unsealed(folder, sealed)
+        except InputError:
+            before, sealed = sealed, _sealed(folder)
+            if sealed == before:  # otherwise, the index was replaced in the meantime
+                raise
+
+
+def _sealed(folder: Path) -> bytes:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise InputError(f"there is no index in {folder}: it has no {MANIFEST}; {_CURE}")
     try:
-        stored = json.loads(manifest.read_bytes())
+        return manifest.read_bytes()
+    except OSError as error:
+        raise InputError(f"{manifest} is damaged: {_CURE}") from error
+
+
+def _unsealed(folder: Path, sealed: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    manifest = folder / MANIFEST
+    try:
+        stored = json.loads(sealed)
         newer = stored["format"] > FORMAT
         body = {key: stored[key] for key in ("format", "header", "files")}
         whole = stored["checksum"] == _checksum(body)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{manifest} is damaged: {_CURE}") from error
     if newer:
         raise InputError(
@@ -79,9 +107,25 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         )
     if not whole:
         raise InputError(f"{manifest} is damaged: {_CURE}")
-    return stored["header"], {
-        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in stored["files"].items()
-    }
+    return stored["header"], {name: _read(folder, name, Stamp(**s)) for name, s in stored["files"].items()}
+
+
+def _replace(folder: Path, temporary: Path, stamps: dict[str, Stamp]) -> None:
+    """Replace the index in `folder` by the one in `temporary`, and delete the old arrays."""
+    new = {name: folder / _replacement(name, stamp) for name, stamp in stamps.items()}
+    for name, path in new.items():
+        (temporary / f"{name}.npy").replace(path)
+    sync_folder(folder)
+    (temporary / MANIFEST).replace(folder / MANIFEST)
+    sync_folder(folder)
+    for left in set(folder.iterdir()) - {folder / MANIFEST, *new.values()}:
+        with suppress(OSError):  # mapped into memory, on a system that forbids the deletion then
+            left.unlink()
+
+
+def _replacement(name: str, stamp: Stamp) -> str:
+    """Return the name of an array's file if the array has replaced another one."""
+    return f"{name}-{stamp.checksum[:16]}.npy"
 
 
 def header_of(pool: PoolRows) -> dict[str, Any]:
@@ -115,7 +159,9 @@ def remove_leftovers(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _read(path: Path, expected: Stamp) -> NDArray[Any]:
+def _read(folder: Path, name: str, expected: Stamp) -> NDArray[Any]:
+    replacement = folder / _replacement(name, expected)
+    path = replacement if replacement.exists() else folder / f"{name}.npy"
     try:
         if path.stat().st_size == expected.bytes and stamp_of(path) == expected:
             mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)

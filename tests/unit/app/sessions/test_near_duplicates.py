@@ -470,30 +470,20 @@ def test_a_pool_without_groups_writes_down_nothing(project):
     verified(project)
 
 
-def test_groups_are_read_again_only_once_they_are_whole(grouped):
-    """While their files change, as in the middle of a replacement, the former ones stay in use."""
+def test_groups_are_read_again_once_they_have_changed(grouped):
+    """Damaged ones are reported, and the former ones stay in use."""
     before = grouped.duplicates.current
     manifest = folder_of(grouped.pool.path, "near") / MANIFEST
     content = manifest.read_bytes()
-    grouped.duplicates.catch_up()
-    manifest.unlink()
-    grouped.duplicates.catch_up()
-    assert grouped.duplicates.current is before
-    manifest.write_bytes(content)
-    for _ in range(3):
-        grouped.duplicates.catch_up()
-    assert grouped.duplicates.current is before
-    manifest.unlink()
-    for _ in range(2):
-        grouped.duplicates.catch_up()
-    assert grouped.duplicates.current is None
     manifest.write_bytes(content[:-30])
-    for _ in range(2):
-        grouped.duplicates.catch_up()
+    grouped.duplicates.read()
+    assert grouped.duplicates.current is before
     assert "run closecall pool duplicates again" in grouped.problem()
+    manifest.unlink()
+    grouped.duplicates.read()
+    assert (grouped.duplicates.current, grouped.problem()) == (None, None)
     manifest.write_bytes(content)
-    for _ in range(2):
-        grouped.duplicates.catch_up()
+    grouped.duplicates.read()
     assert grouped.duplicates.current is before
     assert grouped.problem() is None
 
