@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy import Connection, text
+
+from closecall.storage.migrations.checks import replace_check
 
 revision = "0005"
 down_revision = "0004"
@@ -77,11 +78,7 @@ def upgrade() -> None:
     op.execute("DROP VIEW current_labels")
     op.execute("DROP VIEW current_answers")
     for table, (column, before, after) in CHANGES.items():
-        if connection.dialect.name == "sqlite":
-            _make_again(connection, table, before, after)
-        else:
-            op.drop_constraint(op.f(f"ck_{table}_{column}"), table, type_="check")
-            op.create_check_constraint(op.f(f"ck_{table}_{column}"), table, after)
+        replace_check(table, column, before, after)
     for view in VIEWS:
         connection.exec_driver_sql(view)
     op.create_table(
@@ -110,22 +107,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("set_id", "item", name=op.f("pk_predictions")),
         sqlite_with_rowid=False,
     )
-
-
-def _make_again(connection: Connection, name: str, before: str, after: str) -> None:
-    """Rebuild the table with its rows, indexes and triggers, because SQLite can't change a constraint.
-
-    The table is never renamed, because SQLite would also rename it in tables and views that refer to it.
-    """
-    made = f"SELECT sql FROM sqlite_master WHERE tbl_name = '{name}' AND sql IS NOT NULL"
-    table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()
-    others = connection.execute(text(f"{made} AND type IN ('index', 'trigger')")).scalars().all()
-    if table.count(before) != 1:
-        raise RuntimeError(f"the table {name} has no such constraint as an earlier migration gave it")
-    op.execute(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {name}")
-    op.execute(f"DROP TABLE {name}")
-    connection.exec_driver_sql(table.replace(before, after))
-    op.execute(f"INSERT INTO {name} SELECT * FROM kept ORDER BY seq")
-    op.execute("DROP TABLE kept")
-    for statement in others:
-        connection.exec_driver_sql(statement)

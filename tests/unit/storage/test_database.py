@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -501,6 +502,13 @@ def test_the_newest_version_is_the_last_migration() -> None:
     scripts = ScriptDirectory(str(migrate.SCRIPTS))
     assert scripts.get_heads() == [migrate.SCHEMA_VERSION]
     assert all(script.revision.isdigit() and len(script.revision) == 4 for script in scripts.walk_revisions())
+
+
+def test_migrations_share_what_they_both_do() -> None:
+    """No function but `upgrade` is in two of them."""
+    steps = [ast.parse(step.read_text("utf-8")) for step in migrate.SCRIPTS.glob("versions/*.py")]
+    names = [node.name for step in steps for node in step.body if isinstance(node, ast.FunctionDef)]
+    assert [name for name in set(names) - {"upgrade"} if names.count(name) > 1] == []
 
 
 @contextmanager
