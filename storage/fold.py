@@ -138,7 +138,7 @@ class LabelState:
         if groups is not self.groups:
             marks = ((item, _asked(votes)) for item, votes in self._votes.items())
             asked = {item: mark for item, mark in marks if mark is not None} if groups is not None else {}
-            self._repeats = Repeats(groups, asked) if groups is not None else None
+            self._repeats = Repeats(groups, self._votes, asked) if groups is not None else None
 
     def apply(self, answer: AnswerRecord) -> bool:
         """Apply the next answer of the log, and return True.
@@ -259,6 +259,8 @@ class LabelState:
         number = dict(self._number)
         _count(number, self._meaning(item), meaning)
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
+        if self._repeats is not None:
+            number["repeats"] = self._repeats.n_open_after(item, is_asked=_asked(votes) is not None)
         standing = self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
         if self._repeats is None:
             return standing
@@ -268,7 +270,7 @@ class LabelState:
     @property
     def counts(self) -> Counts:
         """Return the number of items by status."""
-        return Counts(**self._number)
+        return Counts(**self._number, repeats=self._repeats.n_open if self._repeats is not None else 0)
 
     def _standing(
         self,
@@ -310,10 +312,13 @@ class LabelState:
                 kept.put(item, mark)
         for overlap in self._overlaps.values():
             overlap.settle(item, votes, annotator)
-        if self._repeats is not None:
-            asked, was_asked = _asked(votes), _asked(before)
-            if asked is not was_asked:
-                self._repeats.settle(item, was_asked, asked)
+        if self._repeats is None:
+            return
+        if bool(votes) != bool(before):
+            self._repeats.note(item, is_answered=bool(votes))
+        asked, was_asked = _asked(votes), _asked(before)
+        if asked is not was_asked:
+            self._repeats.settle(item, was_asked, asked)
 
     def _meaning(self, item: int) -> _Meaning:
         return _together(self._votes.get(item, ()))

@@ -238,7 +238,11 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Number of items of a concept with each status. `labels` is the number of training labels."""
+    """Number of items of a concept with each status.
+
+    `labels` is the number of training labels, and `repeats` the number of items without an answer that are
+    near-duplicates of asked items (`storage.repeats`).
+    """
 
     yes: int = 0
     no: int = 0
@@ -246,11 +250,16 @@ class Counts:
     unsure: int = 0
     skip: int = 0
     labels: int = 0
+    repeats: int = 0
 
     @property
     def answered(self) -> int:
         """Return the number of items with any answer that was not undone."""
         return self.yes + self.no + self.tied + self.unsure + self.skip
+
+    def left(self, n_items: int) -> int:
+        """Return how many of a pool's items have no answer and are no near-duplicates of asked items."""
+        return n_items - self.answered - self.repeats
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Protocol
 
 from closecall.storage.ascending import Ascending, Items, Marks
@@ -33,12 +33,21 @@ class Repeats:
     Parameters
     ----------
     groups : ItemGroups
+    answered : container of int
+        The items that have any answer that was not undone. It is kept, and changes with the log.
     asked : mapping of int to bool
         The marks of the asked items when the object is made.
+
+    Attributes
+    ----------
+    n_open : int
+        Number of the repeats that have no answer.
     """
 
-    def __init__(self, groups: ItemGroups, asked: Mapping[int, bool]) -> None:
+    def __init__(self, groups: ItemGroups, answered: Container[int], asked: Mapping[int, bool]) -> None:
         self.groups = groups
+        self.n_open = 0
+        self._answered = answered
         # By item: the number of asked items that it repeats, with an answer other than a skip, and without.
         self._numbers: dict[bool, dict[int, int]] = {True: {}, False: {}}
         self._items = Ascending()
@@ -48,6 +57,7 @@ class Repeats:
     def settle(self, item: int, before: bool | None, after: bool | None) -> None:
         """Update the items after a change of an item's mark."""
         members = self.groups.members(item).tolist()
+        was_in = {member for member in members if self.mark(member) is not None}
         for mark, change in ((before, -1), (after, 1)):
             if mark is not None:
                 numbers = self._numbers[mark]
@@ -58,7 +68,27 @@ class Repeats:
                     else:
                         del numbers[member]
         for member in members:
-            self._items.put(member, self.mark(member))
+            mark = self.mark(member)
+            self._items.put(member, mark)
+            if member not in self._answered:
+                self.n_open += (mark is not None) - (member in was_in)
+
+    def note(self, item: int, *, is_answered: bool) -> None:
+        """Update `n_open` after an item got its first answer or lost its last.
+
+        If the answer was given for training, call `settle` afterwards.
+        """
+        if self.mark(item) is not None:
+            self.n_open += -1 if is_answered else 1
+
+    def n_open_after(self, item: int, *, is_asked: bool) -> int:
+        """Return what `n_open` would be after an answer about the item, which may be given for training."""
+        n_open = self.n_open - (self.mark(item) is not None and item not in self._answered)
+        if is_asked:
+            members = self.groups.members(item).tolist()
+            others = (one for one in members if one != item and one not in self._answered)
+            n_open += sum(self.mark(one) is None for one in others)
+        return n_open
 
     def read(self) -> tuple[Items, Marks]:
         """Return the items, ascending, and whether each repeats an item with an answer other than a skip."""

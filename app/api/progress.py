@@ -41,7 +41,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
             "no": counts.no,
             "unsure": counts.unsure + counts.tied,
             "skip": counts.skip,
-            "left": n_items - counts.answered,
+            "left": counts.left(n_items),
         },
         "labels": counts.labels,
         "items": n_items,

@@ -328,7 +328,7 @@ class Review:
                 "no": counts.no,
                 "unsure": counts.unsure + counts.tied,
                 "skip": counts.skip,
-                "left": (len(pool) if pool is not None else 0) - counts.answered,
+                "left": counts.left(len(pool) if pool is not None else 0),
             },
         }
 

@@ -136,7 +136,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
             "no": counts.no,
             "unsure": counts.unsure + counts.tied,
             "skip": counts.skip,
-            "left": n_items - counts.answered,
+            "left": counts.left(n_items),
         },
         "strategy": shown.strategy if shown else session.strategy,
         "strategy_label": label_of(shown.strategy if shown else session.strategy),

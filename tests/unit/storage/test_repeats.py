@@ -59,6 +59,13 @@ def read(standing: Standing) -> dict[int, bool]:
     return dict(zip(standing.repeats.tolist(), standing.repeats_answered.tolist(), strict=True))
 
 
+def n_open(log: Sequence[AnswerRecord], groups: Groups | None) -> int:
+    """How many of the repeats have no answer, by definition."""
+    undone = {a.undoes for a in log}
+    answered = {a.item for a in log if a.answer != "undo" and a.id not in undone}
+    return len(set(plainly(log, groups)) - answered)
+
+
 @given(steps=steps, known=st.lists(groups_of_items | st.none(), min_size=1, max_size=3))
 def test_repeats_are_what_the_definition_says_whenever_groups_are_found(steps: Any, known: Any) -> None:
     """Answers, undos, decisions and audits in any order; groups are found, found again and put aside."""
@@ -84,6 +91,8 @@ def test_repeats_are_what_the_definition_says_whenever_groups_are_found(steps: A
                     one = answer(len(log) + 1, supposed, item, who, purpose="train" if trains else "audit")
                     standing = state.supposing(item, who, supposed, trains=trains)
                     assert read(standing) == plainly([*log, one], groups)
+                    assert standing.counts.repeats == n_open([*log, one], groups)
+        assert state.counts.repeats == n_open(log, groups)
         if reads != "nothing":
             standing = state.standing()
             assert standing.groups is groups

@@ -117,6 +117,37 @@ def test_what_is_chosen_ahead_leaves_out_the_near_duplicates_of_the_item_in_view
     verified(grouped)
 
 
+def left_of(session):
+    """The items that the queue may still ask about, as the card says; they must be so by definition."""
+    left, project = card_of(session)["notes"]["counts"]["left"], session.project
+    answered = session.concept.standing().answered.tolist()
+    assert left == len(project.pool) - len(set(answered) | repeated(project, answered))
+    return left
+
+
+def test_what_is_left_is_what_the_queue_may_still_ask(grouped):
+    """Also in what is chosen ahead, after an undo, and at the end; without groups, all items count."""
+    find_groups(grouped, 40)
+    session = session_of(grouped)
+    before, card = left_of(session), card_of(session)
+    given = answer(card, "yes")
+    submit(session, [given])
+    assert left_of(session) == before - len(repeated(grouped, [given["item"]]))
+    submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+    assert left_of(session) == before
+    while session.in_view() is not None:
+        card_of(session)
+        session.item_view.ahead.wait(60)
+        card = card_of(session)
+        submit(session, [answer(card, "no")])
+        if foreseen := card["next"].get("no"):
+            assert foreseen["notes"]["counts"]["left"] == left_of(session)
+    assert left_of(session) == 0
+    grouped.set_ask_once(False)
+    n_answered = len(session.concept.standing().answered)
+    assert card_of(session)["notes"]["counts"]["left"] == len(grouped.pool) - n_answered
+
+
 def test_a_grid_has_one_item_of_each_group(grouped):
     """It has fewer items than asked for only where there are fewer groups."""
     find_groups(grouped, 40)
