@@ -74,7 +74,9 @@ def main() -> None:
             demo(project, session)
         # With plain buttons, avoid reruns by timer, because a press can be lost during a rerun.
         is_still = plain_is_wanted() and project.pool is not None
-        if not is_still and (project.build_progress() or awaited_index(project, session)):
+        if not is_still and (
+            project.build_progress() or project.is_build_stopped() or awaited_index(project, session)
+        ):
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
@@ -193,10 +195,15 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of compiling kernels or building the pool or an index; then rerun the page."""
+    """Show the progress of compiling kernels or building the pool or an index; then rerun the page.
+
+    If the build has stopped, owners can continue it. `problem` says why it has stopped.
+    """
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
-    if index is not None and compiled is not None:
+    if project.is_build_stopped():
+        offer_to_continue(project)
+    elif index is not None and compiled is not None:
         st.progress(compiled, text=words.engine(compiled))
     elif progress is not None:
         word = "item" if project.pool is None else project.pool.item_word
@@ -207,6 +214,17 @@ def watch(project: OpenProject, session: LabelingSession) -> None:
         st.progress(index.share, text=text)
     else:
         st.rerun()
+
+
+def offer_to_continue(project: OpenProject) -> None:
+    """Show how far the stopped build of the pool has come and, to owners, a button that continues it."""
+    person, progress = person_at(project), project.build_progress()
+    word = "item" if project.pool is None else project.pool.item_word
+    done = f"No {word} is prepared yet" if progress is None else words.short_growth(progress, word)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(done)
+        if person.is_owner:
+            st.button("Continue", on_click=project.continue_build, kwargs={"by": person})
 
 
 @st.fragment

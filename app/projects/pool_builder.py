@@ -72,6 +72,13 @@ class Builder:
         """Return the progress of the build, or None before it begins."""
         return read_progress(self._pool)
 
+    def is_stopped(self) -> bool:
+        """Return whether the child has ended, the pool is incomplete, and no process is building it."""
+        if self._process is None or self._process.poll() is None:
+            return False
+        progress = self.progress()
+        return progress is None or progress.state == "stopped"
+
     def problem(self) -> str | None:
         """Return a sentence that says why the child process of this object failed, or None."""
         if self._process is None or self._process.poll() in (None, 0, -15, EXIT_STOPPED):

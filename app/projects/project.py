@@ -161,6 +161,25 @@ class Project:
             return None
         return self.builder.progress() if self.builder else None
 
+    def is_build_stopped(self) -> bool:
+        """Return whether the build of the pool has stopped early, so that `continue_build` has an effect."""
+        if self.builder is None or (self.pool is not None and self.pool.complete):
+            return False
+        return self.builder.is_stopped()
+
+    def continue_build(self, *, by: Person = OPERATOR) -> None:
+        """Continue the build of the pool if it has stopped; otherwise, do nothing.
+
+        Raises
+        ------
+        InputError
+            If the person is not an owner.
+        """
+        by.require_owner("continue to build the pool")
+        with self._lock:
+            if self.builder is not None and self.is_build_stopped():
+                self.builder.start()
+
     def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
         """Return the items whose names contain every word of `text`, of shape (n_found,), ascending.
 
