@@ -144,10 +144,23 @@ def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, lab
 
 
 def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
-    """A question with a y, an n and an s in it is only a question."""
-    labeling.page.get_by_role("button", name="Settings").click()
-    labeling.page.get_by_label("Another question about these items").press_sequentially("Any sunny day?")
-    labeling.page.keyboard.press("Escape")
+    """A question with a y, an n and an s in it is only a question; why one is refused widens no panel."""
+    page = labeling.page
+    page.get_by_role("button", name="Settings").click()
+    field, panel = (
+        page.get_by_label("Another question about these items"),
+        page.get_by_test_id("stPopoverBody"),
+    )
+    before = panel.bounding_box()
+    field.fill("Is this a 7?")
+    page.get_by_role("button", name="Add and label").click()
+    expect(panel.get_by_role("alert")).to_contain_text("already")
+    after = panel.bounding_box()
+    assert before
+    assert after
+    assert after["width"] == before["width"]
+    field.press_sequentially("Any sunny day?")
+    page.keyboard.press("Escape")
     labeling.press("y")
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
 
