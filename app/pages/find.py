@@ -106,7 +106,8 @@ def close_find() -> None:
 def offer_find(project: OpenProject) -> None:
     """Show the button that starts or ends a search and, during a search, the choice of name or words."""
     offers_words = can_describe(project.pool)
-    with st.container(key="find", width="content"):
+    # The scripts look for the button that starts a search by this key.
+    with st.container(key="end-find" if is_finding() else "find", width="content"):
         if is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:

@@ -144,7 +144,10 @@ def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, lab
 
 
 def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
-    """A question with a y, an n and an s in it is only a question; why one is refused widens no panel."""
+    """A question with a y, an n and an s in it is only a question; why one is refused widens no panel.
+
+    What is typed right after the key that opens the search is a search, although its field is not there yet.
+    """
     page = labeling.page
     page.get_by_role("button", name="Settings").click()
     field, panel = (
@@ -162,7 +165,13 @@ def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling
     field.press_sequentially("Any sunny day?")
     page.keyboard.press("Escape")
     labeling.press("y")
-    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+    page.keyboard.type("/nosy 4")
+    expect(page.get_by_role("searchbox")).to_have_value("nosy 4")
+    page.get_by_role("button", name="End search").click()
+    expect(page.locator(".card.grid")).to_have_count(0, timeout=30_000)
+    labeling.wait()
+    labeling.press("n")
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no"]
 
 
 @pytest.mark.thorough

@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Finder } from "../../app/components/grid/finder.js";
 import { Choices } from "../../app/components/label/choices.js";
-import { hasKeys, isField, isShortcut, mayChoose, takeKeys } from "../../app/components/shared/keys.js";
+import {
+  hasKeys,
+  isField,
+  isShortcut,
+  mayChoose,
+  takeKeys,
+  takeTyped,
+  watchFind,
+} from "../../app/components/shared/keys.js";
 import { Clock, define, Part, press } from "./browser.js";
 
 test("keys with modifiers are left to the browser, and those of an input method to it", () => {
@@ -131,4 +139,46 @@ test("a search by name follows the typing; a description waits for Enter in eith
   assert.deepEqual(asked, [{ text: "a fox", excluded: "a dog", first: 0 }, "blur"]);
   finder.pressed(press("Enter", field));
   assert.equal(asked.length, 3, "the same is not asked for twice");
+});
+
+/** A document that tells its listeners of events, until their signals end. */
+function openDocument() {
+  const listeners = [];
+  define("document", {
+    addEventListener: (kind, act, { signal }) => listeners.push({ kind, act, signal }),
+  });
+  return (kind, event) => {
+    for (const one of [...listeners]) if (one.kind === kind && !one.signal.aborted) one.act(event);
+  };
+}
+
+test("what is typed while the search opens is kept for its field, and answers nothing", async () => {
+  const clock = new Clock();
+  const tell = openDocument();
+  watchFind(new AbortController().signal);
+  const pressed = (key, target) => {
+    let reaches = true;
+    const event = press(key, target, {
+      stopImmediatePropagation: () => {
+        reaches = false;
+      },
+    });
+    tell("keydown", event);
+    return reaches;
+  };
+  const click = (selector) =>
+    tell("click", { composedPath: () => [{ closest: (asked) => (asked === selector ? {} : null) }, {}] });
+  click(".st-key-end-find button");
+  assert.equal(pressed("y"), true, "another button opens no search");
+  click(".st-key-find button");
+  for (const key of ["f", "y", "n", "Backspace", "ArrowRight", " ", "x"])
+    assert.equal(pressed(key), false, key);
+  assert.equal(pressed("y", new Part("input")), true, "another field has its keys");
+  assert.equal(takeTyped(), "fy x");
+  assert.equal(pressed("y"), true, "the field is there");
+  assert.equal(takeTyped(), "");
+  click(".st-key-find button");
+  assert.equal(pressed("n"), false);
+  await clock.pass(5000);
+  assert.equal(pressed("y"), true, "the search never came");
 });

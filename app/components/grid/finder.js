@@ -2,6 +2,7 @@
 
 import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
+import { takeTyped } from "../shared/keys.js";
 
 /** @import { Search } from "../types" */
 
@@ -68,7 +69,12 @@ export class Finder {
     const { text, found, first, page, words } = search;
     if (isNew) {
       this.#prepare(search);
+      const typed = takeTyped();
       if (!text) this.focus();
+      if (!text && typed) {
+        this.#field.value = typed;
+        this.#typed();
+      }
     }
     if (!this.#asked || areSame(this.#asked, textsOf(search))) this.#card.removeAttribute("data-asked");
     say(part(this.#card, ".found"), text && !words?.problem ? countOf(search) : "");

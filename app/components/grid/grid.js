@@ -12,6 +12,7 @@ import {
   openFind,
   releaseFocus,
   takeKeys,
+  watchFind,
   watchPickers,
 } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
@@ -91,6 +92,7 @@ class Grid {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     watchPickers(signal);
+    watchFind(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     window.addEventListener("online", () => this.outbox.send(), { signal });
     this.tellTimer = setInterval(() => this.showSaving(), TELL_EVERY);

@@ -4,7 +4,7 @@
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
-import { hasKeys, isField, isShortcut, openFind, takeKeys, watchPickers } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
@@ -88,6 +88,7 @@ class Card {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     watchPickers(signal);
+    watchFind(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     window.addEventListener("online", () => this.flow.outbox.send(), { signal });
     this.observer.observe(part(this.card, ".strip"));

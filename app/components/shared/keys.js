@@ -30,8 +30,12 @@ export function isShortcut(event) {
 
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
+/** @typedef {{ text: string, end: AbortController }} Typed */
+
 // Kept on the document, not in this module, because a page may briefly load two versions of the module.
-const page = /** @type {{ closecallKeyOwners?: object[] }} */ (globalThis.document ?? {});
+const page = /** @type {{ closecallKeyOwners?: object[], closecallTyped?: Typed }} */ (
+  globalThis.document ?? {}
+);
 page.closecallKeyOwners ??= [];
 const owners = page.closecallKeyOwners;
 
@@ -71,9 +75,53 @@ export function mayChoose(event) {
   return isEnter || path.some(({ role }) => role === "option" || role === "radio");
 }
 
+const FIND = ".st-key-find button";
+const OPENING_MS = 3000;
+
 /** Open the search with the page's own button. */
 export function openFind() {
-  /** @type {HTMLElement | null} */ (document.querySelector(".st-key-find button"))?.click();
+  /** @type {HTMLElement | null} */ (document.querySelector(FIND))?.click();
+}
+
+/**
+ * When the page's button opens the search, keep what is typed until the field of the search takes it.
+ *
+ * The field is there only after a round trip to the server. Until then, no letter may answer the item in view.
+ *
+ * @param {AbortSignal} signal
+ */
+export function watchFind(signal) {
+  /** @type {(event: Event) => void} */
+  const clicked = (event) => {
+    const path = /** @type {Partial<Element>[]} */ (event.composedPath());
+    if (path.some((one) => one.closest?.(FIND))) keepTyped();
+  };
+  document.addEventListener("click", clicked, { signal, capture: true });
+}
+
+function keepTyped() {
+  takeTyped();
+  const typed = { text: "", end: new AbortController() };
+  page.closecallTyped = typed;
+  /** @type {(event: KeyboardEvent) => void} */
+  const pressed = (event) => {
+    if (isShortcut(event) || isField(event)) return;
+    event.stopImmediatePropagation();
+    const isLetter = event.key.length === 1;
+    if (!isLetter && event.key !== "Backspace") return;
+    event.preventDefault();
+    typed.text = isLetter ? typed.text + event.key : typed.text.slice(0, -1);
+  };
+  document.addEventListener("keydown", pressed, { signal: typed.end.signal, capture: true });
+  setTimeout(() => typed.end.abort(), OPENING_MS);
+}
+
+/** Return what was typed since the search was opened, and give the keys back. */
+export function takeTyped() {
+  const typed = page.closecallTyped;
+  delete page.closecallTyped;
+  typed?.end.abort();
+  return typed?.text ?? "";
 }
 
 const CLOSING_MS = 3000;
