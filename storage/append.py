@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -38,9 +38,14 @@ class _Known:
 
 
 def append(
-    connection: Connection, answers: Sequence[AnswerRecord], server_time: int, shown: Sequence[str] = ()
+    connection: Connection,
+    answers: Sequence[AnswerRecord],
+    server_time: int,
+    shown: Sequence[str] = (),
+    along: Mapping[str, str] | None = None,
 ) -> AppendResult:
     """Store a batch of answers, in order, in the open transaction; see `LabelLog.append_answers`."""
+    along = along or {}
     accepted: list[AnswerRecord] = []
     there: list[AnswerRecord] = []
     refused: list[Refusal] = []
@@ -53,12 +58,12 @@ def append(
         except _Refused as verdict:
             refused.append(Refusal(str(given.id), verdict.kind, verdict.reason))
     _record_shown(connection, {*shown, *(a.selection_id for a in well_formed if a.selection_id)})
-    known = _look_up(connection, well_formed)
+    known, batch = _look_up(connection, well_formed), {given.id: given for given in reversed(well_formed)}
     for given in well_formed:
         try:
-            stored = known.answers.get(given.id)
-            if stored is None:
-                _check_references(given, known)
+            if given.id in along:
+                _check_leader(along[given.id], batch, known)
+            stored = _stored(given, known)
         except _Refused as verdict:
             refused.append(Refusal(given.id, verdict.kind, verdict.reason))
             continue
@@ -68,9 +73,6 @@ def append(
             known.answers[given.id] = given
             if given.undoes is not None:
                 known.undone.add(given.undoes)
-        elif not stored.says_the_same_as(given):
-            reason = f"answer {given.id} is stored already, and says something else"
-            refused.append(Refusal(given.id, "conflict", reason))
         elif given.id not in new:
             there.append(stored)
     if accepted:
@@ -89,6 +91,23 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
     if found:
         connection.execute(insert(Selection), [row.selection for row in found])
         connection.execute(delete(Foreseen).where(Foreseen.seq.in_([row.seq for row in found])))
+
+
+def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
+    """Return the answer as it is stored, or None if it is new and can be stored."""
+    stored = known.answers.get(given.id)
+    if stored is None:
+        _check_references(given, known)
+    elif not stored.says_the_same_as(given):
+        raise _Refused("conflict", f"answer {given.id} is stored already, and says something else")
+    return stored
+
+
+def _check_leader(leader: str, batch: Mapping[str, AnswerRecord], known: _Known) -> None:
+    """Refuse an answer that is stored only along with the answer `leader`, if that one is refused."""
+    if leader not in batch:
+        raise _Refused("unknown-answer", f"answer {leader}, which must be stored with this one, is refused")
+    _stored(batch[leader], known)
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:

@@ -319,7 +319,13 @@ class LabelLog:
         """
         return object() if self._newest is None else self._newest
 
-    def append_answers(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
+    def append_answers(
+        self,
+        answers: Sequence[AnswerRecord],
+        *,
+        shown: Sequence[str] = (),
+        along: Mapping[str, str] | None = None,
+    ) -> AppendResult:
         """Store answers in one transaction; acknowledged answers are on disk when this returns.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
@@ -329,6 +335,9 @@ class LabelLog:
 
         `shown` lists the ids of foreseen selections that the browser has shown. These, and the foreseen
         selections to which an answer refers, are moved to the log of selections in the same transaction.
+
+        `along` has the ids of answers that depend on another answer in `answers`, each with the id of that
+        other answer. If the other answer is refused, they are refused as well.
 
         Raises
         ------
@@ -340,7 +349,7 @@ class LabelLog:
         began = time.perf_counter()
         self._newest = None
         with self.database.write() as connection:
-            result = append(connection, answers, self._clock(), shown)
+            result = append(connection, answers, self._clock(), shown, along)
         self._newest = object()
         if _events.isEnabledFor(logging.INFO):
             _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))

@@ -7,7 +7,7 @@ get into the log.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from closecall.core.errors import InputError
@@ -42,7 +42,13 @@ class Intake:
         """Whether storing some answers raised an error, so that they may or may not be in the log."""
         return bool(self._unacknowledged)
 
-    def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
+    def store(
+        self,
+        answers: Sequence[AnswerRecord],
+        *,
+        shown: Sequence[str] = (),
+        along: Mapping[str, str] | None = None,
+    ) -> AppendResult:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
         After a StorageError, some answers may be in the log although the call failed. If such answers are
@@ -58,7 +64,7 @@ class Intake:
         fit, refused = self._checked(answers)
         ids = {answer.id for answer in fit}
         try:
-            result = self._log.append_answers(fit, shown=shown)
+            result = self._log.append_answers(fit, shown=shown, along=along)
         except StorageError:
             with self._lock:
                 self._unacknowledged |= ids

@@ -78,14 +78,17 @@ class Press:
         The browser's id of the press. The answer for the session's own concept and the item in view has the
         same id.
     records : tuple of AnswerRecord
-        One answer per concept or item.
+        One answer per concept about the item in view.
     following : str or None
         Id of the selection that the browser showed next, if it already had one.
+    along : tuple of AnswerRecord
+        Answers about other items of the group. They are stored only if the answer with the press's id is.
     """
 
     id: str
     records: tuple[AnswerRecord, ...]
     following: str | None
+    along: tuple[AnswerRecord, ...] = ()
 
     @property
     def is_undo(self) -> bool:
@@ -124,9 +127,9 @@ def parse_answers(
         require_first(record, session, records)
         if not refers_to_something(answer):
             require_answered(record.item, session)
-        together = (record, *answers_alike(answer, record, session, records))
-        records.extend(together)
-        presses.append(Press(record.id, together, following(answer)))
+        along = tuple(answers_alike(answer, record, session, records))
+        records.extend((*along, record))
+        presses.append(Press(record.id, (record,), following(answer), along))
 
     refused = read_each(answers, read)
     return presses, refused
@@ -145,10 +148,12 @@ def store_presses(
     InputError, StorageError
         If `Intake.store` raises them. After a StorageError, the answers may be in the log.
     """
-    records = [record for press in presses for record in press.records]
-    session.hold_undone(records)
-    shown = [press.following for press in presses if press.following]
-    result = session.project.intake.store(records, shown=shown)
+    session.hold_undone(record for press in presses for record in press.records)
+    result = session.project.intake.store(
+        [record for press in presses for record in (*press.along, *press.records)],
+        shown=[press.following for press in presses if press.following],
+        along={record.id: press.id for press in presses for record in press.along},
+    )
     stored, reasons = set(result.acknowledged), {refusal.id: refusal for refusal in result.refused}
     acked, refused = [], list(malformed)
     for press in presses:

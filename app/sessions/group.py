@@ -45,7 +45,7 @@ class Group:
 
         Items of audit rounds and of overlap rounds are always answered alone.
         """
-        if not {AUDIT, OVERLAP}.isdisjoint(shown.parameters):
+        if _is_answered_alone(shown):
             return None
         members = open_members(self._session, shown.item, at_most=MOST)
         if not members:
@@ -106,8 +106,8 @@ def answers_alike(
 
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
-    session in the meantime are left out. The result is empty for undos, corrections and audit answers, and if
-    `record` is in the log already.
+    session in the meantime are left out. The result is empty for undos, corrections, audit answers and
+    further opinions, and if `record` is in the log or in `batch` already.
 
     Raises
     ------
@@ -119,14 +119,23 @@ def answers_alike(
         return []
     if not (isinstance(listed, list) and len(listed) <= MOST and all(type(item) is int for item in listed)):
         raise ValueError(f"{GROUP} must be a list of at most {MOST} items, got {listed!r:.80}")
-    is_plain = record.selection_id is not None and record.corrects is None and record.answer != "undo"
-    if not is_plain or record.purpose != "train" or session.project.log.answer(record.id) is not None:
+    is_plain = record.corrects is None and record.answer != "undo" and record.purpose == "train"
+    log, name = session.project.log, record.selection_id
+    is_known = any(earlier.id == record.id for earlier in batch) or log.answer(record.id) is not None
+    if not is_plain or name is None or is_known:
+        return []
+    shown = log.selection(name) or log.foreseen(name)
+    if shown is None or _is_answered_alone(shown):
         return []
     free = set(open_members(session, record.item)) - {earlier.item for earlier in batch}
     return [
         replace(record, id=alike_id(record.id, item), item=item, selection_id=None, time_taken_ms=None)
         for item in sorted(free.intersection(listed))
     ]
+
+
+def _is_answered_alone(shown: SelectionRecord) -> bool:
+    return not {AUDIT, OVERLAP}.isdisjoint(shown.parameters)
 
 
 def alike_id(answer_id: str, item: int) -> str:

@@ -191,6 +191,29 @@ def test_a_batch_may_refer_to_itself(ada: Annotator) -> None:
     assert ada.log.counts(ada.session.concept_id).yes == 1
 
 
+def test_an_answer_along_with_another_shares_its_fate(ada: Annotator) -> None:
+    """It is stored before the other one, or refused where the other is refused, malformed or missing."""
+    shown = ada.is_shown(5)
+    leader = ada.record("yes", 5, selection_id=shown.id)
+    along = ada.record("yes", 6)
+    for wrong in (replace(leader, item=7), replace(leader, browser_time="soon"), None):
+        batch = [along] if wrong is None else [along, wrong]
+        result = ada.log.append_answers(batch, along={along.id: leader.id})
+        assert not result.accepted
+        assert {refused.id for refused in result.refused} == {answer.id for answer in batch}
+    for _ in range(2):
+        result = ada.log.append_answers([along, leader], along={along.id: leader.id})
+        assert result.acknowledged == (along.id, leader.id)
+    undo, undo_along = (ada.record("undo", one.item, undoes=one.id) for one in (leader, along))
+    for _ in range(2):
+        result = ada.log.append_answers([undo_along, undo], along={undo_along.id: undo.id})
+        assert result.acknowledged == (undo_along.id, undo.id)
+    late = ada.record("no", 8)
+    conflict = replace(leader, answer="no")
+    assert not ada.log.append_answers([late, conflict], along={late.id: leader.id}).accepted
+    assert ada.log.labels(ada.session.concept_id).items.size == 0
+
+
 def test_a_clock_set_back_loses_no_answer(database: Database, ada: Annotator) -> None:
     """Order is the log's; a negative duration is stored as unknown."""
     times = iter([3_600_000, 0])

@@ -267,7 +267,7 @@ def test_a_press_is_stored_as_a_whole_or_not_at_all(classes, project, monkeypatc
     calls = []
     append = type(project.log).append_answers
 
-    def full(self, answers, *, shown=()):
+    def full(self, answers, **more):
         calls.append(sorted(record.concept_id for record in answers))
         raise StorageError("the disk is full", "full")
 

@@ -68,9 +68,9 @@ def test_one_press_answers_the_items_shown(grouped):
     after = submit(session, [given])
     assert after["acked"] == [given["id"]]
     assert after["item"]["id"] == view["item"]["id"]
-    assert stored(grouped)[before:] == [(item, "no", "train") for item in [own, *sorted(others)]]
+    assert stored(grouped)[before:] == [(item, "no", "train") for item in [*sorted(others), own]]
     assert set(others) <= set(session.concept.standing().labels.items.tolist())
-    assert after["strip"][-1]["item"] == max(others)
+    assert after["strip"][-1]["item"] == own
     label(session, 3)
     verified(grouped)
 
@@ -83,8 +83,8 @@ def test_an_answer_that_is_sent_again_is_stored_once(grouped):
     submit(session, [given])
     assert len(stored(grouped)) == 6
     assert submit(session, [given])["acked"] == [given["id"]]
-    last = grouped.log.recent_answers(1, 1)[0]
-    submit(session, [answer(card, "undo", selection=None, item=last.item, undoes=last.id)])
+    other = grouped.log.recent_answers(1, 2)[1]
+    submit(session, [answer(card, "undo", selection=None, item=other.item, undoes=other.id)])
     assert submit(session, [given])["acked"] == [given["id"]]
     assert len(stored(grouped)) == 7
     assert session.concept.counts().yes == 5
@@ -124,7 +124,7 @@ def test_what_others_have_or_answered_is_left_out(grouped):
     held_out = int(grouped.pool.held_out.ids[0])
     given = answer(card, "no", group=[*others, foreign, held_out, 10**9, -1])
     assert submit(ada, [given])["acked"] == [given["id"]]
-    assert [item for item, *_ in stored(grouped)] == [card["item"]["id"], *others[1:]]
+    assert [item for item, *_ in stored(grouped)] == [*others[1:], card["item"]["id"]]
     verified(grouped)
 
 
@@ -165,6 +165,24 @@ def test_two_presses_that_arrive_together_answer_an_item_once(grouped):
     assert card["item"]["id"] not in [item for item, *_ in stored(grouped)]
 
 
+@pytest.mark.parametrize("changes", ["unknown selection", "item of another group"])
+def test_a_refused_press_stores_nothing(grouped, changes):
+    """Neither what it says about the item in view nor what it says about the others; the view stays."""
+    session = session_of(grouped)
+    card = drawn(session)
+    own, others = card["item"]["id"], members(card)
+    if changes == "unknown selection":  # an older backup was restored meanwhile
+        given = answer(card, "yes", group=others, selection=str(uuid.uuid4()))
+    else:
+        foreign = next(item for item in grouped.pool.ids.tolist() if item not in [own, *others])
+        its_group = grouped.duplicates.current.members(foreign).tolist()
+        given = answer(card, "yes", item=foreign, group=its_group)
+    outcome = submit(session, [given])
+    assert [refusal["id"] for refusal in outcome["refused"]] == [given["id"]]
+    assert not stored(grouped)
+    assert outcome["item"]["selection"] == card["item"]["selection"]
+
+
 @pytest.mark.parametrize("listed", ["7", {"7": 1}, [1.5], [True], [None], list(range(MOST + 1))])
 def test_a_malformed_list_refuses_the_answer_in_a_sentence(grouped, listed):
     """Nothing is stored."""
@@ -191,7 +209,12 @@ def test_the_audit_and_further_opinions_are_about_one_item(grouped):
     grouped.set_overlap(2, 1.0)
     bob = session_of(grouped, "bob")
     assert bob.in_view().why == "overlap"
-    assert drawn(bob)["group"] is None
+    card = drawn(bob)
+    assert card["group"] is None
+    before = len(stored(grouped))
+    group = grouped.duplicates.current.members(card["item"]["id"]).tolist()
+    submit(bob, [answer(card, "no", group=group)])
+    assert stored(grouped)[before:] == [(card["item"]["id"], "no", "train")]
     verified(grouped)
 
 
