@@ -52,7 +52,8 @@ class Intake:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
         After a StorageError, some answers may be in the log although the call failed. If such answers are
-        sent again, they are reported as `accepted`, like new ones.
+        sent again, they are reported as `accepted`, like new ones. Answers in `along` are not expected again:
+        they are in doubt only as long as the answers that they depend on.
 
         Raises
         ------
@@ -62,7 +63,7 @@ class Intake:
             If `LabelLog.append_answers` raises it.
         """
         fit, refused = self._checked(answers)
-        ids = {answer.id for answer in fit}
+        ids = {answer.id for answer in fit} - (along or {}).keys()
         try:
             result = self._log.append_answers(fit, shown=shown, along=along)
         except StorageError:

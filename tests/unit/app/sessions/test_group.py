@@ -15,7 +15,7 @@ from closecall.app.cli.main import main
 from closecall.app.sessions.answers import read_answer
 from closecall.app.sessions.group import MOST
 from closecall.storage import LabelState
-from tests.projects import answer, find_groups, label, labeled, shown_to, wait_for_index
+from tests.projects import answer, find_groups, label, labeled, reply_lost, shown_to, wait_for_index
 
 
 @pytest.fixture
@@ -88,6 +88,21 @@ def test_an_answer_that_is_sent_again_is_stored_once(grouped):
     assert submit(session, [given])["acked"] == [given["id"]]
     assert len(stored(grouped)) == 7
     assert session.concept.counts().yes == 5
+
+
+def test_a_press_whose_reply_was_lost_is_in_doubt_until_it_is_sent_again(grouped, monkeypatch):
+    """The browser sends only the press again, and nothing about the other items stays in doubt."""
+    session = session_of(grouped)
+    card = drawn(session)
+    given = answer(card, "yes", group=members(card))
+    with reply_lost(grouped, monkeypatch):
+        session.store([given])
+    assert grouped.intake.is_in_doubt
+    after = submit(session, [given])
+    assert after["acked"] == [given["id"]]
+    assert after["item"]["selection"] != card["item"]["selection"]
+    assert len(stored(grouped)) == 6
+    assert not grouped.intake.is_in_doubt
 
 
 def test_each_is_undone_and_corrected_singly(grouped):
