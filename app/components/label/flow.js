@@ -169,6 +169,9 @@ export class Flow {
   /**
    * Answer the item in view and show the view that follows, if it is ready; return that view and its image, or null.
    *
+   * The prepared views suppose an answer about the item in view alone. After an answer about a group, they may show a
+   * near-duplicate of an item that was just answered, so the server is asked.
+   *
    * @param {Given} given the answer as it is sent to the server
    * @param {string} meaning the answer that it gives for the concept that selects next
    * @param {number} time_taken_ms
@@ -176,8 +179,7 @@ export class Flow {
    */
   answer(given, meaning, time_taken_ms, group = []) {
     const { id, selection } = present(this.item);
-    const after = this.after(meaning);
-    const following = after && !group.includes(after.view.item.id) ? after : null;
+    const following = group.length ? null : this.after(meaning);
     this.#answered.add(selection);
     if (following) this.#goOn(following.view);
     const next = following?.view.item.selection ?? null;
