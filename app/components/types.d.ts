@@ -171,6 +171,8 @@ export interface StripEntry {
   answer: WordOrUndo;
   /** Whether it is an owner's decision, which can't be corrected to "skip". */
   decides?: boolean;
+  /** The answer about a near-duplicate along with which it was given. An undo of that answer undoes this one. */
+  along?: string | null;
   src: string;
   concept?: number | null;
 }

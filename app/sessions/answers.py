@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from closecall.app.runtime.event_log import emit
-from closecall.app.sessions.group import answers_alike
+from closecall.app.sessions.group import answers_alike, undos_alike
 from closecall.storage import AnswerRecord, AppendResult, Refusal, SelectionRecord
 from closecall.storage.models import MAX_ID
 from closecall.storage.records import ANSWERS
@@ -70,7 +70,8 @@ class Outcome:
 class Press:
     """One press of a key or button: an answer, an undo or a correction for each concept of the view.
 
-    With a single concept, it may give several items of a group the same answer (`app.sessions.group`).
+    With a single concept, it may give several items of a group the same answer, or undo all these answers
+    (`app.sessions.group`).
 
     Parameters
     ----------
@@ -82,7 +83,8 @@ class Press:
     following : str or None
         Id of the selection that the browser showed next, if it already had one.
     along : tuple of AnswerRecord
-        Answers about other items of the group. They are stored only if the answer with the press's id is.
+        Answers about other items of the group, or undos of such answers. They are stored only if the answer
+        with the press's id is. The log may refuse some of them.
     """
 
     id: str
@@ -127,7 +129,8 @@ def parse_answers(
         require_first(record, session, records)
         if not refers_to_something(answer):
             require_answered(record.item, session)
-        along = tuple(answers_alike(answer, record, session, records))
+        log = session.project.log
+        along = (*answers_alike(answer, record, session, records), *undos_alike(record, log, records))
         records.extend((*along, record))
         presses.append(Press(record.id, (record,), following(answer), along))
 

@@ -3,7 +3,7 @@
 The card shows the other items of the group to which the item in view belongs. The browser sends the answer
 about the item in view with the ids of the others that are to get the same answer. Each of these answers is
 stored on its own, with an id derived from the id of the browser's answer, so it can be undone or corrected
-alone.
+alone. An undo of the browser's answer undoes all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from closecall.app.engine.training import AUDIT, OVERLAP
 from closecall.app.sessions.session_state import BLIND, SessionState
 from closecall.core.errors import InputError
-from closecall.storage import AnswerRecord, SelectionRecord
+from closecall.storage import AnswerRecord, LabelLog, SelectionRecord
 
 GROUP = "group"
 """Key under which an answer lists the other items that get the same answer."""
@@ -134,10 +134,38 @@ def answers_alike(
     ]
 
 
+def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]) -> list[AnswerRecord]:
+    """Return an undo of each answer that was given along with the answer that `undo` undoes.
+
+    These answers directly precede that answer in the log, whatever has become of the groups since. If the log
+    does not have them yet, they are in `batch`, the answers that precede `undo` in the browser's queue. Some
+    may have been undone alone before; the log refuses to undo them again.
+    """
+    if undo.undoes is None:
+        return []
+    undone = log.answer(undo.undoes)
+    if undone is not None:
+        through = undone.seq - 1
+        before: Sequence[AnswerRecord] = list(log.answers_after(undone.concept_id, through - MOST, through))
+    else:
+        place = next((place for place, earlier in enumerate(batch) if earlier.id == undo.undoes), 0)
+        before = batch[max(0, place - MOST) : place]
+    return [
+        replace(undo, id=alike_id(undo.id, earlier.item), item=earlier.item, undoes=earlier.id)
+        for earlier in before
+        if is_along(earlier, undo.undoes)
+    ]
+
+
+def is_along(answer: AnswerRecord, leader: str) -> bool:
+    """Return whether the answer was given along with the answer `leader`, about an item of the same group."""
+    return answer.selection_id is None and answer.id == alike_id(leader, answer.item)
+
+
 def _is_answered_alone(shown: SelectionRecord) -> bool:
     return not {AUDIT, OVERLAP}.isdisjoint(shown.parameters)
 
 
 def alike_id(answer_id: str, item: int) -> str:
     """Return the id of the answer about another item, given the id of the answer about the item in view."""
-    return str(uuid.uuid5(uuid.UUID(answer_id), f"item {item}"))
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{answer_id}, item {item}"))

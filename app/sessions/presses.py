@@ -23,6 +23,7 @@ from closecall.app.sessions.answers import (
     require_answered,
     require_first,
 )
+from closecall.app.sessions.group import undos_alike
 from closecall.storage import AnswerRecord, Refusal
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class _Reading:
             )
             require_first(record, member, self._so_far(concept))
             records.append(record)
-        return Press(name, tuple(records), following(self.answer))
+        log = self.view.project.log
+        along = [undo for record in records if record.id == name for undo in undos_alike(record, log, ())]
+        return Press(name, tuple(records), following(self.answer), tuple(along))
 
     def _words(self) -> dict[int, AnswerWord]:
         """Return the answer for each concept.

@@ -178,6 +178,19 @@ test("the strip shows what is stored, changed by what waits to be saved", () => 
   );
 });
 
+test("an undo takes the answers about a whole group from the strip", () => {
+  const ids = (pending) => merged(stored, pending, new Map()).map(({ answer_id }) => answer_id);
+  const stored = [
+    { answer_id: "a", item: 1, answer: "no", along: null, src: "" },
+    { answer_id: "b", item: 2, answer: "yes", along: "d", src: "" },
+    { answer_id: "c", item: 3, answer: "yes", along: "d", src: "" },
+    { answer_id: "d", item: 4, answer: "yes", along: null, src: "" },
+  ];
+  const undo = { selection: null, answer: "undo", corrects: null };
+  assert.deepEqual(ids([{ ...undo, id: "e", item: 3, undoes: "c" }]), ["a", "b", "d"]);
+  assert.deepEqual(ids([{ ...undo, id: "e", item: 4, undoes: "d" }]), ["a"]);
+});
+
 test("an annotator's answer is the last one that was not taken back", () => {
   const event = (id, answer, more = {}) => ({ id, answer, annotator: "ada", undoes: null, ...more });
   const events = [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards.parts import STRIP, coming, common, painted, strip_entry
+from closecall.app.sessions.group import is_along
 
 if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage import AnswerRecord
 
 
 def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
@@ -22,5 +25,13 @@ def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
             "item": painted(session, shown) if shown else None,
             **coming(session, shown, session.item_view.ahead),
             "group": session.group.of(shown) if shown else None,
-            "strip": [strip_entry(session, answer) for answer in reversed(recent)],
+            "strip": [
+                strip_entry(session, answer) | {"along": _leader(answer, recent)}
+                for answer in reversed(recent)
+            ],
         }
+
+
+def _leader(answer: AnswerRecord, recent: Sequence[AnswerRecord]) -> str | None:
+    """Return the id of the answer about the item in view along with which this one was given, or None."""
+    return next((other.id for other in recent if is_along(answer, other.id)), None)

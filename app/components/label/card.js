@@ -284,10 +284,10 @@ class Card {
     return true;
   }
 
-  undo() {
-    const { last } = this.strip;
-    if (!last || this.flow.isUndoing) return false;
-    this.flow.undo(last, this.choices.given("undo"));
+  /** @param {StripEntry | null} entry */
+  undo(entry = this.strip.last) {
+    if (!entry || this.flow.isUndoing) return false;
+    this.flow.undo(entry, this.choices.given("undo"));
     say(this.spoken, "Undone.");
     this.changed();
     return true;
@@ -295,9 +295,13 @@ class Card {
 
   /**
    * @param {StripEntry} entry
-   * @param {string} action
+   * @param {string} action another choice, or "undo"
    */
   correct(entry, action) {
+    if (action === "undo") {
+      this.undo(entry);
+      return;
+    }
     const given = this.choices.given(action);
     this.flow.correct(entry, given);
     this.changed();

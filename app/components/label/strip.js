@@ -9,6 +9,9 @@ import { isDecision } from "../shared/queue.js";
 
 /** @typedef {StripEntry & { saving: boolean }} Entry */
 
+/** @type {Choice} */
+const UNDO = { action: "undo", answer: "undo", word: "Undo", key: "u", symbol: "g-undo" };
+
 /**
  * Return the strip's entries: the server's latest answers, updated by those that wait to be saved.
  *
@@ -18,11 +21,12 @@ import { isDecision } from "../shared/queue.js";
  * @returns {Entry[]}
  */
 export function merged(strip, pending, pictures) {
-  const shown = strip.map((entry) => ({ ...entry, saving: false }));
+  let shown = strip.map((entry) => ({ ...entry, saving: false }));
   for (const answer of pending) {
     const place = shown.findIndex((entry) => entry.answer_id === (answer.undoes ?? answer.corrects));
     if (answer.answer === "undo") {
-      if (place >= 0) shown.splice(place, 1);
+      const { undoes } = answer;
+      shown = shown.filter(({ answer_id, along }) => answer_id !== undoes && along !== undoes);
     } else if (place >= 0) {
       const { id, answer: word, concept } = answer;
       shown[place] = { ...shown[place], answer_id: id, answer: word, concept, saving: true };
@@ -52,7 +56,7 @@ export class Strip {
   #correct;
 
   /**
-   * Create the strip; `correct(entry, action)` is called with the corrected choice.
+   * Create the strip; `correct(entry, action)` is called with the corrected choice, or with "undo".
    *
    * @param {HTMLElement} card
    * @param {Choices} choices
@@ -128,7 +132,7 @@ export class Strip {
 
   /** @param {Event} event */
   #clicked(event) {
-    const choice = around(targetOf(event), "[role=menuitemradio]");
+    const choice = around(targetOf(event), "[data-correct]");
     const thumb = around(targetOf(event), "button.thumb");
     if (choice) this.#choose(choice.dataset.correct);
     else if (thumb && this.#menu?.dataset.answerId === thumb.dataset.answerId) this.close();
@@ -218,14 +222,24 @@ function makeMenu(entry, choices) {
   menu.dataset.answerId = entry.answer_id;
   const given = choices.of(entry);
   const offered = choices.list.filter(({ answer }) => answer !== "skip" || !entry.decides);
-  for (const { action, answer, word, key, symbol } of offered) {
-    const choice = element("button", { type: "button", role: "menuitemradio", className: answer });
-    choice.setAttribute("aria-checked", String(action === given.action));
-    choice.dataset.correct = action;
-    choice.dataset.key = key;
-    const sign = symbol ? [glyph(symbol)] : [];
-    choice.append(...sign, element("span", {}, word), element("kbd", {}, key.toUpperCase()));
-    menu.append(choice);
+  for (const choice of offered) {
+    const item = makeMenuItem(choice, "menuitemradio");
+    item.setAttribute("aria-checked", String(choice.action === given.action));
+    menu.append(item);
   }
+  if (entry.along) menu.append(makeMenuItem(UNDO, "menuitem")); // the key U undoes the whole group's answers
   return menu;
+}
+
+/**
+ * @param {Choice} choice
+ * @param {string} role
+ */
+function makeMenuItem({ action, answer, word, key, symbol }, role) {
+  const item = element("button", { type: "button", role, className: answer });
+  item.dataset.correct = action;
+  item.dataset.key = key;
+  const sign = symbol ? [glyph(symbol)] : [];
+  item.append(...sign, element("span", {}, word), element("kbd", {}, key.toUpperCase()));
+  return item;
 }

@@ -15,7 +15,17 @@ from closecall.app.cli.main import main
 from closecall.app.sessions.answers import read_answer
 from closecall.app.sessions.group import MOST
 from closecall.storage import LabelState
-from tests.projects import answer, find_groups, label, labeled, reply_lost, shown_to, wait_for_index
+from tests.projects import (
+    answer,
+    find_groups,
+    label,
+    labeled,
+    new_project,
+    open_workspace,
+    reply_lost,
+    shown_to,
+    wait_for_index,
+)
 
 
 @pytest.fixture
@@ -106,10 +116,9 @@ def test_a_press_whose_reply_was_lost_is_in_doubt_until_it_is_sent_again(grouped
 
 
 def test_each_is_undone_and_corrected_singly(grouped):
-    """The view stays; only the item that was in view is shown again."""
+    """The view stays, whatever becomes of the other items."""
     session = session_of(grouped)
     card = drawn(session)
-    own = card["item"]["id"]
     given = answer(card, "yes", group=members(card))
     submit(session, [given])
     ids = {a.item: a.id for a in grouped.log.answers_after(1)}
@@ -120,10 +129,97 @@ def test_each_is_undone_and_corrected_singly(grouped):
     assert after["item"]["id"] == in_view
     counts = session.concept.counts()
     assert (counts.yes, counts.no) == (4, 1)
-    after = submit(session, [answer(card, "undo", selection=None, item=own, undoes=given["id"])])
-    assert after["item"]["id"] == own
-    assert session.concept.counts().yes == 3
-    assert members(drawn(session)) == [other]
+    verified(grouped)
+
+
+def undo_of(given):
+    """What the browser sends on U, whether or not the press was acknowledged."""
+    changes = {"id": str(uuid.uuid4()), "answer": "undo", "selection": None, "undoes": given["id"]}
+    return {name: value for name, value in given.items() if name not in ("group", "next")} | changes
+
+
+@pytest.mark.parametrize("when", ["acknowledged", "not acknowledged", "sent again"])
+def test_one_undo_takes_back_the_whole_press(grouped, when):
+    """Whether the server has the press at that time or not; the item comes back, and with it the group."""
+    session = session_of(grouped)
+    card = drawn(session)
+    given = answer(card, "yes", group=members(card))
+    undo = undo_of(given)
+    if when != "not acknowledged":
+        strip = submit(session, [given])["strip"]
+        assert strip[-1]["answer_id"] == given["id"]
+        assert {entry["along"] for entry in strip[:-1]} == {given["id"]}
+    for _ in range(2):
+        after = submit(session, [undo] if when == "acknowledged" else [given, undo])
+        assert undo["id"] in after["acked"]
+        assert not after["refused"]
+        assert after["item"]["id"] == card["item"]["id"]
+        assert session.concept.counts().answered == 0
+        assert not after["strip"]
+    assert len(stored(grouped)) == 12
+    assert members(drawn(session)) == members(card)
+    verified(grouped)
+
+
+def test_an_undo_after_a_restart_takes_back_the_whole_press(tmp_path):
+    """Even if the items are no longer in one group; what remains in the strip is as before the press."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        find_groups(project, 6, "bursts")
+        session = labeled(project, 2)
+        before, strip = session.concept.counts(), card_of(session)["strip"]
+        card = drawn(session)
+        given = answer(card, "yes", group=members(card))
+        assert submit(session, [given])["acked"]
+        key, session_id = project.key, session.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        find_groups(project, 2, "near")
+        session = project.session(session_id)
+        last = card_of(session)["strip"][-1]
+        undo = undo_of({**given, "item": last["item"], "id": last["answer_id"]})
+        after = submit(session, [undo])
+        assert after["acked"] == [undo["id"]]
+        assert after["item"]["id"] == card["item"]["id"]
+        assert after["strip"] == strip
+        assert session.concept.counts() == before
+        verified(project)
+
+
+def test_an_undo_among_classes_takes_back_the_whole_press(grouped):
+    """The answers about the other items are about one concept, as the press was."""
+    other = grouped.add_concept("Is this a 3?")
+    session = session_of(grouped)
+    card = drawn(session)
+    given = answer(card, "yes", group=members(card))
+    submit(session, [given])
+    undo = undo_of(given) | {"session": session.id, "classes": [1, other.id], "concept": None}
+    assert submit(grouped.classes(session), [undo])["acked"] == [undo["id"]]
+    assert session.concept.counts().answered == 0
+
+
+def test_an_undo_leaves_what_else_was_answered_since(grouped):
+    """By somebody else, by the same person in another way, or undone before."""
+    ada, bob = session_of(grouped), session_of(grouped, "bob")
+    card = drawn(ada)
+    others = members(card)
+    given = answer(card, "yes", group=others)
+    submit(ada, [given])
+    ids = {a.item: a.id for a in grouped.log.answers_after(1)}
+    for session, item in ((bob, others[0]), (ada, others[1])):
+        submit(session, [answer(card, "no", item=item, selection=shown_to(session, item))])
+    single = undo_of({**given, "item": others[2], "id": ids[others[2]]})
+    correction = answer(card, "no", selection=None, item=others[3], corrects=ids[others[3]])
+    assert submit(ada, [single, correction])["acked"] == [single["id"], correction["id"]]
+    undo = undo_of(given)
+    for _ in range(2):
+        assert submit(ada, [undo])["acked"] == [undo["id"]]
+    state = ada.concept.catch_up()
+    votes = {item: dict(state.votes(item)) for item in [card["item"]["id"], *others]}
+    no = {"ada": "no"}
+    assert list(votes.values()) == [{}, {"bob": "no"}, no, {}, no, {}]
+    again = undo_of(given)
+    assert [refusal["id"] for refusal in submit(ada, [again])["refused"]] == [again["id"]]
     verified(grouped)
 
 
