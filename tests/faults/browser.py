@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
+import numpy as np
+
 from closecall.app.api.plain import PlainCard
 from closecall.app.api.submit import take
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import current
 from closecall.app.sessions.review import Asked, Review
+from closecall.core.duplicates import Groups, ItemGroups
 from tests.faults.world import ADA, CLASSES, TRIES, World, truth
 from tests.projects import correct
 
@@ -203,6 +206,35 @@ class Page:
                 if its == concept:
                     assert state.votes(item).get(self.person.name) == word
                     assert live.votes(item) == state.votes(item)
+
+
+class Alike(Page):
+    """One answer for an item and its near-duplicate: each two rows of the pool are a group."""
+
+    def open(self) -> Any:
+        self.world.project.duplicates._current = pairs(self.world)
+        return super().open()
+
+    def answer(self, word: str | None = None) -> dict[str, Any]:
+        assert self.card is not None
+        item = self.card["item"]
+        others = [other for other in pairs(self.world).members(item["id"]).tolist() if other != item["id"]]
+        word = word or truth(self.world.project, item["id"])
+        return self.put(item["id"], word, selection=item["selection"], group=others)
+
+    def said_by(self, answer: Mapping[str, Any]) -> list[Said]:
+        """An undo is about all that its answer was about."""
+        of = next((given for given in self.given if given["id"] == answer["undoes"]), answer)
+        items = [answer["item"], *of.get("group", ())]
+        return [(self.concept_id, item, answer["answer"], self.person.name) for item in items]
+
+
+def pairs(world: World) -> ItemGroups:
+    """Groups of two neighbouring rows each."""
+    pool = world.project.pool
+    assert pool is not None
+    rows = np.arange(len(pool))
+    return ItemGroups.of(pool, {"near": Groups(rows // 2 * 2, np.zeros(len(rows), dtype=np.float32))})
 
 
 class Plain(Page):

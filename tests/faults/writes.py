@@ -19,9 +19,20 @@ from closecall.app.sessions import autopilot
 from closecall.app.sessions import reset as afresh
 from closecall.app.sessions.blind import begin as blind_begin
 from closecall.app.sessions.workspace import NewProject, Workspace
-from closecall.core.duplicates import Groups, ItemGroups
 from closecall.storage import StorageError
-from tests.faults.browser import Batch, Blind, Classes, Decide, Found, Page, Plain, Reviewing, Similar
+from tests.faults.browser import (
+    Alike,
+    Batch,
+    Blind,
+    Classes,
+    Decide,
+    Found,
+    Page,
+    Plain,
+    Reviewing,
+    Similar,
+    pairs,
+)
 from tests.faults.world import ADA, BOB, World, tell, truth
 
 CLEO = Person("cleo", is_owner=True)
@@ -163,6 +174,16 @@ for kind, view in ((Page, "One"), (Classes, "Classes"), (Blind, "Blind")):
     _add(f"{view}: undo", begun(_shown(kind, answers=2)), _undo, shows=_is_back)
     _add(f"{view}: answer and undo it at once", begun(_shown(kind)), _undo_at_once, shows=_is_back)
     _add(f"{view}: correct", begun(_shown(kind, answers=2)), _correct)
+
+
+def _grouped(world: World, *, answers: int = 0) -> Page:
+    world.project.duplicates.kept.keep(pairs(world))
+    return _shown(Alike, answers=answers)(world)
+
+
+_add("Near-duplicates: answer", _grouped, _answer)
+_add("Near-duplicates: undo", lambda world: _grouped(world, answers=2), _undo, shows=_is_back)
+_add("Near-duplicates: answer and undo it at once", _grouped, _undo_at_once, shows=_is_back)
 
 _add("Plain: answer", _shown(Plain), _answer)
 _add("Plain: undo", _shown(Plain, answers=2), _undo, shows=_is_back)
@@ -412,16 +433,8 @@ def _same(one: object, other: object) -> None:
 # Near-duplicates
 
 
-def _groups(page: Page) -> ItemGroups:
-    """Groups of two neighbouring rows each."""
-    pool = page.world.project.pool
-    assert pool is not None
-    rows = np.arange(len(pool))
-    return ItemGroups.of(pool, {"near": Groups(rows // 2 * 2, np.zeros(len(rows), dtype=np.float32))})
-
-
 def _has_groups(page: Page) -> None:
-    digest = _groups(page).digest
+    digest = pairs(page.world).digest
     assert [row["digest"] for row in page.world.rows("groupings")] == [digest]
     project = page.world.project
     named = project.duplicates.kept.named(digest)
@@ -429,13 +442,13 @@ def _has_groups(page: Page) -> None:
     assert project.pool is not None
     one, other = project.pool.ids[2:4].tolist()
     assert other in named.members(one).tolist()
-    assert named.to_bytes() == _groups(page).to_bytes()
+    assert named.to_bytes() == pairs(page.world).to_bytes()
 
 
 _add(
     "Storage: keep groups of near-duplicates",
     _shown(Page),
-    lambda page: page.world.insist(lambda: page.world.project.duplicates.kept.keep(_groups(page))),
+    lambda page: page.world.insist(lambda: page.world.project.duplicates.kept.keep(pairs(page.world))),
     _has_groups,
 )
 

@@ -28,7 +28,7 @@ from closecall.app.sessions.review import VIEWS, Asked, Review
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 from tests.fuzz.damage import NONSENSE, spoilt
-from tests.projects import correct
+from tests.projects import correct, find_groups
 from tests.stateful.model import Said
 from tests.stateful.people import Tab
 from tests.stateful.served import Served
@@ -64,6 +64,8 @@ class Stage:
         first, second = (concept.id for concept in served.project.concepts())
         self.ada, self.bob, self.mallory = (Tab(served, name, first) for name in ("Ada", "Bob", "Mallory"))
         served.wait_for("exhaustive")
+        find_groups(served.project, 3, "bursts")
+        served.project.set_ask_once(False)  # else too few items are left for all who answer
         for tab in (self.ada, self.bob, self.mallory):
             tab.session.set_strategy("exhaustive")
             tab.session.set_audit_share(0.2)
@@ -151,10 +153,20 @@ class Stage:
             answer["concept"] = concepts[int(rng.integers(len(concepts)))]
         if place == "decide" and rng.random() < 0.7:
             answer["selection"] = f"decide {answer['item']} {rng.integers(99)}"
+        own = np.random.default_rng(uuid.UUID(answer["id"]).int)  # kept.json keeps its cases
+        if own.random() < 0.2:
+            near = self._near(answer["item"]) if own.random() < 0.7 else set()
+            answer["group"] = sorted(near) or [self.item(own) for _ in range(3)]
         for name in ("purpose", "annotator", "concept_id", "seq"):
             if rng.random() < 0.03:
                 answer[name] = NONSENSE[int(rng.integers(len(NONSENSE)))]
         return answer
+
+    def _near(self, item: Any) -> set[int]:
+        """The item's group."""
+        groups = self.served.project.duplicates.current
+        is_item = type(item) is int and 0 <= item < 2**63
+        return set(groups.members(item).tolist()) if groups is not None and is_item else set()
 
     def _concept(self, concept: int, rng: np.random.Generator) -> Any:
         chance = rng.random()
@@ -270,7 +282,9 @@ class Stage:
         served, model = self.served, self.served.model
         records = {record.id: record for record in served.project.log.sessions()}
         ids = set(served.pool.ids.tolist())
-        for said in served.read():
+        lines = served.read()
+        known = {line.item for line in model.log} | {line.item for line in lines if line.selection}
+        for said in lines:
             record = records[said.session]
             assert said.id not in before, said
             assert said.item in ids, f"{said} is about no item that can be labeled"
@@ -282,6 +296,10 @@ class Stage:
             if shown_in not in (None, said.session):
                 corrected = next(line for line in model.log if line.id == said.corrects)
                 assert corrected.selection == said.selection, f"{said} answers what others see"
+            if said.item not in known and said.undoes is None and said.corrects is None:
+                leaders = [line for line in lines if line.selection and line.item in self._near(said.item)]
+                told = [(line.session, line.word, line.purpose) for line in leaders]
+                assert (said.session, said.word, said.purpose) in told, f"{said} was shown to nobody"
             if said.word == "undo":
                 undone = next(line for line in model.log if line.id == said.undoes)
                 assert (undone.item, undone.concept, undone.session) == (

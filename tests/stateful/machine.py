@@ -113,6 +113,14 @@ class Labeling(RuleBasedStateMachine):
         """Answer the item in view, and maybe show at once what was sent ahead."""
         self._tab(who).answer(view, [(place, word)], ahead=ahead)
 
+    @rule(who=who, word=word, undo=st.booleans())
+    def answer_alike(self, who: int, word: str, undo: bool) -> None:
+        """Give the item in view and its near-duplicates one answer, and maybe undo it at once."""
+        assert self.served is not None
+        if self.served.project.duplicates.current is None:
+            find_groups(self.served.project, 4)
+        self._tab(who).answer_alike(word, undo=undo)
+
     @rule(n=st.integers(1, 4))
     def answer_together(self, n: int) -> None:
         """Everybody answers some items truly, in turn."""

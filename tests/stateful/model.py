@@ -64,6 +64,8 @@ class Model:
 
     def __init__(self) -> None:
         self.log: list[Said] = []
+        self.along: dict[str, set[str]] = {}
+        """By answer: the answers about near-duplicates that were given along with it."""
         self._items: dict[int, tuple[int, dict[int, Meaning]]] = {}
         """By concept: what `items` computed, and from how many lines of the log."""
 

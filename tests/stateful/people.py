@@ -16,9 +16,11 @@ from closecall.app.api.plain import PlainCard
 from closecall.app.api.progress import progress
 from closecall.app.api.submit import take
 from closecall.app.components import answers_of
+from closecall.app.engine.training import AUDIT, OVERLAP
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import begin, offer
 from closecall.app.sessions.classes import can_choose
+from closecall.app.sessions.group import MOST
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.presses import answer_id
 from closecall.app.sessions.review import VIEWS, Asked, Review
@@ -152,6 +154,44 @@ class Tab:
             if following and following.get("item"):
                 one["next"] = following["item"]["selection"]
         self.send(name, list(given.values()))
+
+    def answer_alike(self, word: str, *, undo: bool) -> None:
+        """Give the item in view and its near-duplicates one answer, and maybe undo it before it is stored."""
+        card = self.look("one")
+        if card is None or card["item"] is None:
+            return
+        groups, item = self.served.project.duplicates.current, card["item"]["id"]
+        members = groups.members(item).tolist() if groups is not None else []
+        others = [member for member in members if member != item][:MOST]
+        given = self._answer(card["item"], word, "one", card, 0) | {"group": others}
+        answers, free = [given], self._free(given)
+        if undo:
+            own = {"item": item, "answer": "undo", "undoes": given["id"]}
+            answers.append(self.blank() | {"session": given["session"]} | own)
+        self.send("one", answers)
+        model = self.served.model
+        if given["id"] in model.ids():
+            lines = [said for said in model.log if said.id in model.along.get(given["id"], ())]
+            assert {said.item for said in lines} == free, f"{lines} are not about {free}"
+            in_force = {said.item for said in model.in_force(self.concept) if said in lines}
+            assert in_force == (set() if undo else free)
+
+    def _free(self, given: Mapping[str, Any]) -> set[int]:
+        """The other items that get the answer: those of the same group without an answer in force.
+
+        None that another person has in view, and none along with what is answered alone.
+        """
+        project, model = self.served.project, self.served.model
+        shown = project.log.selection(given["selection"])
+        assert shown is not None
+        is_alone = not {AUDIT, OVERLAP}.isdisjoint(shown.parameters)
+        if is_alone or model.of(self.concept, given["item"]).is_audited:
+            return set()
+        groups = project.duplicates.current
+        group = groups.group(given["item"]) if groups is not None else None
+        held = project.leases.held(but_for=self.session.side_by_side)
+        near = set(group[1].tolist()) if group is not None else set()
+        return near.intersection(given["group"]) - set(held) - set(model.items(self.concept))
 
     def _answer(
         self, cell: Mapping[str, Any], word: str, name: str, card: Mapping[str, Any], place: int
@@ -319,8 +359,14 @@ class Tab:
         for said in new:
             assert said.annotator == self.name
             answer = sent.get(said.id)
+            leader = self._leader(said, answers) if answer is None else None
             others = [a for a in answers if a["item"] == said.item]
-            if answer is None and said.session in sides:
+            if leader is not None:
+                assert leader["id"] in acked
+                assert said.session == leader["session"]
+                if said.undoes is None:
+                    model.along.setdefault(leader["id"], set()).add(said.id)
+            elif answer is None and said.session in sides:
                 self._check_copy(said)
             else:
                 assert answer is not None or any("classes" in a for a in others), f"nobody sent {said}"
@@ -336,6 +382,18 @@ class Tab:
             of_press = {answer_id(name, concept, own=0) for concept in answer.get("classes", ())}
             is_stored = name in stored or not of_press.isdisjoint(model.ids())
             assert is_put_off or is_stored, f"{answer} was acknowledged, and is not stored"
+            if answer["undoes"] is not None:
+                in_force = {said.id for said in model.in_force(self.concept)}
+                assert in_force.isdisjoint(model.along.get(answer["undoes"], ())), "undone in part"
+
+    def _leader(self, said: Said, answers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """What was sent, if the line was stored along with it: an answer about its group, or its undo."""
+        for answer in answers:
+            if said.undoes is not None and said.undoes in self.served.model.along.get(answer["undoes"], ()):
+                return answer
+            if (said.word, said.undoes) == (answer["answer"], None) and said.item in answer.get("group", ()):
+                return answer
+        return None
 
     def _agrees(self, said: Said, answer: Mapping[str, Any]) -> bool:
         word = answer["answer"]
