@@ -188,9 +188,8 @@ class SessionState:
         """
         with self.concept.lock:
             state = self.concept.catch_up()
-            status, votes, repeats = (
-                read(record.item) for read in (state.status, state.votes, state.repeats)
-            )
+            status, votes = state.status(record.item), state.votes(record.item)
+            repeats = state.repeats(record.item)
         if OVERLAP in record.parameters:
             return self.annotator in votes or len(votes) >= record.parameters[OVERLAP]["persons"]
         is_of_queue = GROUPS in record.parameters and record.why != "undo"
