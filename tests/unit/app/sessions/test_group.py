@@ -257,7 +257,7 @@ def test_skipped_items_are_answered_along_once_they_may_come_again(grouped):
     assert members(card) == others[1:]
     before = len(stored(grouped))
     submit(session, [answer(card, "no", group=others)])
-    assert stored(grouped)[before:] == [(item, "no", "train") for item in [card["item"]["id"], *others[1:]]]
+    assert stored(grouped)[before:] == [(item, "no", "train") for item in [*others[1:], card["item"]["id"]]]
     verified(grouped)
 
 

@@ -159,7 +159,7 @@ def test_a_pool_that_has_grown_much_gets_another_map(pool, tmp_path):
 
 @pytest.mark.parametrize("name", ["layout/sample.npy", "layout/index.json", "00000040/positions.npy"])
 def test_a_damaged_file_is_named_and_the_map_made_again(pool, name):
-    """With the same bytes."""
+    """With the same bytes; the names of arrays that replace others have their checksums."""
     build_map(pool)
     whole = files(pool)
     path = pool.path / "map" / name
@@ -170,7 +170,7 @@ def test_a_damaged_file_is_named_and_the_map_made_again(pool, name):
         PoolMap.open(pool)
     assert f"{path.name} is damaged" in str(refused.value.__cause__)
     build_map(pool)
-    assert files(pool) == whole
+    assert sorted(files(pool).values()) == sorted(whole.values())
 
 
 def test_the_map_of_another_pool_is_refused(pool, tmp_path):
