@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import streamlit as st
@@ -37,10 +40,35 @@ GIST = "GIST (layout and texture)"
 MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
 
-SAME, MADE = "same", "made"
-"""Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; a list
-with the key of the project that a press of a button has created.
+SAME, LAST = "same", "last"
+"""Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; the last
+`_Press`.
 """
+
+AGAIN_SECONDS = 5.0
+"""A second press within this time after a project was created belongs to the first: a double click."""
+
+
+@dataclass
+class _Press:
+    """A press of a button that creates a project.
+
+    Parameters
+    ----------
+    about : object
+        The words in the form, and which button it was.
+    made : str or None
+        Key of the project that was created.
+    at : float
+        Time when it was created, as of `time.monotonic`.
+    lock : Lock
+        Held while the project is created. A second press starts another run in another thread meanwhile.
+    """
+
+    about: object = None
+    made: str | None = None
+    at: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def main() -> None:
@@ -191,20 +219,21 @@ def create_and_open(
                 st.switch_page("label.py", query_params={"project": same.key})
             another = st.button("Create another")
     if not (pressed or another):
-        state.pop(MADE, None)
         return
-    made = state.setdefault(MADE, [])
+    last, about = state.setdefault(LAST, _Press()), (words, another)
     try:
-        with st.spinner("Reading the items…"):
-            if not made:  # any access to the state may end this run, but none comes between these two steps
-                made.append(workspace.create(entered(), by=person, unless_same=not another))
+        # Streamlit may end this run at any of its own calls, but there is none while the lock is held.
+        with st.spinner("Reading the items…"), last.lock:
+            if last.about != about or time.monotonic() - last.at > AGAIN_SECONDS:
+                made = workspace.create(entered(), by=person, unless_same=not another)
+                last.about, last.made, last.at = about, made, time.monotonic()
     except SameProjectError as error:
         state[SAME] = words, error
         st.rerun()
     except (InputError, StorageError) as error:
         show_problem(error)
     else:
-        st.switch_page("label.py", query_params={"project": made[0]})
+        st.switch_page("label.py", query_params={"project": last.made})
 
 
 def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
