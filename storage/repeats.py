@@ -105,7 +105,8 @@ class Repeats:
     def mark(self, item: int, answered: int = 0, skipped: int = 0) -> bool | None:
         """Return whether the item repeats an item with an answer other than a skip; None if it is no repeat.
 
-        As if it repeated so many more asked items: `answered` ones, and `skipped` ones that only have skips.
+        `answered` and `skipped` are numbers of further asked items that the item is assumed to repeat: items
+        with an answer other than a skip, and items that only have skips. They may be negative.
         """
         if self._numbers[True].get(item, 0) + answered:
             return True

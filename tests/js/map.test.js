@@ -145,7 +145,7 @@ test("a tile is requested once per version, and drawn until the next one is ther
   assert.equal(screen.drawn.length, 6);
 });
 
-test("tiles of one version are requested again after a restart of the server, which counts anew", async () => {
+test("tiles of one version are requested again after a restart of the server, which counts from 0 again", async () => {
   const { tiles, asked } = tilesWith(() => Promise.resolve(picture("one")));
   const view = viewOf(400, 400, { cells: 256, finest: 0 });
   for (const map of ["before", "before", "after"]) {

@@ -202,7 +202,7 @@ def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
 
 
 def test_the_same_question_about_the_same_items_is_asked_twice_only_on_purpose(tmp_path):
-    """The page is told which project has it; other words and other items are no reason to ask."""
+    """The error names the project that has it; other words and other items are no reason to ask."""
     pool, copy = digits_pool(), tmp_path / "copy"
     shutil.copytree(pool, copy)
     with open_workspace(tmp_path / "projects") as workspace:
