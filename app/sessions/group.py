@@ -74,7 +74,7 @@ class Group:
 
 
 def open_members(session: SessionState, item: int, *, at_most: int | None = None) -> list[int]:
-    """Return the other items of the item's group that can be answered now, ascending; only the first `at_most`.
+    """Return the other items of the item's group that can be answered now, ascending, at most `at_most`.
 
     These have no answer and are not leased to another session. If the session may be shown skipped items
     again, skipped items can be answered, too. In a blind comparison there are none, because an answer counts
