@@ -55,7 +55,8 @@ def settle_server() -> None:
     them between small objects that stay, and most of the space is not used again: with 50 people, there were
     31 MB of holes after 17,000 answers.
 
-    Call this before the first answer. It does not change how much time a selection takes.
+    Call this before the first answer. Selections take longer: a full scan of 230,000 items by 4 %, H-Hash by
+    6 %, and the margin index by 3 %, which was not significant.
     """
     _own_pages_from(LARGE_IN_SERVERS)
 
