@@ -27,6 +27,7 @@ Why = Literal[
     "similar",
     "words",
     "description",
+    "lasso",
 ]
 Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]

@@ -223,7 +223,7 @@ MAP = Component(
         "map/map.css",
     ),
     module="map/map.js",
-    states=("beat",),
+    states=("lasso", "beat"),
 )
 """The pool's items in the plane, and the hyperplane among them."""
 

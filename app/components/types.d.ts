@@ -245,6 +245,8 @@ export interface Search {
   like?: string;
   /** By words: what is excluded, and why there is no result. */
   words?: { excluded: string; problem: string | null };
+  /** In a lasso: why there is no result. `found` of the `total` items in the lasso are left to answer. */
+  lasso?: { problem: string | null };
 }
 
 export interface GridData extends Labeling {
@@ -620,6 +622,10 @@ export interface MapData {
   /** The greatest zoom at which tiles are worthwhile. */
   finest: number;
   trouble: string | null;
+  /** Whether a lasso can be opened as a grid; only the page says so. */
+  offers_grid?: boolean;
+  /** Why the lasso that was sent last can't be opened; only the page says so. */
+  refused?: string | null;
 }
 
 export interface MapItem extends Place {
@@ -636,5 +642,9 @@ export interface MapItem extends Place {
 export interface LassoData {
   found: number;
   positive: number | null;
+  /** The number of items without an answer. */
+  open: number;
   items: MapItem[];
+  /** The lasso as the server keeps it. */
+  lasso: unknown;
 }

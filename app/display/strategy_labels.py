@@ -47,6 +47,7 @@ LABELS = {
     "audit": "Audit",
     "search": "Found by name",
     "words": "Found by words",
+    "lasso": "In a lasso",
     "similar": "Find similar",
     "overlap": "Overlap",
 }

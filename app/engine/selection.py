@@ -229,7 +229,7 @@ def leasing(
 
 
 def kept_apart(records: Sequence[SelectionRecord], groups: ItemGroups | None) -> list[int]:
-    """Return the items that no other session may have leased: the groups of items that the queue selected."""
+    """Return the items that no other session may have leased: the groups of those selected by groups."""
     items = [record.item for record in records if GROUPS in record.parameters]
     return groups.members_of(items).tolist() if groups is not None and items else []
 
@@ -244,11 +244,12 @@ def take_found(
     seconds: float,
     scored: int = 0,
     items: int | None = None,
+    groups: ItemGroups | None = None,
 ) -> Chosen:
     """Return selections of the items `ids`, which a search has found, without leasing the items.
 
     `own` has the log parameters of each item. The search took `seconds` seconds. It covered `items` items, by
-    default the whole pool, and scored `scored` of them.
+    default the whole pool, and scored `scored` of them. It left out near-duplicates by `groups`, if any.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -256,6 +257,8 @@ def take_found(
         margins = np.abs(plane.scores(pool.rows_of(ids)))
     selection = Selection(ids, margins, seconds, scored=scored, items=len(pool) if items is None else items)
     parameters: dict[str, Any] = {SKIPPED_TOO: True} if occasion.include_skipped else {}
+    if groups is not None:
+        parameters |= {GROUPS: groups.digest, GROUP_RULE: RULE}
     return _chosen(occasion, trained, _Found(selection, why, why, parameters, 0.0), own)
 
 

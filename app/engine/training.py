@@ -85,6 +85,16 @@ The result is the items nearest to the description's `DIRECTION`, which only a p
 DIRECTION = "direction"
 """Selection parameter: the description in words whose direction chose the item (`app.engine.directions`)."""
 
+LASSO = "lasso"
+"""Selection parameter of items in a lasso.
+
+It has the number of items requested (`n`), and the item's `place`, from 0. The result is the items in
+the `POLYGON` that can be answered, nearest to the hyperplane first.
+"""
+
+POLYGON = "polygon"
+"""Selection parameter: the lasso that has the item (`app.engine.lasso`); only the first record has it."""
+
 GROUPS = "groups"
 """Selection parameter: digest of the groups by which near-duplicates were left out (`excluded_items`).
 
@@ -117,12 +127,14 @@ OF_THE_QUERY = (
     SIMILAR,
     WORDS,
     DIRECTION,
+    LASSO,
+    POLYGON,
     GROUPS,
     GROUP_RULE,
 )
 """Selection parameters that do not belong to the strategy."""
 
-PLACED = (BATCH, SEARCH, SIMILAR, WORDS)
+PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO)
 """Selection parameters of items shown together with others; each has the item's `place`, from 0."""
 
 
@@ -310,6 +322,17 @@ def excluded_from_search(
     return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
+def excluded_from_lasso(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, rule: int
+) -> NDArray[np.int64]:
+    """Return the items in a lasso that are not shown, ascending.
+
+    They are the items of `excluded_from_search`, and repeats; see `excluded_items`.
+    """
+    passed = standing.audited
+    return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)
+
+
 def draw_wanted(
     standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
 ) -> tuple[NDArray[np.int64], float] | None:
@@ -359,17 +382,20 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
 
     `standing` has the labels at that time.
     """
+    include_skipped = bool(record.parameters.get(SKIPPED_TOO))
+    rule = record.parameters.get(GROUP_RULE, 1)
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
     if record.why in ("search", "similar", "words"):
-        include_skipped = bool(record.parameters.get(SKIPPED_TOO))
         return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
+    if record.why == "lasso":
+        return excluded_from_lasso(standing, record.leased, include_skipped=include_skipped, rule=rule)
     return excluded_items(
         standing,
         record.leased,
-        include_skipped=bool(record.parameters.get(SKIPPED_TOO)),
+        include_skipped=include_skipped,
         passed=record.parameters.get(PASSED, ()),
-        rule=record.parameters.get(GROUP_RULE, 1),
+        rule=rule,
     )
 
 
@@ -437,6 +463,37 @@ def choose(
             diversity=diversity,
         )
 
+    return without_repeats(select, n, groups, rule=rule)
+
+
+def without_repeats(
+    select: Callable[[int, NDArray[np.int64]], Selection],
+    n: int,
+    groups: ItemGroups | None,
+    *,
+    rule: int,
+) -> Selection:
+    """Select `n` items, or as many as are left, of which none is a near-duplicate of another.
+
+    By the first version of the `rule`, there may be fewer; see `GROUP_RULE`.
+
+    Parameters
+    ----------
+    select : callable
+        ``select(n, known)`` selects `n` items, or as many as are left, without those in `known`. If none are
+        left, it raises `PoolExhausted`.
+    n : int
+        Maximum number of items.
+    groups : ItemGroups or None
+        The groups of near-duplicates, if any.
+    rule : int
+        The version of the rule.
+
+    Raises
+    ------
+    PoolExhausted
+        If no item is left.
+    """
     selection = select(n, NONE)
     if groups is None:
         return selection

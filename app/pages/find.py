@@ -1,4 +1,4 @@
-"""Find items by name or by words: the button that starts a search, and the search in the address."""
+"""Find items by name, by words or in a lasso: the buttons of a search, and the search in the address."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.lasso import LassoSession
     from closecall.app.sessions.name_search import FoundSession
     from closecall.app.sessions.registry import OpenProject
 
@@ -22,9 +23,11 @@ EXCLUDED = "not"
 """Address parameter of a search by words: what is not wanted."""
 
 WAY = "by"
-"""Address parameter that is `WORDS` in a search by words; it is missing in a search by name."""
+"""Address parameter that is `WORDS` in a search by words, and `LASSO` in a lasso; by name, it is missing."""
 
 WORDS = "words"
+
+LASSO = "lasso"
 
 TAKEN_UP = "found"
 """Key in Streamlit's session state: the session and way of the search already read from the address."""
@@ -40,20 +43,29 @@ def is_by_words(project: OpenProject) -> bool:
     return _from_address(WAY) == WORDS and can_describe(project.pool)
 
 
+def is_in_lasso() -> bool:
+    """Return whether the page shows the items in a lasso on the map."""
+    return is_finding() and _from_address(WAY) == LASSO
+
+
 def _from_address(name: str) -> str | None:
     """Return a parameter of the address as it was first read: later requests may have an outdated address."""
     value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
     return value
 
 
-def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession | WordSession:
-    """Return the search that the address names.
+def chosen_search(
+    project: OpenProject, session: LabelingSession
+) -> FoundSession | WordSession | LassoSession | None:
+    """Return the search that the address names; None if it is a lasso, but the session has none.
 
     Raises
     ------
     InputError
         If the text can't be searched for.
     """
+    if is_in_lasso():
+        return chosen_lasso(project, session)
     by_words = is_by_words(project)
     found = project.described(session) if by_words else project.found(session)
     taken_up, text = (found.id, by_words), _from_address(IN_ADDRESS) or ""
@@ -69,6 +81,17 @@ def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSessio
             raise
     keep_search(found)
     return found
+
+
+def chosen_lasso(project: OpenProject, session: LabelingSession) -> LassoSession | None:
+    """Return the lasso of the session; without one, which another question may have, end the search."""
+    enclosed = project.enclosed(session)
+    if enclosed.lasso is None:
+        close_find()
+        return None
+    _put(IN_ADDRESS, "")
+    _put(WAY, LASSO)
+    return enclosed
 
 
 def keep_search(found: FoundSession | WordSession) -> None:
@@ -96,8 +119,15 @@ def open_find() -> None:
     _put(IN_ADDRESS, "")
 
 
+def open_lasso() -> None:
+    """Let the Label page show the items in the session's lasso when it runs next."""
+    st.session_state.update({IN_ADDRESS: "", WAY: LASSO})
+
+
 def close_find() -> None:
     """Return to the previous view. The choice between name and words is kept for the next search."""
+    if is_in_lasso():
+        _put(WAY, None)
     _put(IN_ADDRESS, None)
     _put(EXCLUDED, None)
     st.query_params.pop(WAY, None)
@@ -108,12 +138,14 @@ def offer_find(project: OpenProject) -> None:
     offers_words = can_describe(project.pool)
     # The scripts look for the button that starts a search by this key.
     with st.container(key="end-find" if is_finding() else "find", width="content"):
-        if is_finding():
+        if is_in_lasso():
+            st.button("Leave lasso", icon=":material/close:", on_click=close_find)
+        elif is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:
             what = "part of their name or by words" if offers_words else "part of their name"
             st.button("Find", icon=":material/search:", help=f"Find items by {what} (/)", on_click=open_find)
-    if is_finding() and offers_words:
+    if is_finding() and offers_words and not is_in_lasso():
         pick_way(project)
 
 

@@ -32,6 +32,7 @@ from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
 from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
@@ -91,15 +92,15 @@ def main() -> None:
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
-    """Return the view that the address requests: one item, a grid, the classes, or the items of a search.
+    """Return the view that the address requests: one item, a grid, the classes, a search or a lasso.
 
     Raises
     ------
     InputError
         If the address has an invalid size of the grid, or a text that can't be searched for.
     """
-    if is_finding() and not is_one_at_a_time(session):
-        return chosen_search(project, session)
+    if is_finding() and not is_one_at_a_time(session) and (found := chosen_search(project, session)):
+        return found
     if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
         show_classes(True)
         return project.classes(session)
@@ -252,7 +253,7 @@ def show_card(project: OpenProject, view: View) -> None:
 def key_of(view: View) -> str:
     """Return a word for the kind of the view. The key of the view's component begins with this word."""
     if isinstance(view, BatchSession):
-        own: dict[type, str] = {FoundSession: "found", WordSession: "words"}
+        own: dict[type, str] = {FoundSession: "found", WordSession: "words", LassoSession: "lasso"}
         return own.get(type(view), GRID.name)
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 

@@ -9,15 +9,19 @@ import streamlit as st
 
 from closecall.app.api.map import LiveMap, is_mapped
 from closecall.app.components import MAP
+from closecall.app.engine.lasso import Lasso
 from closecall.app.pages.chosen import opened, person_at, pick_concept
+from closecall.app.pages.find import open_lasso
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
+from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 VIEWED = "viewed map"
 """Key in Streamlit's session state: the `LiveMap` that this browser tab used last."""
@@ -32,7 +36,7 @@ def main() -> None:
         pick_concept(project, session, archived=True)
     with st.container(key="map"):
         if is_mapped(current(), project.key):
-            show_map(session)
+            show_map(project, session)
         else:
             st.title("There is no map yet", anchor=False)
             st.markdown("Make one with this command, then reload the page. It needs the extra `[map]`.")
@@ -41,16 +45,36 @@ def main() -> None:
 
 
 @st.fragment
-def show_map(session: LabelingSession) -> None:
-    """Show the map; the browser requests its state and its tiles from the routes of `app.server.map`."""
-    key = f"map-{session.id}"
+def show_map(project: OpenProject, session: LabelingSession) -> None:
+    """Show the map; the browser requests its state and its tiles from the routes of `app.server.map`.
+
+    If the browser sends a lasso, its items are shown on the Label page.
+    """
+    key, refused = f"map-{session.id}", None
+    sent = state.get(key, {})
+    if sent.get("lasso") is not None:
+        try:
+            project.enclosed(session).look_in(Lasso.of(sent["lasso"]))
+        except (InputError, StorageError) as error:
+            refused = str(error)
+        else:
+            open_lasso()
+            st.switch_page("label.py", query_params={"project": project.key, "session": session.id})
     try:
         state[VIEWED] = LiveMap.of(session)  # which keeps the map open
         page = state[VIEWED].about()
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        MAP.show({**page, "beat": state.get(key, {}).get("beat")}, key=key)
+        own = {"offers_grid": offers_grid(project, session), "refused": refused, "beat": sent.get("beat")}
+        MAP.show({**page, **own}, key=key)
+
+
+def offers_grid(project: OpenProject, session: LabelingSession) -> bool:
+    """Return whether the Label page can show the items in a lasso, to be answered."""
+    question = session.concept.record.id
+    is_active = any(concept.id == question for concept in project.concepts())
+    return is_active and not is_autopilot(session)
 
 
 main()

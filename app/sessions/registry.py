@@ -15,6 +15,7 @@ from closecall.app.sessions.blind.comparison import BlindComparison
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.grid import GridSession
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
 from closecall.app.sessions.similar.session import SimilarSession
@@ -93,6 +94,10 @@ class OpenProject(Project):
     def described(self, session: LabelingSession) -> WordSession:
         """Return the session's view of items found by words."""
         return self._view(session, WordSession)
+
+    def enclosed(self, session: LabelingSession) -> LassoSession:
+        """Return the session's view of items in a lasso on the map."""
+        return self._view(session, LassoSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
         """Return the session's Find similar view."""

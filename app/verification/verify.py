@@ -17,6 +17,7 @@ from closecall.app.engine.training import (
     AUDIT,
     BATCH,
     GROUP_RULE,
+    LASSO,
     OF_THE_QUERY,
     OVERLAP,
     PART,
@@ -28,7 +29,7 @@ from closecall.app.engine.training import (
 )
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.intake import why_no_row
-from closecall.app.verification import similar_searches, word_searches
+from closecall.app.verification import lassos, similar_searches, word_searches
 from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, named
 from closecall.core.audit import Frame
@@ -126,13 +127,15 @@ def _verify_concept(
             _redraw(framed, pool.prefix(index[0]), frames, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
-        elif index[1] in (SIMILAR, WORDS):
+        elif index[1] in (SIMILAR, WORDS, LASSO):
             findings.choices += len(group_of := list(group))
-            findings.problems += (
-                similar_searches.search_again(group_of, pool, log, concept, project)
-                if index[1] == SIMILAR
-                else word_searches.search_again(group_of, pool.prefix(index[0]))
-            )
+            then = pool.prefix(index[0])
+            if index[1] == SIMILAR:
+                findings.problems += similar_searches.search_again(group_of, pool, log, concept, project)
+            elif index[1] == WORDS:
+                findings.problems += word_searches.search_again(group_of, then)
+            else:
+                findings.problems += lassos.select_again(group_of, pool, then)
             for replay in group_of:
                 if replay.trained.hyperplane is not None:
                     _margins(replay, pool, findings)

@@ -3,15 +3,18 @@
     map/layout      the layout of a sample, with the digest of the rows from which the sample was drawn
     map/00000000    the positions of the first rows, with the digest of these rows and of the layout
     map/00065536    the positions of the next rows, and so on
+    map/earlier/…   the positions on a map that was made again, in a folder named by the digest of its layout
 
 Each of these folders is written completely or not at all, by `core.selection.files`. A build that was killed
 continues after the last folder, and its result is bit for bit the same as without the interruption. When a
 pool grows, its old rows keep their positions. The map is made again with a new layout only when the pool has
-more than `GROWTH` times as many rows as when the sample was drawn.
+more than `GROWTH` times as many rows as when the sample was drawn. Earlier positions are kept, because logs
+refer to them. Together they are less than twice as large as the newest.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,7 +60,7 @@ FORMAT = 1
 Floats32 = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 
-_LAYOUT, _LOCK = "layout", "build.lock"
+_LAYOUT, _LOCK, _EARLIER = "layout", "build.lock", "earlier"
 _CURE = "make the map again with closecall pool map"
 
 
@@ -81,8 +84,15 @@ class PoolMap:
     digest: str
 
     @classmethod
-    def open(cls, pool: Pool) -> PoolMap:
+    def open(cls, pool: Pool, digest: str | None = None) -> PoolMap:
         """Open the map of a pool.
+
+        Parameters
+        ----------
+        pool : Pool
+            The pool, complete or not.
+        digest : str or None
+            The layout of the map, which may be an earlier one; by default, the newest.
 
         Raises
         ------
@@ -90,9 +100,15 @@ class PoolMap:
             If there is no map, or it is damaged or belongs to another pool.
         """
         folder = pool.path / FOLDER
+        if digest is not None and (earlier := _earlier(folder, digest)).is_dir():
+            header, arrays = read_index(earlier)
+            _require_rows(earlier, pool, header["rows"], header["pool"])
+            return cls(np.array(arrays["positions"]), np.array(arrays["sample"]), digest)
         if not has_map(pool.path):
             raise InputError("the pool has no map: make one with closecall pool map")
         saved = _SavedLayout.read(folder, pool)
+        if digest not in (None, saved.digest):
+            raise InputError(f"the pool no longer has its map {digest!r:.40}")
         return saved.map(_parts(folder, saved, pool))
 
 
@@ -127,6 +143,7 @@ def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, se
     folder = pool.path / FOLDER
     with _lock(folder):
         remove_leftovers(folder)
+        remove_leftovers(folder / _EARLIER)
         progress(0, len(pool))
         saved, parts = _kept(folder, pool) or (_laid_out(folder, pool, seed), [])
         done = sum(map(len, parts))
@@ -205,16 +222,35 @@ def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | Non
 
 
 def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
-    """Draw a sample and lay it out; delete any earlier map and save the layout."""
+    """Draw a sample and lay it out; put any earlier map aside and save the layout."""
     rng = np.random.default_rng(seed_for("map", seed))
     sample = np.sort(rng.choice(len(pool), min(SAMPLE, len(pool)), replace=False)).astype(np.int64)
     saved = _SavedLayout(lay_out(pool.rows(sample), seed=seed), sample, len(pool))
+    _put_aside(folder, pool, saved.digest)
     with disk_trouble(folder):
         for path in folder.glob("[0-9]*"):
             shutil.rmtree(path)
     header = {"map": FORMAT, "rows": len(pool), "pool": pool.digest}
     write_index(folder / _LAYOUT, header, {**saved.layout.arrays(), "rows": sample})
     return saved
+
+
+def _put_aside(folder: Path, pool: Pool, following: str) -> None:
+    """Keep the positions on the map that one with the layout `following` replaces, unless it is damaged."""
+    try:
+        earlier = PoolMap.open(pool)
+    except InputError:  # nothing to keep
+        return
+    n_rows = len(earlier.positions)
+    kept = _earlier(folder, earlier.digest)  # if it is there, a build was killed while it deleted this map
+    if n_rows and earlier.digest != following and not kept.is_dir():
+        header = {"rows": n_rows, "pool": pool.prefix(n_rows).digest}
+        write_index(kept, header, {"positions": earlier.positions, "sample": earlier.sample})
+
+
+def _earlier(folder: Path, digest: str) -> Path:
+    """Return the folder of an earlier map; other text than a digest names a folder that never exists."""
+    return folder / _EARLIER / (digest if re.fullmatch("[0-9a-f]+", digest) else "none")
 
 
 def _blocks(pool: Pool, first: int, end: int) -> Iterator[Rows]:

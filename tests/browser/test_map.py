@@ -51,3 +51,30 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     assert seen.painted() != whole
     page.keyboard.press("Enter")
     expect(found.get_by_role("heading")).to_have_text(re.compile(r"^[\d,]+ images?$"))
+
+    open_items = found.locator("a[data-stands='']")
+    expect(open_items.first).to_be_visible()
+    listed = open_items.evaluate_all("links => links.map((link) => Number(link.dataset.item))")
+    page.keyboard.press("Enter")
+    grid = page.locator('.card.grid[data-finding="true"][data-answerable="true"][data-saving="0"]')
+    expect(grid).to_be_visible(timeout=30_000)
+    painted = (grid.get_attribute("data-painted") or "").split()
+    assert [int(item) for item in painted][: len(listed)] == listed
+    expect(page.locator(".finder .found")).to_have_text(re.compile(r"^[\d,]+ of [\d,]+ items? in the lasso"))
+    expect(page.get_by_role("searchbox")).to_have_count(0)
+    expect(page.locator(".chosen")).to_contain_text("In the lasso: those nearest the hyperplane, round ")
+    page.keyboard.press("y")
+    page.keyboard.press("Enter")
+    expect(page.locator(f'.card.grid[data-painted^="{painted[0]} "]')).to_have_count(0, timeout=30_000)
+    expect(grid).to_be_visible(timeout=30_000)
+    after = grid.get_attribute("data-painted")
+    page.reload()
+    expect(grid).to_have_attribute("data-painted", after or "", timeout=30_000)
+    rows = [row for row in server.answers(labeling.session) if row["item"] == int(painted[0])]
+    assert [row["answer"] for row in rows] == ["yes"]
+    page.get_by_role("link", name="Map", exact=True).click()
+    seen.wait()
+    page.get_by_role("link", name="Label", exact=True).click()
+    expect(grid).to_have_attribute("data-painted", after or "", timeout=30_000)
+    page.get_by_role("button", name="Leave lasso").click()
+    expect(page.locator('.card[data-answerable="true"] .frame img')).to_be_visible(timeout=30_000)

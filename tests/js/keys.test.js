@@ -83,8 +83,8 @@ test("yes and no have a letter and an arrow, in either case; other keys answer n
   }
 });
 
-/** The search above a grid, by name or by words. */
-function openFinder(words) {
+/** The search above a grid, by name, by words or in a lasso. */
+function openFinder(words, lasso) {
   const clock = new Clock();
   const asked = [];
   const input = () =>
@@ -105,7 +105,7 @@ function openFinder(words) {
     querySelectorAll: () => [],
   };
   const finder = new Finder(card, ({ id, ...wanted }) => asked.push(wanted));
-  finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, longest: 200, like: "a", words });
+  finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, longest: 200, like: "a", words, lasso });
   const type = (field, text) => {
     field.value = text;
     for (const act of typing) act();
@@ -181,4 +181,23 @@ test("what is typed while the search opens is kept for its field, and answers no
   assert.equal(pressed("n"), false);
   await clock.pass(5000);
   assert.equal(pressed("y"), true, "the search never came");
+});
+
+test("items in a lasso have no text to look for, and no pages", () => {
+  const { finder, field, asked } = openFinder(undefined, { problem: null });
+  assert.equal(field.hidden, true);
+  finder.show({ text: "", found: 90, total: 99, first: 0, page: 60, longest: 0, lasso: { problem: null } });
+  finder.turn(1);
+  assert.deepEqual(asked, []);
+  assert.equal(finder.absence, "No item in the lasso is left to answer.");
+  finder.show({
+    text: "",
+    found: 0,
+    total: 0,
+    first: 0,
+    page: 60,
+    longest: 0,
+    lasso: { problem: "It is gone" },
+  });
+  assert.equal(finder.absence, "It is gone");
 });

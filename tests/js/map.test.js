@@ -241,6 +241,11 @@ test("the list says how many items there are, and which of them it shows", () =>
   );
   assert.match(sentence({ found: 2, positive: 2, items: [{}, {}] }), /Nearest the hyperplane/);
   assert.equal(sentence({ found: 99, positive: null, items }), "The 48 that come first are shown.");
-  assert.match(sentence({ found: 0, positive: 0, items: [] }), /Draw the lasso around some/);
+  assert.match(sentence({ found: 0, positive: 0, open: 0, items: [] }), /Draw the lasso around some/);
+  assert.equal(sentence({ found: 1, positive: null, open: 0, items: [{}] }), "All have an answer.");
+  assert.match(
+    sentence({ found: 2, positive: 2, open: 0, items: [{}, {}] }),
+    /first\. All have an answer\.$/,
+  );
   assert.deepEqual([signed(0.12345), signed(-2), signed(0)], ["+0.1235", "−2.0000", "+0.0000"]);
 });

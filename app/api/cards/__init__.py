@@ -12,7 +12,7 @@ from typing import Any
 from closecall.app.api.cards.adjudication import adjudication_card
 from closecall.app.api.cards.blind import blind_card
 from closecall.app.api.cards.classes import classes_card
-from closecall.app.api.cards.grid import found_card, grid_card, word_card
+from closecall.app.api.cards.grid import found_card, grid_card, lasso_card, word_card
 from closecall.app.api.cards.label import label_card
 from closecall.app.api.cards.similar import similar_card
 from closecall.app.projects.roles import OPERATOR, Person
@@ -22,6 +22,7 @@ from closecall.app.sessions.blind.comparison import BlindComparison
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.grid import GridSession
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
@@ -31,6 +32,7 @@ View = (
     | GridSession
     | FoundSession
     | WordSession
+    | LassoSession
     | SimilarSession
     | ClassSession
     | BlindComparison
@@ -56,6 +58,8 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
             return found_card(view, outcome)
         case WordSession():
             return word_card(view, outcome)
+        case LassoSession():
+            return lasso_card(view, outcome)
         case SimilarSession():
             return similar_card(view, outcome)
         case ClassSession():

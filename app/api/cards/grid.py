@@ -1,4 +1,4 @@
-"""The cards for many items at once: the grid, and items found by name or by a description."""
+"""The cards for many items at once: the grid, items found by name or by a description, and a lasso."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards.parts import common, item_of
 from closecall.app.display import phrases as words
 from closecall.app.display.thumbnails import look_of
+from closecall.app.engine.lasso import PAGE
 from closecall.app.sessions.grid import MOST
 from closecall.app.sessions.name_search import LONGEST
 from closecall.app.sessions.word_search import LONGEST as LONGEST_DESCRIPTION
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.app.sessions.grid import Batch, BatchSession, GridSession
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.lasso import LassoSession
     from closecall.app.sessions.name_search import FoundSession
     from closecall.app.sessions.word_search import WordSession
     from closecall.core.pool.pool import Pool
@@ -48,6 +50,16 @@ def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
         words = {"excluded": found.excluded, "problem": found.problem}
         card = _search_card(found, outcome, {"longest": LONGEST_DESCRIPTION, "words": words})
         return card | {"message": card["message"] or " ".join(found.notes) or None}
+
+
+def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
+    """Return the card with items in a lasso on the map; `found` of its `total` items are left to answer."""
+    lasso.attend()
+    with lasso.session.lock:
+        card, pool = batch_card(lasso, outcome), lasso.session.project.pool
+        left, inside = (0, 0) if pool is None else (len(lasso.left(pool)), len(lasso.items(pool)))
+        about = {"text": "", "found": left, "total": inside, "first": 0, "page": PAGE, "longest": 0}
+        return card | {"search": about | {"lasso": {"problem": lasso.problem}}, "waiting": None}
 
 
 def _search_card(

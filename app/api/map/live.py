@@ -25,10 +25,12 @@ from numpy.typing import ArrayLike
 from closecall.app.api.map.version import Ground, Version
 from closecall.app.display.density import THEMES
 from closecall.app.display.thumbnails import absence, look_of
+from closecall.app.engine.lasso import Lasso
 from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.map import has_map, inside
 from closecall.core.pool.pool import Pool
+from closecall.storage.ascending import without
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ SHOWN = 48
 
 MARKS = 60
 """Maximum number of last answers that are marked on the map."""
-
-MOST_CORNERS = 200
-"""Maximum number of corners of a lasso."""
 
 SHARE = 0.25
 """Maximum share of a core that is spent on bringing one map up to date."""
@@ -180,7 +179,9 @@ class LiveMap:
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
         """Return the number of items inside a polygon, and those nearest the hyperplane, at most `SHOWN`.
 
-        Without a hyperplane, the items with the lowest ids are shown.
+        Without a hyperplane, the items with the lowest ids are shown. Besides the items, the result has the
+        numbers of items found, on the side of yes (`positive`) and without an answer (`open`), and the
+        `lasso` as `Lasso.params` gives it.
 
         Parameters
         ----------
@@ -192,14 +193,15 @@ class LiveMap:
         InputError
             If the polygon has too few or too many corners, or a coordinate is not finite.
         """
-        polygon = np.asarray(corners, dtype=np.float64)
-        if len(polygon) > MOST_CORNERS:
-            raise InputError(f"a lasso may have at most {MOST_CORNERS:,} corners, got {len(polygon):,}")
-        now = self._now
+        polygon, now = np.asarray(corners, dtype=np.float64), self._now
         if polygon.ndim == 2 and polygon.shape[1] == 2:  # `inside` refuses any other shape
             polygon = now.ground.places(polygon)
-        rows = np.flatnonzero(inside(now.ground.positions, polygon))
-        found: dict[str, Any] = {"found": len(rows), "positive": None}
+        positions, drawn = now.ground.positions, tuple(map(tuple, np.atleast_2d(polygon).tolist()))
+        lasso = Lasso(now.ground.layout, len(positions), drawn)
+        rows = np.flatnonzero(inside(positions, polygon))
+        found: dict[str, Any] = {"found": len(rows), "positive": None, "lasso": lasso.params()}
+        answered = self._concept.standing().answered
+        found["open"] = len(without(now.ground.pool.ids[rows], answered))
         nearest = rows
         if now.scores is not None:
             scores = now.scores[rows]

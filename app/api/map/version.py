@@ -52,6 +52,8 @@ class Ground:
         The rows that are on the map.
     positions : array of shape (n_rows, 2), float32
     tiles : MapTiles
+    layout : str
+        Digest of the map's layout.
     stamp : int
         Time of the last change to the map's folder, in nanoseconds.
     n_known : int
@@ -61,6 +63,7 @@ class Ground:
     pool: Pool
     positions: NDArray[np.float32]
     tiles: MapTiles
+    layout: str
     stamp: int
     n_known: int
 
@@ -74,10 +77,12 @@ class Ground:
             If the pool has no map, or the map has no items yet, is damaged or belongs to another pool.
         """
         stamp = _stamp(pool)
-        positions = PoolMap.open(pool).positions
+        made = PoolMap.open(pool)
+        positions = made.positions
         if not len(positions):
             raise InputError("the pool's map has no items yet: finish it with closecall pool map")
-        return cls(pool.prefix(len(positions)), positions, MapTiles(positions), stamp, len(pool))
+        n_rows, digest = len(positions), made.digest
+        return cls(pool.prefix(n_rows), positions, MapTiles(positions), digest, stamp, len(pool))
 
     def is_current(self, pool: Pool) -> bool:
         """Return whether the map, read again with this snapshot, would be the same."""

@@ -1,4 +1,5 @@
-// The search above the grid, by name or by words: the texts, the number of items found and the page in view.
+// The search above the grid, by name or by words: the texts, the number of items found and the page in view. Items in a
+// lasso on the map have neither texts nor pages.
 
 import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -66,19 +67,20 @@ export class Finder {
     this.#place.hidden = !search;
     this.#card.dataset.finding = String(Boolean(search));
     if (!search) return;
-    const { text, found, first, page, words } = search;
+    const { text, found, first, page, words, lasso } = search;
     if (isNew) {
       this.#prepare(search);
       const typed = takeTyped();
-      if (!text) this.focus();
-      if (!text && typed) {
+      if (!(text || lasso)) this.focus();
+      if (!(text || lasso) && typed) {
         this.#field.value = typed;
         this.#typed();
       }
     }
     if (!this.#asked || areSame(this.#asked, textsOf(search))) this.#card.removeAttribute("data-asked");
-    say(part(this.#card, ".found"), text && !words?.problem ? countOf(search) : "");
-    part(this.#card, ".pager").hidden = found <= page;
+    const isDone = lasso ? !lasso.problem : text && !words?.problem;
+    say(part(this.#card, ".found"), isDone ? countOf(search) : "");
+    part(this.#card, ".pager").hidden = Boolean(lasso) || found <= page;
     say(part(this.#card, ".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
     for (const button of partsOf(this.#card, "[data-turn]")) {
       button.setAttribute("aria-disabled", String(this.#pageAfter(Number(button.dataset.turn)) === null));
@@ -86,11 +88,12 @@ export class Finder {
   }
 
   /**
-   * Set up the fields for a search by name or by words.
+   * Set up the fields for a search by name or by words; a lasso has none.
    *
    * @param {Search} search
    */
-  #prepare({ text, longest, words }) {
+  #prepare({ text, longest, words, lasso }) {
+    this.#field.hidden = Boolean(lasso);
     this.#field.value = text;
     this.#field.placeholder = words ? "Describe what to find" : "Find by name";
     this.#field.setAttribute("aria-label", words ? "Describe what to find" : "Find items by their names");
@@ -105,7 +108,8 @@ export class Finder {
 
   /** Return a sentence for an empty result. */
   get absence() {
-    const { text, found, total, like, words } = present(this.#search);
+    const { text, found, total, like, words, lasso } = present(this.#search);
+    if (lasso) return lasso.problem ?? "No item in the lasso is left to answer.";
     if (words) return words.problem ?? (text ? "" : DESCRIBE);
     if (!text) return `Type part of a name, such as “${like}”.`;
     if (found) return "";
@@ -147,7 +151,8 @@ export class Finder {
 
   /** @param {number} step */
   #pageAfter(step) {
-    const { found, first, page } = present(this.#search);
+    const { found, first, page, lasso } = present(this.#search);
+    if (lasso) return null;
     const to = first + step * page;
     return to >= 0 && to < found ? to : null;
   }
@@ -191,8 +196,9 @@ function areSame(one, other) {
 }
 
 /** @param {Search} search */
-function countOf({ found, total, words }) {
+function countOf({ found, total, words, lasso }) {
   const items = total === 1 ? "item" : "items";
+  if (lasso) return `${whole(found)} of ${whole(total)} ${items} in the lasso left to answer`;
   if (!words) return `${whole(found)} of ${whole(total)} ${items}`;
   return found < total
     ? `The ${whole(found)} nearest of ${whole(total)} ${items}`

@@ -14,13 +14,20 @@ export class Found {
   /**
    * @param {HTMLElement} card
    * @param {() => void} closed
+   * @param {(lasso: unknown) => void} opened called with the lasso whose items are to be labeled
    */
-  constructor(card, closed) {
+  constructor(card, closed, opened) {
     this.place = part(card, ".found");
     this.count = part(card, ".count");
     this.which = part(card, ".which");
     this.cells = part(card, ".found .cells");
+    this.labelButton = part(card, ".label");
     this.closed = closed;
+    this.opened = opened;
+    this.offersGrid = false;
+    /** @type {unknown} */
+    this.lasso = null; // of the items in view
+    this.labelButton.addEventListener("click", () => this.label());
     part(card, ".shut").addEventListener("click", () => this.close());
   }
 
@@ -39,6 +46,7 @@ export class Found {
     say(this.count, "Looking…");
     say(this.which, "");
     this.cells.replaceChildren();
+    this.labelButton.hidden = true;
     this.place.hidden = false;
     this.place.focus({ preventScroll: true });
   }
@@ -50,12 +58,33 @@ export class Found {
   }
 
   /**
+   * Say why the items can't be opened as a grid.
+   *
+   * @param {string} problem
+   */
+  refuse(problem) {
+    say(this.which, problem);
+    this.labelButton.hidden = true;
+  }
+
+  /** Open the items as a grid, unless none of them is left to answer. */
+  label() {
+    const { labelButton } = this;
+    if (labelButton.hidden || labelButton.getAttribute("aria-disabled") === "true") return;
+    labelButton.setAttribute("aria-disabled", "true"); // until the page changes, or says why it doesn't
+    this.opened(this.lasso);
+  }
+
+  /**
    * @param {LassoData} data
    * @param {string} word the display name of an item
    */
   show(data, word) {
     say(this.count, counted(data.found, word));
     say(this.which, sentence(data));
+    this.lasso = data.lasso;
+    this.labelButton.hidden = !(this.offersGrid && data.open);
+    this.labelButton.setAttribute("aria-disabled", "false");
     this.place.dataset.kind = data.items.some(({ opening }) => opening) ? "text" : "image";
     this.cells.replaceChildren(...data.items.map(cellOf));
     this.place.scrollTop = 0;
@@ -91,12 +120,15 @@ export function standsOf({ stands }) {
  *
  * @param {LassoData} data
  */
-export function sentence({ found, positive, items }) {
+export function sentence({ found, positive, open, items }) {
   if (!found) return "Draw the lasso around some of the coloured area.";
   const shown = items.length < found ? `The ${items.length} ` : "";
-  if (positive === null) return shown ? `${shown}that come first are shown.` : "";
+  const done = open === 0 ? "All have an answer." : "";
+  if (positive === null)
+    return [shown && `${shown}that come first are shown.`, done].filter(Boolean).join(" ");
   const side = `${whole(positive)} on the side of yes, ${whole(found - positive)} on the side of no.`;
-  return `${side} ${shown ? `${shown}nearest the hyperplane are shown.` : "Nearest the hyperplane first."}`;
+  const order = shown ? `${shown}nearest the hyperplane are shown.` : "Nearest the hyperplane first.";
+  return [side, order, done].filter(Boolean).join(" ");
 }
 
 /** @param {MapItem} item */

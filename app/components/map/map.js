@@ -63,7 +63,11 @@ class MapPage {
       positive: new Figure(list, ["Side of yes"], "%"),
       margin: new Figure(list, ["|w", element("sup", {}, "T"), "x| in the band, up to"]),
     };
-    this.found = new Found(this.card, () => this.dropLasso());
+    this.found = new Found(
+      this.card,
+      () => this.dropLasso(),
+      (lasso) => this.component.setTriggerValue("lasso", lasso),
+    );
     this.view = new View(this.data);
     this.tiles = new Tiles(
       (spot) => this.load(spot),
@@ -137,6 +141,8 @@ class MapPage {
     if (component.data.map !== this.data.map) this.version = -1;
     this.lost = null;
     this.take(component.data);
+    this.found.offersGrid = Boolean(component.data.offers_grid);
+    if (component.data.refused) this.found.refuse(component.data.refused);
     this.card.dataset.state = "shown";
     this.poll();
   }
@@ -467,6 +473,7 @@ class MapPage {
     const inner = /** @type {Element} */ (event.composedPath()[0]);
     const { key } = event;
     if (key === "Escape") this.escape();
+    else if (key === "Enter" && inner === this.found.place && !event.repeat) this.found.label();
     else if (around(inner, ".found")) return;
     else if (ARROWS[key]) this.byKeys(() => this.view.panBy(ARROWS[key][0] * STEP, ARROWS[key][1] * STEP));
     else if (key === "+" || key === "=") this.byKeys(() => this.view.zoomBy(FACTOR));

@@ -89,6 +89,10 @@ const WHY = {
   audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
   words: (round, { searched }) => ["Found by words", `: “${searched}”, round ${round}`],
+  lasso: (round, { margin }) => [
+    "In the lasso",
+    margin == null ? `, round ${round}` : `: those nearest the hyperplane, round ${round}`,
+  ],
   overlap: (round, { items }) => [
     "Drawn for another opinion",
     `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,

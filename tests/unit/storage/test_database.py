@@ -566,6 +566,7 @@ def test_what_is_older_keeps_every_row(where: Path | str, tmp_path: Path) -> Non
         assert ada.is_shown(7, why="search", strategy="search").seq > 5
         assert ada.is_shown(8, why="overlap").seq > 6
         assert ada.is_shown(9, why="words").seq > 7
+        assert ada.is_shown(10, why="lasso").seq > 8
         assert ada.says("no", 1, purpose="decision").seq > 5
         assert ada.log.counts(1).no == 4
         for statement in ("UPDATE selections SET item = 1", "DELETE FROM selections WHERE seq = 2"):
@@ -588,6 +589,7 @@ def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) 
         assert ada.says("yes", 7, selection_id=found.id).seq == 6
         assert ada.is_shown(8, why="overlap").seq == 7
         assert ada.is_shown(9, why="words").seq == 8
+        assert ada.is_shown(10, why="lasso").seq == 9
         assert ada.says("no", 1, purpose="decision").seq == 7
         assert ada.log.counts(1).no == 4
         with database.read() as connection:

@@ -153,8 +153,64 @@ def test_a_pool_that_has_grown_much_gets_another_map(pool, tmp_path):
         "00000240",
         "00000280",
         "00000320",
+        "earlier",
         "layout",
     ]
+
+
+def test_an_earlier_map_can_still_be_opened(pool):
+    """By its digest: a log may refer to it. So can the newest."""
+    build_map(pool)
+    first = build_map(small_pool(pool.path, FakeSource(260)))
+    second = build_map(small_pool(pool.path, FakeSource(333)))
+    newest = small_pool(pool.path, FakeSource(700))
+    third = build_map(newest)
+    assert len({first.digest, second.digest, third.digest}) == 3
+    for made in (first, second, third):
+        opened = PoolMap.open(newest, made.digest)
+        assert np.array_equal(opened.positions, made.positions)
+        assert np.array_equal(opened.sample, made.sample)
+        assert opened.digest == made.digest
+    assert PoolMap.open(newest).digest == third.digest
+    for other in ("", "none", "../layout", "f" * 32, "F" * 32):
+        with pytest.raises(InputError, match="no longer has its map"):
+            PoolMap.open(newest, other)
+    damaged = next((pool.path / "map" / "earlier" / first.digest).glob("*.npy"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(InputError, match=f"{damaged.name} is damaged"):
+        PoolMap.open(newest, first.digest)
+
+
+def test_a_map_of_another_pool_is_not_kept(pool, tmp_path):
+    """No log of this pool refers to it; the same holds for a map that is damaged."""
+    build_map(small_pool(tmp_path / "other", FakeSource(150, seed=7)))
+    shutil.copytree(tmp_path / "other" / "map", pool.path / "map")
+    build_map(pool)
+    assert not (pool.path / "map" / "earlier").exists()
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 3])
+def test_a_build_that_was_killed_while_it_replaced_a_map_keeps_the_whole(
+    pool, tmp_path, monkeypatch, deleted
+):
+    """However many of its folders were already deleted."""
+    first = build_map(pool)
+    newest = small_pool(pool.path, FakeSource(333))
+    remove, removed = shutil.rmtree, []
+
+    def deadly(path, *more, **named):
+        if Path(path).name[0].isdigit():
+            if len(removed) == deleted:
+                raise StoppedError
+            removed.append(path)
+        remove(path, *more, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building.shutil, "rmtree", deadly)
+        with pytest.raises(StoppedError):
+            build_map(newest)
+    build_map(newest)
+    assert np.array_equal(PoolMap.open(newest, first.digest).positions, first.positions)
 
 
 @pytest.mark.parametrize("name", ["layout/sample.npy", "layout/index.json", "00000040/positions.npy"])
