@@ -22,6 +22,7 @@ from closecall.storage.models import (
     AuditShare,
     Concept,
     Example,
+    Withdrawal,
 )
 from closecall.storage.records import ClassWeight, ConceptRecord, ExampleRecord
 
@@ -152,6 +153,34 @@ class Concepts:
         with self.database.write() as connection:
             connection.execute(delete(AuditShare).where(of_concept))
             connection.execute(insert(AuditShare).values(concept_id=concept_id, share=share))
+
+    def withdrawn(self, concept_id: int) -> frozenset[str]:
+        """Return the digests of the concept's withdrawn descriptions."""
+        query = select(Withdrawal.description, Withdrawal.is_withdrawn)
+        in_order = query.where(Withdrawal.concept_id == concept_id).order_by(Withdrawal.seq)
+        with self.database.read() as connection:
+            found = connection.execute(in_order).all()
+        last = {row.description: row.is_withdrawn for row in found}
+        return frozenset(description for description, is_withdrawn in last.items() if is_withdrawn)
+
+    def set_withdrawn(self, concept_id: int, description: str, is_withdrawn: bool, *, annotator: str) -> None:
+        """Withdraw the description with this digest, or let it return.
+
+        Raises
+        ------
+        StorageError
+            If there is no such concept; of kind `invalid`.
+        """
+        with self.database.write() as connection:
+            connection.execute(
+                insert(Withdrawal).values(
+                    concept_id=concept_id,
+                    description=description,
+                    is_withdrawn=is_withdrawn,
+                    annotator=annotator,
+                    created=self._clock(),
+                )
+            )
 
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None

@@ -1,7 +1,7 @@
 """Models of a project's database tables. Migrations create the tables; the models describe the newest schema.
 
-`answers`, `selections` and `examples` are logs: rows are only added, and triggers forbid changing or deleting
-a row. Current labels, counts and earlier training sets are derived from the logs.
+`answers`, `selections`, `examples` and `withdrawals` are logs: rows are only added, and triggers forbid
+changing or deleting a row. Current labels, counts and earlier training sets are derived from the logs.
 """
 
 from __future__ import annotations
@@ -105,6 +105,27 @@ class Example(Base):
     feature: Mapped[bytes | None] = mapped_column(LargeBinary)
     is_positive: Mapped[bool] = mapped_column(Boolean)
     withdraws: Mapped[int | None] = mapped_column(ForeignKey("examples.id"))
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Withdrawal(Base):
+    """Withdrawal of a description in words, or its return if not `is_withdrawn`; the last row counts.
+
+    Labeling doesn't start with a withdrawn description. `description` is its digest; the selections have it.
+    """
+
+    __tablename__ = "withdrawals"
+    __table_args__ = (
+        CheckConstraint("length(description) > 0", name="description"),
+        Index(None, "concept_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    description: Mapped[str] = mapped_column(_Id)
+    is_withdrawn: Mapped[bool] = mapped_column(Boolean)
+    annotator: Mapped[str] = mapped_column(_Name)
     created: Mapped[int] = mapped_column(BigInteger)
 
 

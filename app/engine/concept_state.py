@@ -76,7 +76,8 @@ class ConceptState:
         self._state = LabelState(record.id, self.has_row)
         self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
         self._models: list[_Model] = []  # most recently used first
-        self._direction: tuple[Direction | None] | None = None  # None before the log was read
+        self._described: tuple[Direction | None] | None = None  # None before the log was read
+        self._withdrawn = store.withdrawn(record.id)
         self.refresh_examples()
 
     def catch_up(self) -> LabelState:
@@ -171,17 +172,30 @@ class ConceptState:
     def refresh_direction(self) -> None:
         """Read the direction of the last search by words again. Call this after a search is in the log."""
         with self.lock:
-            self._direction = None
+            self._described = None
+
+    def described(self) -> Direction | None:
+        """Return the direction of the last search by words, withdrawn or not, or None if there was none."""
+        with self.lock:
+            if self._described is None:
+                self._described = (self._last_direction(),)
+            return self._described[0]
 
     def direction(self) -> Direction | None:
-        """Return the direction of the last search by words in the log, or None if there was none.
+        """Return the direction in which labeling starts, or None if there is none or it was withdrawn.
 
         Until there is a yes and a no, items like the description or the positive example images are selected.
         """
         with self.lock:
-            if self._direction is None:
-                self._direction = (self._last_direction(),)
-            return self._direction[0]
+            direction = self.described()
+            return None if direction is None or direction.digest in self._withdrawn else direction
+
+    def set_withdrawn(self, direction: Direction, is_withdrawn: bool, *, annotator: str) -> None:
+        """Withdraw a description, or let it return. The log keeps the description and what it has chosen."""
+        with self.lock:
+            if is_withdrawn != (direction.digest in self._withdrawn):
+                self.store.set_withdrawn(self.record.id, direction.digest, is_withdrawn, annotator=annotator)
+                self._withdrawn = self.store.withdrawn(self.record.id)
 
     def _last_direction(self) -> Direction | None:
         for record in self.log.last_because(self.record.id, "words", PAGE):

@@ -7,8 +7,11 @@ verify`` can repeat a selection without the text model.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +40,12 @@ class Direction:
     texts: tuple[str, ...]
     excluded: tuple[str, ...]
     vector: NDArray[np.float32]
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that identify the texts, whichever text model gave the vector."""
+        texts = json.dumps([self.texts, self.excluded])
+        return blake2b(texts.encode(), digest_size=8).hexdigest()
 
     def params(self) -> dict[str, Any]:
         """Return the direction as JSON: the vector as little-endian float32, in Base64."""

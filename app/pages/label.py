@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -20,6 +21,7 @@ from closecall.app.pages.chosen import (
 )
 from closecall.app.pages.demo import demo, on_show
 from closecall.app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
+from closecall.app.pages.markdown import literal
 from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
 from closecall.app.pages.problems import show_or_keep, show_problem
@@ -48,6 +50,9 @@ WATCH_SECONDS = 2
 
 OVERLAP_PERCENT = (5, 10, 20, 50, 100)
 """Selectable shares, in percent, of rounds that show an item to a further annotator."""
+
+MOST_SHOWN = 120
+"""Maximum number of characters of a description in the settings."""
 
 CLASSES = "classes"
 """Address parameter that requests the class view."""
@@ -275,9 +280,30 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         if person.is_owner and not isinstance(view, ClassSession) and takes_examples:
             add_examples(session, person)
         if person.is_owner:
+            withdraw_description(session, person)
             set_overlap(project, person)
             ask_once(project, person)
             add_question(project, person)
+
+
+def withdraw_description(session: LabelingSession, person: Person) -> None:
+    """Show whether labeling starts with the last description in words, if there is one."""
+    described = session.concept.described()
+    if described is None:
+        return
+
+    def picked() -> None:
+        session.withdraw_description(described, not state["use_description"], by=person)
+
+    state["use_description"] = session.concept.direction() is not None
+    text = shorten(words.described(described.texts, described.excluded), MOST_SHOWN, placeholder=" …")
+    st.toggle(
+        f"Start with “{literal(text)}”",
+        key="use_description",
+        on_change=picked,
+        help="Until there is a yes and a no, the items nearest to this description come first. "
+        "Turn this off to withdraw the description.",
+    )
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:

@@ -273,7 +273,8 @@ class ItemView:
         member = self.in_turn()[0]
         chooser = member.id, member.strategy
         settings = main.include_skipped, main.concept.audit_share, self.project.groups()
-        reason = (shown.id, *chooser, *settings, self._changes)
+        start = member.concept.direction()
+        reason = (shown.id, *chooser, *settings, start, self._changes)
         if self.ahead is None or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()

@@ -17,6 +17,7 @@ from closecall.app.sessions.session_state import SessionState
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
 
 if TYPE_CHECKING:
+    from closecall.app.engine.directions import Direction
     from closecall.app.projects.project import Project
     from closecall.core.sources.base import Source
 
@@ -83,6 +84,23 @@ class LabelingSession(SessionState):
         with self.lock:
             if name != self.strategy:
                 self.use_strategy(name)
+                self.item_view.choose()
+
+    def withdraw_description(self, direction: Direction, withdrawn: bool = True, *, by: Person) -> None:
+        """Let labeling no longer start with a description, or let it start with it again.
+
+        This applies to everybody who labels the question. Nothing that the description has chosen is changed.
+
+        Raises
+        ------
+        InputError
+            If the person is not an owner.
+        """
+        by.require_owner("withdraw a description")
+        with self.lock:
+            before = self.concept.direction()
+            self.concept.set_withdrawn(direction, withdrawn, annotator=by.name)
+            if self.concept.direction() is not before:
                 self.item_view.choose()
 
     def add_examples(

@@ -100,6 +100,23 @@ def test_withdrawn_examples_still_count_in_the_past(concepts: Concepts) -> None:
         concepts.withdraw_example(99)
 
 
+def test_a_withdrawn_description_can_return(concepts: Concepts) -> None:
+    """The last word counts, for each concept and description; earlier ones are never changed."""
+    first, second = concepts.create("a", "a?"), concepts.create("b", "b?")
+    assert concepts.withdrawn(first.id) == frozenset()
+    concepts.set_withdrawn(first.id, "ab12", True, annotator="ada")
+    concepts.set_withdrawn(first.id, "cd34", True, annotator="ada")
+    concepts.set_withdrawn(second.id, "ab12", True, annotator="bob")
+    concepts.set_withdrawn(first.id, "ab12", False, annotator="bob")
+    assert concepts.withdrawn(first.id) == {"cd34"}
+    assert concepts.withdrawn(second.id) == {"ab12"}
+    with pytest.raises(StorageError):
+        concepts.set_withdrawn(99, "ab12", True, annotator="ada")
+    for statement in ("UPDATE withdrawals SET is_withdrawn = NOT is_withdrawn", "DELETE FROM withdrawals"):
+        with pytest.raises(StorageError, match="append-only"), concepts.database.write() as connection:
+            connection.exec_driver_sql(statement)
+
+
 @pytest.mark.parametrize(
     ("image", "feature"),
     [

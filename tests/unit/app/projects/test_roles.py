@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.api.submit import take
+from closecall.app.engine.directions import Direction
 from closecall.app.projects.oidc import SignIn
 from closecall.app.projects.roles import (
     LONGEST_NAME,
@@ -194,6 +196,9 @@ def test_the_project_file_names_people_too(tmp_path, workspace, project):
         OpenProject(project.folder)
 
 
+SEVEN = Direction(("a seven",), (), np.ones(3, np.float32))
+
+
 def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
     """The services refuse, whatever the page shows; nothing is changed."""
     session = project.session(annotator="bob")
@@ -204,6 +209,7 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
         "add questions": lambda: project.add_concept("Is this a 3?", by=BOB),
         "reset a question": lambda: start_afresh(project, concept, by=BOB),
         "set the audit's share": lambda: session.set_audit_share(0.5, by=BOB),
+        "withdraw a description": lambda: session.withdraw_description(SEVEN, by=BOB),
         "add examples": lambda: session.add_examples([b""], by=BOB),
         "set the number of people": lambda: project.set_overlap(2, 0.5, by=BOB),
         "decide": lambda: submit(project.decisions(session), [answer(card, "yes")], BOB),

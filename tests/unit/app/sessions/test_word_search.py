@@ -18,6 +18,7 @@ from closecall.app.display.thumbnails import encode
 from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.directions import PAGE, Direction
 from closecall.app.engine.training import DIRECTION, WORDS
+from closecall.app.projects.roles import OPERATOR
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.word_search import LONGEST, MOST, WordSession, can_describe
 from closecall.app.sessions.workspace import NewProject, Workspace
@@ -244,6 +245,102 @@ def test_labels_outlast_the_description(drawn, project, found):
     other = drawn.ranked(["a nine"])
     free = [item for item in other if item not in (first, second)]
     assert shown(found.session) == (free[0], "description")
+
+
+def test_a_withdrawn_description_starts_nothing(drawn, project, found):
+    """Before and after the first answers, for everybody; the same words don't bring it back, others do."""
+    session, bob = found.session, project.session(annotator="bob")
+    look(found, "a seven", "a bold")
+    seven = session.concept.described()
+    assert shown(session)[1] == shown(bob)[1] == "description"
+    session.withdraw_description(seven, by=OPERATOR)
+    assert shown(session)[1] == "random-start"
+    give(bob, "yes")  # of the description, which was in view
+    assert shown(bob)[1] == "random-start"
+    assert len(look(found, "a seven", "a bold")["cells"]) == PAGE
+    submit(found, marks(card_of(found)["cells"], ["yes"] * 3))
+    assert shown(session)[1] == shown(bob)[1] == "random-start"
+    look(found, "a nine")
+    assert shown(bob)[1] == "random-start"  # it was in view before
+    give(bob, "skip")
+    assert shown(bob)[1] == "description"
+    assert session.concept.described().texts == ("a nine",)
+    look(found, "a seven", "a bold")
+    assert session.concept.direction() is None
+    assert verified(project)["problems"] == []
+
+
+def test_a_description_can_return(drawn, project, found):
+    """As long as there is no hyperplane, labeling starts with it again."""
+    look(found, "a seven")
+    session, expected = found.session, drawn.ranked(["a seven"])
+    assert shown(session) == (expected[0], "description")
+    give(session, "yes")
+    seven = session.concept.described()
+    for withdrawn, why in [(True, "random-start"), (True, "random-start"), (False, "description")]:
+        session.withdraw_description(seven, withdrawn, by=OPERATOR)
+        assert shown(session)[1] == why
+    assert shown(session)[0] == expected[1]
+    log = project.concept_store.withdrawn(session.concept.record.id)
+    assert log == frozenset()
+    assert verified(project)["problems"] == []
+
+
+def test_a_description_stays_withdrawn_after_a_restart(drawn, tmp_path):
+    """And is still known, so that it can return; another question may start with the same words."""
+    with open_workspace(tmp_path) as workspace:
+        project = made(workspace, drawn)
+        session = project.session()
+        look(project.described(session), "a seven")
+        submit(session, [answer(card_of(session), "yes")])
+        session.withdraw_description(session.concept.described(), by=OPERATOR)
+        other = project.session(concept_id=project.add_concept("Is it a seven, too?").id)
+        look(project.described(other), "a seven")
+        assert shown(other)[1] == "description"
+        key, folder = project.key, project.folder
+    with open_workspace(tmp_path) as workspace:
+        session = workspace.project(key).session()
+        assert session.concept.described().texts == ("a seven",)
+        assert session.concept.direction() is None
+        assert card_of(session)["notes"]["why"] == "random-start"
+    findings = verified(folder)
+    assert (findings["problems"], findings["choices"] > 2) == ([], True)
+
+
+def test_what_is_chosen_ahead_forgets_a_withdrawn_description(drawn, project, found):
+    """The next items of another session that the browser has not shown yet are chosen again."""
+    look(found, "a seven")
+    bob = project.session(annotator="bob")
+    bob.set_strategy("exhaustive")
+    wait_for_index(project, "exhaustive")
+    card_of(bob)
+    bob.item_view.ahead.wait(60)
+    ahead = card_of(bob)["next"]["yes"]["notes"]
+    assert ahead["why"] == "description"
+    found.session.withdraw_description(found.session.concept.described(), by=OPERATOR)
+    card_of(bob)
+    bob.item_view.ahead.wait(60)
+    card = card_of(bob)
+    assert card["notes"]["why"] == "description"
+    assert {view["notes"]["why"] for view in card["next"].values()} == {"random-start"}
+
+
+def test_a_description_withdrawn_after_the_hyperplane_matters_once_it_is_gone(drawn, project, found):
+    """After an undo that leaves no no, labeling goes on at random."""
+    look(found, "a seven")
+    session = found.session
+    session.set_strategy("exhaustive")
+    wait_for_index(project, "exhaustive")
+    give(session, "yes")
+    given = answer(card_of(session), "no")
+    submit(session, [given])
+    assert shown(session)[1] == "strategy"
+    session.withdraw_description(session.concept.described(), by=OPERATOR)
+    assert shown(session)[1] == "strategy"
+    submit(session, [answer({"item": {"id": given["item"], "selection": None}}, "undo", undoes=given["id"])])
+    give(session, "skip")
+    assert shown(session)[1] == "random-start"
+    assert verified(project)["problems"] == []
 
 
 def test_examples_and_a_description_are_averaged(drawn, project, found):
