@@ -83,6 +83,14 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
     return click.option("--database", metavar="URL", help=words)
 
 
+_provider_option = click.option(
+    "--provider",
+    metavar="NAME",
+    help="What runs the model of onnx:MODEL:SOURCE: cpu, cuda, coreml, openvino or directml.  [default: cpu; "
+    "for a pool that is continued, its own]",
+)
+
+
 @main.command()
 @click.option(
     "--items",
@@ -222,6 +230,7 @@ def _tell_of_owners(roles: Roles) -> None:
     help="Whether subfolders are classes; then some items are held out to measure accuracy.  "
     "[default: yes if the question names one of them; otherwise ask, or no without a terminal]",
 )
+@_provider_option
 @_database_option(_OF_NEW)
 def new_project(
     project: Path,
@@ -230,6 +239,7 @@ def new_project(
     guideline: str,
     positive: str | None,
     use_classes: bool | None,
+    provider: str | None,
     database: str | None,
 ) -> None:
     """Create PROJECT, a folder with a question about images; serve it to label."""
@@ -240,7 +250,7 @@ def new_project(
 
     if project.exists():
         raise InputError(f"{project} exists already: choose a new folder")
-    source = given_source(images)
+    source = given_source(images, provider)
     found = FolderClasses.of(source)
     yes = found.positive(question, positive)
     if use_classes is None and found.names and yes is None and _somebody_answers():
@@ -258,7 +268,9 @@ def new_project(
             f"Subfolders do not count as classes: {some(found.names)}. All items can be labeled; "
             "--classes makes them classes."
         )
-    asked = NewProject(images, question, positive, guideline, use_classes=use_classes, source=source)
+    asked = NewProject(
+        images, question, positive, guideline, use_classes=use_classes, source=source, provider=provider
+    )
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
         click.echo(f"Created. Label with: closecall serve {project}")
@@ -288,6 +300,7 @@ def pool() -> None:
     help="How features are stored; float16 takes half the disk space.  [default: float32]",
 )
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
+@_provider_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--wait", is_flag=True, help="Wait while another process builds the pool.")
 @if_stopped(RESUMES)
@@ -297,6 +310,7 @@ def build_pool(
     threads: int | None,
     dtype: FeatureType | None,
     no_classes: bool,
+    provider: str | None,
     quiet: bool,
     wait: bool,
 ) -> None:
@@ -330,7 +344,7 @@ def build_pool(
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
 
-    images = source_from(source, use_classes=not no_classes)
+    images = source_from(source, use_classes=not no_classes, provider=provider)
     show_build(images, out, threads=threads, dtype=dtype, quiet=quiet, wait=wait)
 
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import bytes_in_words, counted, some
-from closecall.core.pool.build import FeatureType, Progress, build, estimate
+from closecall.core.pool.build import FeatureType, Progress, build, continuing, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.similar import ByAngle, ExactSearch
 from closecall.core.similar.description import Description
@@ -41,6 +41,7 @@ def show_build(
     if quiet:
         _require_complete(build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait))
         return
+    source = continuing(source, out)
     show_source(source, dtype=dtype)
     with click.progressbar(length=len(source), show_pos=True, item_show_func=lambda line: line) as bar:
 
@@ -64,6 +65,8 @@ def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:
         click.echo(f"Classes: {some(source.classes)}.")
     for sentence in source.about_features():
         click.echo(sentence)
+    if note := source.note_on_new_images():
+        click.echo(note)
 
 
 def _require_complete(pool: Pool) -> None:

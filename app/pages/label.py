@@ -28,7 +28,7 @@ from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.shares import adjust_shares
 from closecall.app.pages.state import state
 from closecall.app.projects.config import MOST_PERSONS
-from closecall.app.projects.uploaded_images import why_none
+from closecall.app.projects.uploaded_images import note_on, why_none
 from closecall.app.runtime import kernels
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
@@ -364,6 +364,8 @@ def add_examples(session: LabelingSession, person: Person) -> None:
         files = st.file_uploader(
             "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
         )
+        if note := note_on(session.project.pool):
+            st.caption(literal(note))
         shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
         if st.form_submit_button("Add examples", width="stretch") and files:
             try:

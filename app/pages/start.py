@@ -19,7 +19,7 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
-from closecall.app.projects.image_models import FOLDER, about_model, image_models
+from closecall.app.projects.image_models import FOLDER, about_model, image_models, providers
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import (
     THUMBNAILS,
@@ -174,7 +174,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     items = 0
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
-    model, seconds = choose_model(workspace) if offered.takes_models else (None, 0.0)
+    model, provider, seconds = choose_model(workspace) if offered.takes_models else (None, None, 0.0)
     question = st.text_input("Question", placeholder=offered.question)
     files = []
     if offered.takes_examples:
@@ -186,8 +186,8 @@ def new_project(workspace: Workspace, person: Person) -> None:
 
     def entered() -> NewProject:
         word = source_word(choice, paths, items=items, times=times, model=model)
-        examples = tuple(file.getvalue() for file in files)
-        return NewProject(word, question, positive or None, guideline, examples, use_classes)
+        examples, yes = tuple(file.getvalue() for file in files), positive or None
+        return NewProject(word, question, yes, guideline, examples, use_classes, provider=provider)
 
     create_and_open(workspace, person, entered, (choice, *paths.values(), question))
     start = words.about(seconds) if seconds > 10 else "a few seconds"
@@ -236,8 +236,12 @@ def create_and_open(
         st.switch_page("label.py", query_params={"project": last.made})
 
 
-def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
-    """Offer the image models; return the chosen one (None for GIST) and the seconds until labeling starts."""
+def choose_model(workspace: Workspace) -> tuple[Path | None, str | None, float]:
+    """Offer the image models, and the execution providers if there are several.
+
+    Return the chosen model (None for GIST), its provider (None for the CPU without a choice), and the seconds
+    until labeling starts.
+    """
     offered = image_models(workspace.folder)
     name = st.selectbox(
         "Described by",
@@ -246,16 +250,30 @@ def choose_model(workspace: Workspace) -> tuple[Path | None, float]:
         f"{literal(str(workspace.folder / FOLDER))} on the machine that runs Closecall.",
     )
     if name == GIST:
-        return None, 0.0
-    path = offered[name]
+        return None, None, 0.0
+    path, provider = offered[name], choose_provider()
     try:
         with st.spinner("Trying the model…"):
-            about, seconds = about_model(path)
+            about, seconds = about_model(path, provider)
     except InputError as error:
         show_problem(error)
-        return path, 0.0
+        return path, provider, 0.0
     st.caption(literal(about))
-    return path, seconds
+    return path, provider, seconds
+
+
+def choose_provider() -> str | None:
+    """Offer the execution providers for the model; return None if there is no choice."""
+    offered = providers()
+    if len(offered) < 2:
+        return None
+    chosen: str = st.selectbox(
+        "Computed with",
+        list(offered),
+        format_func=lambda name: offered[name].removeprefix("the "),
+        help="The CPU gives the same bits everywhere. Others are faster, and differ in the last digits.",
+    )
+    return chosen
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:

@@ -43,6 +43,8 @@ class ProjectFile:
         The folder that relative paths in `source` refer to.
     use_classes : bool
         Whether subfolders are the true classes of their items. If they are, some items are held out.
+    provider : str
+        The execution provider that was chosen for the model in `source`; empty if none was chosen.
     owners : sequence of str
         Names of the project's owners; see `app.projects.roles`.
     annotators : sequence of str
@@ -66,6 +68,7 @@ class ProjectFile:
     source: str
     relative_to: str
     use_classes: bool = True
+    provider: str = ""
     owners: Sequence[str] = ()
     annotators: Sequence[str] = ()
     overlap: int = 1
@@ -189,6 +192,7 @@ def require_database(folder: Path, asked: str | None) -> None:
 
 
 DEFAULTS = {
+    "provider": "",
     "owners": (),
     "annotators": (),
     "overlap": 1,
@@ -232,6 +236,7 @@ def _check_kinds(read: ProjectFile) -> None:
         "source": str,
         "relative_to": str,
         "use_classes": bool,
+        "provider": str,
         "ask_once": bool,
         "database": str,
         "format": int,

@@ -47,15 +47,22 @@ class FolderClasses:
         return given or guess_class(question, self.names)
 
 
-def given_source(word: str) -> Source | None:
+def given_source(word: str, provider: str | None = None) -> Source | None:
     """Return the source that `word` describes (`core.sources.words`), or None for the folder of a pool.
+
+    Parameters
+    ----------
+    word : str
+        The source in a word.
+    provider : str or None
+        The execution provider of a model; see `core.sources.words`.
 
     Raises
     ------
     InputError
         If `word` is not a source, or the source can't be used.
     """
-    return None if (Path(word).expanduser() / MANIFEST).is_file() else source_from(word)
+    return None if (Path(word).expanduser() / MANIFEST).is_file() else source_from(word, provider=provider)
 
 
 def chosen_source(

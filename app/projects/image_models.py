@@ -19,24 +19,35 @@ def image_models(projects: Path) -> dict[str, Path]:
     return {path.name: path for path in entries if path.suffix == ".onnx" or _has_model(path)}
 
 
-def about_model(path: Path) -> tuple[str, float]:
+def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
     """Describe a model's features and its speed, which is measured once on this machine.
+
+    The model runs on this execution provider (`core.onnx.runtime.PROVIDERS`), by default on the CPU.
 
     Also return the approximate number of seconds until labeling can begin.
 
     Raises
     ------
     InputError
-        If the model can't be used.
+        If the model or the provider can't be used.
     """
     from closecall.core.onnx import load_model
+    from closecall.core.onnx.runtime import CPU
     from closecall.core.pool.build import FIRST_SEGMENT_ROWS
 
-    model = load_model(path)
+    model = load_model(path, provider=provider or CPU)
     features, speed, steps, *_ = model.about()
     sentences = [features, speed] if model.is_configured else [features, speed, steps]
-    seconds = FIRST_SEGMENT_ROWS / (model.images_per_second * (os.cpu_count() or 1))
+    at_once = (os.cpu_count() or 1) if model.provider == CPU else 1
+    seconds = FIRST_SEGMENT_ROWS / (model.images_per_second * at_once)
     return " ".join(sentences), seconds
+
+
+def providers() -> dict[str, str]:
+    """Return the display names of the execution providers that are offered here, by name, the CPU first."""
+    from closecall.core.onnx.runtime import PROVIDERS, offered_providers
+
+    return {name: PROVIDERS[name].label for name in offered_providers()}
 
 
 def _has_model(path: Path) -> bool:

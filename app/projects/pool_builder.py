@@ -32,13 +32,18 @@ class Builder:
         The folder that relative paths in `source` refer to.
     use_classes : bool
         Whether subfolders are the true classes of their items.
+    provider : str
+        The execution provider of the model in `source`; empty for the default.
     """
 
-    def __init__(self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True) -> None:
+    def __init__(
+        self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True, provider: str = ""
+    ) -> None:
         self._pool = pool
         self._source = source
         self._relative_to = relative_to
         self._use_classes = use_classes
+        self._provider = provider
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -46,6 +51,8 @@ class Builder:
         words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet", "--wait"]
         if not self._use_classes:
             words.append("--no-classes")
+        if self._provider:
+            words += ["--provider", self._provider]
         log = self._pool.parent / LOG_FILE
         with log.open("wb") as out:
             self._process = subprocess.Popen(

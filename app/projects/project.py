@@ -318,6 +318,7 @@ class Project:
             self.file.source,
             Path(self.file.relative_to),
             use_classes=self.file.use_classes,
+            provider=self.file.provider,
         )
         try:
             complete = Pool.open(self.pool_path).complete

@@ -36,6 +36,14 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
         return str(error)
 
 
+def note_on(pool: Pool | None) -> str | None:
+    """Return a sentence on how features of uploads differ from those of the pool's items, or None."""
+    try:
+        return None if pool is None else pool.source.note_on_new_images()
+    except InputError:  # the source is gone, which `why_none` says
+        return None
+
+
 def describing_source(pool: Pool | None, what: str = "Example images") -> Source:
     """Return the pool's source, which can compute the features of further images.
 

@@ -100,6 +100,8 @@ class NewProject:
     source : Source or None
         The source that `source_word` describes, with classes from folders if it has any. None if it has not
         been made yet: it then is made when the project is created, which can take long across a network.
+    provider : str or None
+        The execution provider of the model in `source_word`; None for the CPU.
     """
 
     source_word: str
@@ -109,6 +111,7 @@ class NewProject:
     examples: Sequence[bytes] = field(default_factory=tuple)
     use_classes: bool | None = None
     source: Source | None = None
+    provider: str | None = None
 
 
 class Workspace:
@@ -369,12 +372,15 @@ class Workspace:
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
+            if new.provider is not None:
+                raise InputError(f"The pool {path} has been described already: leave the provider out")
             return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes, None
         if path.is_dir():
             word = str(path.resolve())
-        given = source_from(word) if new.source is None else new.source
+        given = source_from(word, provider=new.provider) if new.source is None else new.source
         source, use_classes = chosen_source(given, new.question, new.positive_class, new.use_classes)
-        return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes, source
+        file = ProjectFile(POOL_FOLDER, word, self._here(), use_classes, new.provider or "")
+        return file, source.classes, source
 
     def _here(self) -> str:
         """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""

@@ -8,6 +8,7 @@ from closecall.core.onnx.files import TOKENIZER_CONFIGS, beside, configurations,
 from closecall.core.onnx.kept import Kept
 from closecall.core.onnx.model import ImageModel
 from closecall.core.onnx.preprocessing import Preprocessing
+from closecall.core.onnx.runtime import CPU
 from closecall.core.onnx.text import TextModel
 
 _models: Kept[ImageModel] = Kept(8)
@@ -15,7 +16,11 @@ _text_models: Kept[TextModel] = Kept(8)
 
 
 def load_model(
-    path: Path, *, output: str | None = None, preprocessing: Preprocessing | None = None
+    path: Path,
+    *,
+    output: str | None = None,
+    preprocessing: Preprocessing | None = None,
+    provider: str = CPU,
 ) -> ImageModel:
     """Load an `ImageModel`, or return it from memory if its files have not changed.
 
@@ -25,10 +30,10 @@ def load_model(
         See `ImageModel`. After this error, the model is not loaded again until its files change.
     """
     file = find_model(path)
-    key = (identity_of(file, *configurations(file)), output, preprocessing)
+    key = (identity_of(file, *configurations(file)), output, preprocessing, provider)
 
     def load() -> ImageModel:
-        model = ImageModel(file, output=output, preprocessing=preprocessing)
+        model = ImageModel(file, output=output, preprocessing=preprocessing, provider=provider)
         _ = model.digest  # compute it now, before the file can change
         return model
 

@@ -8,7 +8,8 @@ on interruptions. In a batch, they would depend on the other images, because a d
 takes its scales from all images of a batch. So each run of the model gets one image, and as many threads as
 there are cores run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs 15.7 ms
 per image in single runs, and 17.9 ms in batches of eight. If a model demands a certain number of images per
-run, it gets copies of one image.
+run, it gets copies of one image. On other execution providers, runs take turns, and the last digits may
+differ.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from closecall.core.errors import InputError
 from closecall.core.onnx.files import configurations, digest_of, find_model
 from closecall.core.onnx.preprocessing import CONFIG, LARGEST_SIDE, Preprocessing
 from closecall.core.onnx.resizing import Resizing
-from closecall.core.onnx.runtime import open_session, outputs_of
+from closecall.core.onnx.runtime import CPU, PROVIDERS, open_session, outputs_of
 
 MAX_BATCH = 64
 """Maximum number of images that a model may demand per run; all are copies of one image."""
@@ -99,11 +100,14 @@ class ImageModel:
     preprocessing : Preprocessing, optional
         By default, the steps described in the first existing file of `configurations(file)`, or those of
         `Preprocessing.imagenet` if there is no such file.
+    provider : str, optional
+        The execution provider, one of `core.onnx.runtime.PROVIDERS`; by default, the CPU.
 
     Attributes
     ----------
     file : Path
         The model's file.
+    provider : str
     preprocessing : Preprocessing
     is_configured : bool
         Whether a configuration was found.
@@ -114,16 +118,24 @@ class ImageModel:
 
     Raises
     ------
+    ProviderError
+        If the execution provider can't be used here.
     InputError
         If the model doesn't exist, can't be loaded, doesn't read images, or lacks the output; or if ONNX
         Runtime is not installed.
     """
 
     def __init__(
-        self, path: Path, *, output: str | None = None, preprocessing: Preprocessing | None = None
+        self,
+        path: Path,
+        *,
+        output: str | None = None,
+        preprocessing: Preprocessing | None = None,
+        provider: str = CPU,
     ) -> None:
         self.file = find_model(path)
-        self._session = open_session(self.file)
+        self.provider = provider
+        self._session = open_session(self.file, provider)
         self._input = self._image_input()
         config = next((file for file in configurations(self.file) if file.is_file()), None)
         self.is_configured = preprocessing is not None or config is not None
@@ -164,7 +176,7 @@ class ImageModel:
 
     @cached_property
     def images_per_second(self) -> float:
-        """Measured number of images per second that one core preprocesses and passes through the model."""
+        """Measured number of images per second that one thread preprocesses and passes through the model."""
         image = Image.new("RGB", (SPEED_SIDE, SPEED_SIDE), "gray")
         began, runs = time.perf_counter(), 0
         while runs < SPEED_RUNS or time.perf_counter() - began < SPEED_SECONDS:
@@ -176,11 +188,13 @@ class ImageModel:
         """Return sentences that describe the features to a user before a pool is built."""
         by = "" if self.output.pooling == "none" else f" ({self.output.pooling})"
         per_second, steps = self.images_per_second, self.preprocessing.in_words()
+        label = PROVIDERS[self.provider].label
+        where = "on each core" if self.provider == CPU else f"in one thread with {label}"
         sentences = [
             f"{self.n_features:,} features from output {self.output.name}{by}.",
-            f"About {per_second:,.0f} images per second on each core."
+            f"About {per_second:,.0f} images per second {where}."
             if per_second >= 2
-            else f"About {1 / per_second:,.1f} seconds per image on each core.",
+            else f"About {1 / per_second:,.1f} seconds per image {where}.",
             f"Images are prepared as {CONFIG if self.is_configured else 'ImageNet'} asks: {steps}.",
         ]
         others = [f"{one.name} ({one.n_features:,})" for one in self.outputs if one != self.output]

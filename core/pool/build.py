@@ -149,7 +149,7 @@ def build(
     if lock is None:
         return Pool.open(pool)
     try:
-        source = _continuing(source, pool)
+        source = continuing(source, pool)
         publisher = _begin(source, pool, dtype)
         if not publisher.manifest.complete:
             _fill(source, pool, publisher, progress, threads or _cores(), stop or threading.Event())
@@ -158,8 +158,11 @@ def build(
         lock.release()
 
 
-def _continuing(source: Source, pool: Path) -> Source:
-    """Return `source`, reordered to begin with the items of the existing pool; see `Source.continuing`."""
+def continuing(source: Source, pool: Path) -> Source:
+    """Return the source with which `build` continues the pool in a folder, or `source` if there is none.
+
+    Its items begin with those of the pool; see `Source.continuing`, also for the errors.
+    """
     if not (pool / MANIFEST).exists():
         return source
     manifest = Manifest.read(pool)

@@ -294,6 +294,13 @@ class Source(ABC):
         """
         return None
 
+    def note_on_new_images(self) -> str | None:
+        """Return a sentence on how features of new images differ from the pool's, or None.
+
+        The sentence says what is known without loading a model.
+        """
+        return None
+
     @property
     def has_text_model(self) -> bool:
         """Whether items can be searched by words. No model is loaded to find this out.

@@ -9,6 +9,9 @@ vectors that can be compared with those of images. The pool stores the digest of
 another text model is refused. If the text model was added after the build had begun, its digest is not
 stored; it is then accepted only if the vision model is still that of the build. The vectors of both models
 must have the same length. Whether the models were trained together can't be checked.
+
+The pool also stores the execution provider, unless it is the CPU. New images are described with the same
+provider, or with the CPU where that provider can't be used; `Embedded.note_on_new_images` then says so.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from closecall.core.onnx.files import digest_of, find_text_model
 from closecall.core.onnx.loading import load_model, load_text_model
 from closecall.core.onnx.model import ImageModel, Output
 from closecall.core.onnx.preprocessing import Preprocessing
+from closecall.core.onnx.runtime import CPU, PROVIDERS, ProviderError, offered_providers
 from closecall.core.onnx.text import TextModel
 from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
 from closecall.core.sources.other_features import OtherFeatures
@@ -42,7 +46,9 @@ class Embedded(OtherFeatures):
     source : Source
         Source of images without features of its own.
     model : ImageModel
-        The model.
+        The model. Its provider describes the items of a new pool.
+    is_chosen : bool
+        Whether the provider was chosen. If it was not, an existing pool is continued with its own.
 
     Raises
     ------
@@ -54,7 +60,7 @@ class Embedded(OtherFeatures):
     is_slow: bool = True
     n_features: int
 
-    def __init__(self, source: Source, model: ImageModel) -> None:
+    def __init__(self, source: Source, model: ImageModel, *, is_chosen: bool = False) -> None:
         file = model.file.absolute()
         text = find_text_model(file)
         self._describe(
@@ -64,7 +70,9 @@ class Embedded(OtherFeatures):
             asdict(model.output),
             model.preprocessing.spec(),
             None if text is None else digest_of(*text),
+            model.provider,
         )
+        self._is_chosen = is_chosen
         self._model: ImageModel | None = model
 
     def _describe(
@@ -75,6 +83,7 @@ class Embedded(OtherFeatures):
         output: dict[str, Any],
         preprocessing: dict[str, Any],
         text_digest: str | None,
+        provider: str,
     ) -> None:
         self.file = file
         super().__init__(source, self.model_name)
@@ -82,6 +91,9 @@ class Embedded(OtherFeatures):
         self._output = output
         self._preprocessing = preprocessing
         self._text_digest = text_digest
+        self._provider = provider
+        self._is_chosen = False
+        self._fails = False  # whether the provider has failed
         self.n_features = output["n_features"]
         self.own_features = f"output {output['name']} of the ONNX model {self.model_name}, digest {digest}"
         self._model = None
@@ -102,16 +114,34 @@ class Embedded(OtherFeatures):
             If the model is missing, has changed or can't be loaded.
         """
         if self._model is None:
-            steps = Preprocessing.from_spec(self._preprocessing)
-            model = load_model(self.file, output=self._output["name"], preprocessing=steps)
+            try:
+                model = self._loaded(self._provider)
+            except ProviderError:
+                self._fails = True
+                model = self._loaded(CPU)
             if model.digest != self._digest or model.output != Output(**self._output):
                 raise changed(self.file)
             self._model = model
         return self._model
 
+    def _loaded(self, provider: str) -> ImageModel:
+        steps = Preprocessing.from_spec(self._preprocessing)
+        return load_model(self.file, output=self._output["name"], preprocessing=steps, provider=provider)
+
+    def note_on_new_images(self) -> str | None:
+        """See `Source.note_on_new_images`."""
+        if self._provider == CPU or not (self._fails or self._provider not in offered_providers()):
+            return None
+        label = PROVIDERS[self._provider].label if self._provider in PROVIDERS else self._provider
+        return (
+            f"The pool was described with {label}, which can't be used here: new images are described on the "
+            f"CPU, and their scores may differ in the last digits."
+        )
+
     def spec(self) -> dict[str, Any]:
         """Return the source's spec, all parameters of the features, and the digest of the text model."""
         text = {} if self._text_digest is None else {"text_digest": self._text_digest}
+        provider = {} if self._provider == CPU else {"provider": self._provider}
         return {
             "kind": self.kind,
             "model": str(self.file),
@@ -119,6 +149,7 @@ class Embedded(OtherFeatures):
             "output": self._output,
             "preprocessing": self._preprocessing,
             **text,
+            **provider,
             "source": self.source.spec(),
         }
 
@@ -133,6 +164,7 @@ class Embedded(OtherFeatures):
             spec["output"],
             spec["preprocessing"],
             spec.get("text_digest"),
+            spec.get("provider", CPU),
         )
         return source
 
@@ -148,7 +180,8 @@ class Embedded(OtherFeatures):
         Raises
         ------
         InputError
-            If the features of the earlier pool come from another model, output or preprocessing.
+            If the features of the earlier pool come from another model, output or preprocessing, or from
+            another provider than the one that was chosen.
         """
         if spec.get("kind") != self.kind:
             return self
@@ -161,18 +194,26 @@ class Embedded(OtherFeatures):
                 f"the pool's features come from output {spec['output']['name']} of {self.file}, or from "
                 f"images prepared in another way: build another pool"
             )
+        provider = spec.get("provider", CPU)
+        if self._is_chosen and provider != self._provider:
+            raise InputError(
+                f"the pool was described with the provider {provider}, not with {self._provider}: leave the "
+                f"provider out, or build another pool"
+            )
         earlier = self.source.continuing(spec["source"], folder)
         text_digest = spec.get("text_digest")  # the text model stays that of the earlier pool
-        if earlier is self.source and text_digest == self._text_digest:
+        if earlier is self.source and (text_digest, provider) == (self._text_digest, self._provider):
             return self
         continued = type(self)(earlier, self.model)
         continued._text_digest = text_digest
+        if provider != continued._provider:
+            continued._provider, continued._model = provider, None
         return continued
 
     def without_folder_classes(self) -> Source:
         """See `Source.without_folder_classes`."""
         source = self.source.without_folder_classes()
-        return self if source is self.source else type(self)(source, self.model)
+        return self if source is self.source else type(self)(source, self.model, is_chosen=self._is_chosen)
 
     def features(self, items: Items) -> NDArray[np.float32]:
         """Return the model's vectors; zeros for images that can't be read or have no usable vector."""

@@ -42,6 +42,7 @@ from pathlib import Path
 from closecall.core.errors import InputError
 from closecall.core.onnx.loading import load_model
 from closecall.core.onnx.model import ImageModel
+from closecall.core.onnx.runtime import CPU
 from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
@@ -71,7 +72,7 @@ _MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
 _SUFFIXES = ".npy, .parquet, .fvecs or .bvecs"
 
 
-def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source:
+def source_from(word: str, *, seed: int = 0, use_classes: bool = True, provider: str | None = None) -> Source:
     """Make the source that `word` describes.
 
     Parameters
@@ -82,14 +83,19 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         Seed of drawn digits and variants.
     use_classes : bool
         Whether to use folder names as classes.
+    provider : str, optional
+        The execution provider of a model in ONNX (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU
+        for a new pool, and the pool's own for a pool that is continued.
 
     Raises
     ------
     InputError
-        If the word describes no source, or the source cannot be used.
+        If the word describes no source, or the source or the provider cannot be used.
     """
     _require_no_credentials(word)
     kind, _, rest = word.partition(":")
+    if provider is not None and kind != "onnx":
+        raise InputError(f"only models have a provider: {word!r} is not onnx:MODEL:SOURCE")
     if word == "digits":
         return Digits(seed=seed)
     if kind == "digits":
@@ -156,8 +162,9 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     if kind == "sets":
         return Described(source_from(rest, seed=seed, use_classes=use_classes), "sets")
     if kind == "onnx":
-        model, inner = _model(rest, word)
-        return Embedded(source_from(inner, seed=seed, use_classes=use_classes), model)
+        model, inner = _model(rest, word, CPU if provider is None else provider)
+        images = source_from(inner, seed=seed, use_classes=use_classes)
+        return Embedded(images, model, is_chosen=provider is not None)
     path = _path(rest if kind == "folder" else word, word)
     if not path.exists():
         known = "" if path.is_absolute() else f"; a source is {FORMS}"
@@ -165,7 +172,7 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     return Folder(path, use_classes=use_classes)
 
 
-def _model(rest: str, word: str) -> tuple[ImageModel, str]:
+def _model(rest: str, word: str, provider: str) -> tuple[ImageModel, str]:
     """Return the model, and the word that describes the source of images.
 
     Both may contain colons. The model is the longest beginning of `rest` that names a model which can be
@@ -181,7 +188,7 @@ def _model(rest: str, word: str) -> tuple[ImageModel, str]:
         if not (path and _exists(path)):
             continue
         try:
-            return load_model(_path(path, word), output=output or None), inner
+            return load_model(_path(path, word), output=output or None, provider=provider), inner
         except InputError as error:
             refusal = error
     raise refusal or InputError(f"there is no model {rest[: colons[0]]}")

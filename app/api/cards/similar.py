@@ -11,7 +11,7 @@ from PIL import Image
 from closecall.app.api.cards.grid import batch_card, picture, taken_cells
 from closecall.app.display.phrases import of_class
 from closecall.app.display.thumbnails import absence, data_url
-from closecall.app.projects.uploaded_images import why_none
+from closecall.app.projects.uploaded_images import note_on, why_none
 from closecall.app.sessions.similar.query import require_shown
 from closecall.app.sessions.similar.session import RECALLED
 from closecall.core.errors import InputError
@@ -34,6 +34,8 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
     with similar.session.lock:
         card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
         result = similar.result
+        if similar.like is not None and similar.like.digest is not None:
+            card["message"] = card["message"] or note_on(pool)
         shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
         if result is None or pool is None:
             return card | shown | {"similar": _about(similar, None, len(pool) if pool else 0)}
