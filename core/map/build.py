@@ -101,8 +101,11 @@ class PoolMap:
         """
         folder = pool.path / FOLDER
         if digest is not None and (earlier := _earlier(folder, digest)).is_dir():
-            header, arrays = read_index(earlier)
-            _require_rows(earlier, pool, header["rows"], header["pool"])
+            try:
+                header, arrays = read_index(earlier)
+            except InputError as error:
+                raise InputError("this earlier map of the pool can't be read") from error
+            _require_rows(pool, header["rows"], header["pool"])
             return cls(np.array(arrays["positions"]), np.array(arrays["sample"]), digest)
         if not has_map(pool.path):
             raise InputError("the pool has no map: make one with closecall pool map")
