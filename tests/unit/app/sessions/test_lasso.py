@@ -335,8 +335,9 @@ def test_a_lasso_is_full_although_many_items_repeat_others(project, session, mon
     rules = [record.parameters[GROUP_RULE] for record in of_lasso(view)]
     assert rules == [1] * len(fewer) + [2] * len(full)
     assert verified(project)["problems"] == []
-    in_log = "UPDATE selections SET parameters = {} WHERE why = 'lasso' AND parameters LIKE '%rule\": 1%'"
-    tamper(project.folder, in_log.format(f"json_set(parameters, '$.{GROUP_RULE}', 2)"))
+    of_former = f"why = 'lasso' AND json_extract(parameters, '$.{GROUP_RULE}') = 1"
+    by_now = f"json_set(parameters, '$.{GROUP_RULE}', 2)"
+    tamper(project.folder, f"UPDATE selections SET parameters = {by_now} WHERE {of_former}")
     assert "the lasso has" in verified(project)["problems"][0]
 
 
