@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sqlalchemy import CursorResult, Row, delete, func, insert, select, update
+from sqlalchemy import CursorResult, Row, Select, and_, case, delete, func, insert, null, select, update
 
 from closecall.storage import rows
 from closecall.storage.archive import archive, replace
@@ -22,6 +22,7 @@ from closecall.storage.models import (
     AuditShare,
     Concept,
     Example,
+    ExampleFeature,
     Withdrawal,
 )
 from closecall.storage.records import ClassWeight, ConceptRecord, ExampleRecord
@@ -38,11 +39,21 @@ class Concepts:
     database : Database
     clock : callable
         Returns the time in milliseconds since 1970 UTC.
+    description : str
+        Name of the description of the project's items to which the features of examples belong; "" is the
+        first.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], int] = rows.now_ms, description: str = ""
+    ) -> None:
         self.database = database
+        self.description = description
         self._clock = clock
+
+    def under(self, description: str) -> Concepts:
+        """Return the same concepts, with the features of examples under another description."""
+        return Concepts(self.database, self._clock, description)
 
     def create(
         self,
@@ -199,7 +210,7 @@ class Concepts:
         is_positive : bool
             Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            Features of the image, on which the SVM is trained.
+            Features of the image under this object's description, on which the SVM is trained.
 
         Raises
         ------
@@ -214,18 +225,12 @@ class Concepts:
                 f"the example image is too large ({MAX_EXAMPLE_BYTES:,} bytes at most, got {len(image):,})",
                 "invalid",
             )
-        vector = None
-        if feature is not None:
-            vector = np.asarray(feature, dtype="<f4")
-            if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
-                raise StorageError(
-                    f"an example's feature must be finite, of shape (n_features,), got shape {vector.shape}",
-                    "invalid",
-                )
+        vector = _checked_feature(feature)
+        is_first = not self.description
         self.get(concept_id)
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None))
         same = (
-            select(*rows.columns(Example))
+            self._described()
             .where(Example.concept_id == concept_id, Example.is_positive == bool(is_positive))
             .where(Example.image == image, Example.id.not_in(gone))
         )
@@ -236,13 +241,50 @@ class Concepts:
                 insert(Example).values(
                     concept_id=concept_id,
                     image=image,
-                    feature=None if vector is None else vector.tobytes(),
+                    feature=vector if is_first else None,
                     is_positive=bool(is_positive),
                     created=self._clock(),
                 )
             )
-            row = connection.execute(select(*rows.columns(Example)).where(Example.id == _key(made))).one()
+            if not is_first and vector is not None:
+                of_example = {"example_id": _key(made), "description": self.description}
+                connection.execute(insert(ExampleFeature).values(**of_example, feature=vector))
+            row = connection.execute(self._described().where(Example.id == _key(made))).one()
         return _example(row)
+
+    def undescribed(self) -> list[ExampleRecord]:
+        """Return the examples of all concepts whose features under this object's description are unknown."""
+        gone = select(Example.withdraws).where(Example.withdraws.is_not(None))
+        query = (
+            self._described()
+            .where(Example.withdraws.is_(None), Example.id.not_in(gone), ExampleFeature.example_id.is_(None))
+            .order_by(Example.id)
+        )
+        if not self.description:
+            query = query.where(Example.feature.is_(None))
+        with self.database.read() as connection:
+            return [_example(row) for row in connection.execute(query)]
+
+    def describe_example(self, example_id: int, feature: ArrayLike | None) -> None:
+        """Store the features of an `undescribed` example. None means that the description finds none.
+
+        Raises
+        ------
+        StorageError
+            If the features have another shape than (n_features,) or are not finite; of kind `invalid`.
+        """
+        values = {"example_id": example_id, "description": self.description}
+        with self.database.write() as connection:
+            connection.execute(insert(ExampleFeature).values(**values, feature=_checked_feature(feature)))
+
+    def _described(self) -> Select[Any]:
+        """Return a query for examples with their features under this object's description."""
+        here = and_(ExampleFeature.example_id == Example.id, ExampleFeature.description == self.description)
+        own = Example.feature if not self.description else null()
+        feature = case((ExampleFeature.example_id.is_not(None), ExampleFeature.feature), else_=own)
+        columns = [column for column in rows.columns(Example) if column.name != "feature"]
+        query = select(*columns, feature.label("feature"))
+        return query.select_from(Example).outerjoin(ExampleFeature, here)
 
     def withdraw_example(self, example_id: int) -> None:
         """Withdraw an example; withdrawing it again has no effect.
@@ -278,7 +320,7 @@ class Concepts:
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
         query = (
-            select(*rows.columns(Example))
+            self._described()
             .where(Example.concept_id == concept_id, Example.id <= through)
             .where(Example.withdraws.is_(None), Example.id.not_in(gone))
             .order_by(Example.id)
@@ -306,6 +348,19 @@ def _example(row: Row[Any]) -> ExampleRecord:
         is_positive=row.is_positive,
         created=row.created,
     )
+
+
+def _checked_feature(feature: ArrayLike | None) -> bytes | None:
+    """Return features as they are stored."""
+    if feature is None:
+        return None
+    vector = np.asarray(feature, dtype="<f4")
+    if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+        raise StorageError(
+            f"an example's feature must be finite, of shape (n_features,), got shape {vector.shape}",
+            "invalid",
+        )
+    return vector.tobytes()
 
 
 def _key(made: CursorResult[Any]) -> int:

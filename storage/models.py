@@ -129,6 +129,20 @@ class Withdrawal(Base):
     created: Mapped[int] = mapped_column(BigInteger)
 
 
+class ExampleFeature(Base):
+    """Features of an example under a description of the project's items.
+
+    `Example.feature` has the features under the first description, "", unless a row here replaces it. Without
+    features, the description finds none in the image.
+    """
+
+    __tablename__ = "example_features"
+
+    example_id: Mapped[int] = mapped_column(ForeignKey("examples.id"), primary_key=True)
+    description: Mapped[str] = mapped_column(_Name, primary_key=True)
+    feature: Mapped[bytes | None] = mapped_column(LargeBinary)
+
+
 class Session(Base):
     """Session of one annotator with one concept. The session's id is part of the page's URL."""
 

@@ -93,6 +93,10 @@ class PlainCard:
         self._unacknowledged: dict[str, Any] | None = None  # an undo that may or may not be stored
         self.message = ""
 
+    def is_of(self, session: LabelingSession) -> bool:
+        """Return whether the card shows this session object, rather than one that it has superseded."""
+        return self._session is session
+
     def draw(self) -> Drawn:
         """Return the card to draw: the same object as before if nothing has changed.
 

@@ -280,6 +280,56 @@ def _somebody_answers() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+@main.command()
+@click.argument("project", type=click.Path(path_type=Path))
+@click.option(
+    "--by",
+    "word",
+    metavar="DESCRIPTION",
+    help="Describe the images by a model in ONNX (a file or folder; MODEL#OUTPUT names an output), by gist "
+    "or by edges; an interrupted description is continued.",
+)
+@click.option("--use", "name", metavar="NAME", help="Label with this description from now on.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--wait", is_flag=True, help="Wait while another process builds the description.")
+@if_stopped(RESUMES)
+def describe(project: Path, word: str | None, name: str | None, quiet: bool, wait: bool) -> None:
+    """Describe the images of PROJECT again, by other features, or list its descriptions.
+
+    All descriptions are kept, and labels stay. Descriptions can be built while the project is served, and put
+    to use while it is not; on the page, owners do both under Settings.
+    """
+    from closecall.app.display.pool_output import show_build
+    from closecall.app.projects.descriptions import name_from, planned, use_description
+
+    if word is not None:
+        plan = planned(project, word)
+        plan.path.parent.mkdir(parents=True, exist_ok=True)
+        show_build(plan.source, plan.path, threads=None, quiet=quiet, wait=wait)
+        if name is None and not quiet:
+            click.echo(f"Label with it: closecall describe {project} --use {plan.name}")
+    if name is not None:
+        use_description(project, name_from(name))
+        if not quiet:
+            click.echo(f"{project} is now described by {name}.")
+    if word is None and name is None:
+        _show_descriptions(project)
+
+
+def _show_descriptions(project: Path) -> None:
+    from closecall.app.projects.config import ProjectFile
+    from closecall.app.projects.descriptions import descriptions
+
+    used = ProjectFile.read(project).description
+    for one in descriptions(project):
+        mark = "*" if one.name == used else " "
+        click.echo(
+            f"{mark} {one.shown_name}: {one.label}, {one.n_features:,} features of {one.items:,} items"
+            f"{f'. {one.problem}' if one.problem else ''}"
+        )
+    click.echo("* is the description in use.")
+
+
 @main.group()
 def pool() -> None:
     """Build and inspect pools."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import AUDIT, PASSED, train_concept
-from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion
+from closecall.app.engine.training import AUDIT, PASSED, description_of, train_concept
+from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion_by_stratum
 from closecall.core.evaluation.stopping import is_checkpoint
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for
@@ -67,8 +67,11 @@ class Framed:
         }
 
 
-Place = tuple[int, int]
-"""Log position of an audit frame: the numbers of the last answer and the last example that it is based on."""
+Place = tuple[int, int, str]
+"""Log position of an audit frame: the numbers of the last answer and the last example that it is based on.
+
+The description whose features it is based on comes last.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,8 @@ class FrameThen:
 
 def place_of_frame(record: SelectionRecord) -> Place:
     """Return the log position of the sampling frame that the selected item was drawn from."""
-    return record.parameters[AUDIT]["through"], record.parameters[AUDIT]["examples_through"]
+    frame = record.parameters[AUDIT]
+    return frame["through"], frame["examples_through"], description_of(record)
 
 
 def has_frame(record: SelectionRecord) -> bool:
@@ -112,19 +116,19 @@ def frames_then(
     pool : Pool
         Any snapshot that has the answered items, such as the newest; an item's features never change.
     concepts : Concepts
-        The store that has the concept's example images.
+        The store that has the concept's example images, with their features under the pool's description.
     concept : ConceptRecord
         The audited concept.
     answers : iterable of AnswerRecord
         The concept's answers, in log order.
     drawn : iterable of SelectionRecord
-        The audit's selections.
+        The audit's selections under the pool's description.
     """
     records = {place_of_frame(record): record for record in drawn}
     state, coming, frames = LabelState(concept.id, pool.has_row), iter(answers), {}
     following = next(coming, None)
     for place, record in sorted(records.items(), key=lambda known: known[0]):
-        through, examples_through = place
+        through, examples_through, _ = place
         while following is not None and following.seq <= through:
             state.apply(following)
             following = next(coming, None)
@@ -135,9 +139,21 @@ def frames_then(
     return frames
 
 
-def frame_seed(concept_id: int, through: int) -> int:
-    """Return the seed of the sampling frame made at a log position. It differs by position and concept."""
-    return seed_for(f"audit of concept {concept_id}", through)
+def _stratum_of(ids: NDArray[np.int64], strata: Strata, pool: Pool) -> NDArray[np.int64]:
+    """Return the stratum of each item, of shape (n,); −1 for items without features in `pool`."""
+    stratum = np.full(len(ids), -1, dtype=np.int64)
+    known = pool.have_rows(ids)
+    stratum[known] = strata.of(ids[known], pool.rows_of(ids[known]))
+    return stratum
+
+
+def frame_seed(concept_id: int, through: int, description: str = "") -> int:
+    """Return the seed of the sampling frame made at a log position.
+
+    It differs by position, concept and description of the items.
+    """
+    under = f" under {description}" if description else ""
+    return seed_for(f"audit of concept {concept_id}{under}", through)
 
 
 class Audit:
@@ -197,11 +213,11 @@ class Audit:
         records = [drawn[item] for item in ids.tolist()]
         strata = self._strata(pool, records)
         number = {place: n for n, place in enumerate(strata)}
-        chance = inclusion(
+        chance = inclusion_by_stratum(
             list(strata.values()),
             [number[place_of_frame(record)] for record in records],
             ids,
-            pool.rows_of(ids),
+            [_stratum_of(ids, one, self._pool(place, pool)) for place, one in strata.items()],
         )
         trains = np.isin(ids, standing.labels.items)
         passed = np.isin(ids, self.passed()) & ~trains
@@ -220,21 +236,31 @@ class Audit:
         """Return, for each audited item, the selection that drew the item for the audit.
 
         If several draws of an item were answered, return the first. A query strategy may have selected the
-        item for other annotators; such selections have no known probability, and are ignored.
+        item for other annotators; such selections have no known probability, and are ignored. So are draws
+        under a description whose pool can't be read: the estimate is then based on the other draws.
         """
         drawn: dict[int, SelectionRecord] = {}
-        for record in self._concept.log.audited(self._concept.record.id):
-            if has_frame(record):
+        records = [one for one in self._concept.log.audited(self._concept.record.id) if has_frame(one)]
+        readable = {name for name in set(map(description_of, records)) if self._concept.can_read(name)}
+        for record in records:
+            if description_of(record) in readable:
                 drawn.setdefault(record.item, record)
         return drawn
+
+    def _pool(self, place: Place, pool: Pool) -> Pool:
+        """Return the pool with the features that a frame is based on; `pool` has the current ones."""
+        *_, description = place
+        return pool if description == self._concept.description else self._concept.pool_under(description)
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
         """Return the strata of the sampling frames that the records' items were drawn from, in log order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
-        if missing:
-            concept, log = self._concept.record, self._concept.log
-            answers = log.answers_after(concept.id)
-            self._frames |= frames_then(pool, self._concept.store, concept, answers, missing)
+        concept = self._concept
+        for description in {description_of(record) for record in missing}:
+            own = [record for record in missing if description_of(record) == description]
+            then, store = self._pool(place_of_frame(own[0]), pool), concept.store.under(description)
+            answers = concept.log.answers_after(concept.record.id)
+            self._frames |= frames_then(then, store, concept.record, answers, own)
         described = {place_of_frame(record): record.parameters[AUDIT] for record in records}
         return {
             place: Strata(
@@ -276,7 +302,7 @@ class Audit:
         standing, trained = self._concept.trained(pool)
         if trained.hyperplane is None:
             return None
-        seed = frame_seed(self._concept.record.id, trained.through)
+        seed = frame_seed(self._concept.record.id, trained.through, self._concept.description)
         try:
             frame = Frame(pool, trained.hyperplane, exclude=standing.answered, seed=seed)
         except PoolExhausted:

@@ -8,7 +8,7 @@ from typing import Any
 
 from closecall.app.display.thumbnails import data_url_of
 from closecall.app.engine.audit import Audit
-from closecall.app.engine.concept_state import ConceptState
+from closecall.app.engine.concept_state import ConceptState, no_other_description
 from closecall.app.engine.learning_curve import Milestones
 from closecall.core.pool.pool import Pool
 from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
@@ -20,7 +20,7 @@ class LiveConcept(ConceptState):
 
     Parameters
     ----------
-    record, log, store, pool, groups
+    record, log, store, pool, groups, pool_under
         See `ConceptState`.
     background : Executor
         Runs the audit and the learning curve.
@@ -34,8 +34,9 @@ class LiveConcept(ConceptState):
         pool: Callable[[], Pool | None],
         background: Executor,
         groups: Callable[[], ItemGroups | None] = lambda: None,
+        pool_under: Callable[[str], Pool] = no_other_description,
     ) -> None:
-        super().__init__(record, log, store, pool, groups)
+        super().__init__(record, log, store, pool, groups, pool_under)
         self.views: dict[type, Any] = {}
         """Views that all sessions of the concept share, by class."""
         self.audit = Audit(self, background)

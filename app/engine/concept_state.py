@@ -8,7 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from closecall.app.engine.directions import PAGE, Direction
-from closecall.app.engine.training import DIRECTION, Trained, a_core, train_concept, wait_until_trainable
+from closecall.app.engine.training import (
+    DIRECTION,
+    Trained,
+    a_core,
+    description_of,
+    train_concept,
+    wait_until_trainable,
+)
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import (
@@ -41,6 +48,11 @@ class _Model:
         return is_of_place and self.labels.teach_the_same_as(labels)
 
 
+def no_other_description(description: str) -> Pool:
+    """Raise an InputError: a concept that is not part of a project has one description only."""
+    raise InputError(f"There is no description {description!r} here")
+
+
 class ConceptState:
     """The labels of a concept, computed from the whole log, and the models trained on them.
 
@@ -49,11 +61,14 @@ class ConceptState:
     record : ConceptRecord
     log : LabelLog
     store : Concepts
-        The store that has the concept's example images.
+        The store that has the concept's example images, with their features under the pool's description.
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
     groups : callable
         Returns the groups of near-duplicates, or None; see `asks_once`.
+    pool_under : callable
+        Returns the pool with the features of another description, by its name. Raises an InputError if it
+        can't be read.
     """
 
     def __init__(
@@ -63,6 +78,7 @@ class ConceptState:
         store: Concepts,
         pool: Callable[[], Pool | None],
         groups: Callable[[], ItemGroups | None] = lambda: None,
+        pool_under: Callable[[str], Pool] = no_other_description,
     ) -> None:
         self.record = record
         self.log = log
@@ -72,6 +88,7 @@ class ConceptState:
         """Whether selections ask about only one item of each group of near-duplicates."""
         self._newest_pool = pool
         self._newest_groups = groups
+        self.pool_under = pool_under
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
         self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
@@ -119,6 +136,18 @@ class ConceptState:
         self._pool = pool
         if before is None or any(map(self.has_row, self._state.left_out)):
             self._state = LabelState(self.record.id, self.has_row)
+
+    @property
+    def description(self) -> str:
+        """Name of the description that gives the pool's features; "" is the project's first."""
+        return self.store.description
+
+    def can_read(self, description: str) -> bool:
+        """Return whether the pool with the features of a description can be read."""
+        try:
+            return description == self.description or bool(self.pool_under(description))
+        except InputError:
+            return False
 
     def counts(self) -> Counts:
         """Return the number of items in each status, after all answers in the log."""
@@ -175,7 +204,7 @@ class ConceptState:
             self._described = None
 
     def described(self) -> Direction | None:
-        """Return the direction of the last search by words, withdrawn or not, or None if there was none."""
+        """Return the direction of the last search by words in these features, withdrawn or not, if there was one."""
         with self.lock:
             if self._described is None:
                 self._described = (self._last_direction(),)
@@ -199,7 +228,8 @@ class ConceptState:
 
     def _last_direction(self) -> Direction | None:
         for record in self.log.last_because(self.record.id, "words", PAGE):
-            if params := record.parameters.get(DIRECTION):
+            params = record.parameters.get(DIRECTION)
+            if params and description_of(record) == self.description:
                 with suppress(InputError):  # a damaged log
                     return Direction.of(params)
         return None

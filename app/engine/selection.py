@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from closecall.app.engine.training import (
     AUDIT,
     BATCH,
+    DESCRIBED,
     DIRECTION,
     GROUP_RULE,
     GROUPS,
@@ -89,6 +90,8 @@ class Occasion:
     persons : int
         Number of annotators that each item needs. It is 1 unless the round selects items that other
         annotators have answered.
+    description : str
+        Name of the description that gives the pool's features; "" is the project's first.
     """
 
     session_id: str
@@ -104,6 +107,7 @@ class Occasion:
     audit_share: float
     passed: tuple[int, ...]
     persons: int
+    description: str = ""
 
     @property
     def leased(self) -> tuple[int, ...]:
@@ -275,6 +279,7 @@ def _chosen(
     The items leased to other sessions are the same for all records, so only the first record lists them.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
+    described = {DESCRIBED: occasion.description} if occasion.description else {}
     common = SelectionRecord(
         session_id=occasion.session_id,
         concept_id=concept.id,
@@ -305,7 +310,7 @@ def _chosen(
             item=item,
             why="skipped-again" if skipped is not None and item in skipped else found.why,
             margin=None if np.isnan(margin) else margin,
-            parameters={**found.parameters, **apart},
+            parameters={**found.parameters, **apart, **described},
             leased=() if place else occasion.leased,
         )
         for place, (item, margin, apart) in enumerate(

@@ -114,6 +114,12 @@ RULE = 2
 REFILL = 4
 """Items chosen per item wanted, after near-duplicates were left out of items chosen together."""
 
+DESCRIBED = "described"
+"""Selection parameter: the name of the description whose features the selection is based on.
+
+See `app.projects.descriptions`. Without this parameter, it is the project's first description.
+"""
+
 OF_THE_QUERY = (
     SKIPPED_TOO,
     REMEMBERED,
@@ -131,6 +137,7 @@ OF_THE_QUERY = (
     POLYGON,
     GROUPS,
     GROUP_RULE,
+    DESCRIBED,
 )
 """Selection parameters that do not belong to the strategy."""
 
@@ -350,6 +357,11 @@ def draw_wanted(
         other = place + int((len(wanted) - place) * draw)
         wanted[[place, other]] = wanted[[other, place]]
     return wanted[:n], n / len(wanted)
+
+
+def description_of(record: SelectionRecord) -> str:
+    """Return the name of the description whose features a selection is based on; see `DESCRIBED`."""
+    return str(record.parameters.get(DESCRIBED, ""))
 
 
 def is_of_many(record: SelectionRecord) -> bool:

@@ -24,6 +24,7 @@ from closecall.app.exchange.offline_project import (
     open_pool,
     written_whole,
 )
+from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
@@ -80,15 +81,17 @@ class Model:
     through: int
 
 
-def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model:
+def train_model(database: Database, pool: Pool, concept: ConceptRecord, description: str = "") -> Model:
     """Train a concept's classifier on its current labels, in the same way as during labeling.
+
+    `description` is the name of the description that gives the pool's features.
 
     Raises
     ------
     InputError
         If there is no positive or no negative label.
     """
-    concepts = Concepts(database)
+    concepts = Concepts(database, description=description)
     labels = LabelLog(database).labels(concept.id, is_item=pool.has_row)
     examples = concepts.examples(concept.id)
     trained = train_concept(pool, labels, examples, concept, examples_through=0)
@@ -114,9 +117,9 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists already and is not empty: choose a new folder")
-    pool = open_pool(project)
+    pool, description = open_pool(project), ProjectFile.read(project).description
     with open_labels(project) as database:
-        model = train_model(database, pool, one_concept(database, concept))
+        model = train_model(database, pool, one_concept(database, concept), description)
     with folder_written_whole(out) as half:
         plane = model.hyperplane
         np.savez(half / WEIGHTS, coef=plane.normal, intercept=np.float64(plane.bias))
@@ -185,10 +188,10 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
     """
     if out is None and form == "parquet":
         raise InputError("--format parquet needs --out: it can't be written to the terminal")
-    pool = open_pool(project)
+    pool, description = open_pool(project), ProjectFile.read(project).description
     with open_labels(project) as database:
         its = one_concept(database, concept)
-        model = train_model(database, pool, its)
+        model = train_model(database, pool, its, description)
         labels = LabelLog(database).labels(its.id, is_item=pool.has_row)
     rows = predictions(
         pool, model.hyperplane, dict(zip(labels.items.tolist(), labels.yes.tolist(), strict=True))

@@ -12,6 +12,7 @@ from closecall.app.components import LABEL, VERDICT, answers_of
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.pages.chosen import person_at
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem, shown_or_kept
 from closecall.app.pages.state import state
@@ -101,7 +102,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             show_problem(trouble)
 
 
-@st.fragment
+@fragment
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
     """Show the card, and above it the number of answers that are still needed."""
     key = f"blind-{found.id}"

@@ -13,6 +13,7 @@ from closecall.app.components import COMPARE, RACE
 from closecall.app.display import phrases as words
 from closecall.app.pages.blind import blind
 from closecall.app.pages.chosen import opened, pick_concept, put_into_address
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.core.errors import InputError
@@ -100,13 +101,13 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:
     """Return the browser tab's comparison, which is kept while other pages are shown."""
-    if ("comparison", session.id) not in state:
-        state["comparison", session.id] = HyperplaneComparison(session)
-    found: HyperplaneComparison = state["comparison", session.id]
+    found: HyperplaneComparison | None = state.get(("comparison", session.id))
+    if found is None or not found.is_of(session.project):
+        found = state["comparison", session.id] = HyperplaneComparison(session)
     return found
 
 
-@st.fragment
+@fragment
 def show_hyperplane(session: LabelingSession) -> None:
     """Show the strategies' measurements so far; the browser polls while more are coming."""
     key = f"compare-{session.id}"
@@ -124,7 +125,7 @@ def show_hyperplane(session: LabelingSession) -> None:
         COMPARE.show({**page, "beat": sent.get("beat")}, key=key)
 
 
-@st.fragment
+@fragment
 def show_race(session: LabelingSession) -> None:
     """Handle the browser's commands and show the race; the browser gets the rounds from ``/race``."""
     key = f"race-{session.id}"
@@ -149,8 +150,8 @@ def show_race(session: LabelingSession) -> None:
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
     """Return the tab's race, or a new race for new settings; None while indexes are being built."""
-    settings = (session.id, state["kept race-first"])
-    before: tuple[str, int] | None
+    settings = (session.id, session.project.description, state["kept race-first"])
+    before: tuple[str, str, int] | None
     race: LiveRace | None
     before, race = state.get("race", (None, None))
     if before == settings and not again:
@@ -161,7 +162,7 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
         return None
     run = race.run + 1 if race is not None and before == settings else 0
     speed = USUAL_SPEED if race is None else race.speed
-    race = LiveRace(session, strategies, n_first=settings[1], run=run, speed=speed)
+    race = LiveRace(session, strategies, n_first=settings[2], run=run, speed=speed)
     state["race"] = settings, race
     return race
 

@@ -21,6 +21,7 @@ from closecall.app.pages.chosen import (
 )
 from closecall.app.pages.demo import demo, on_show
 from closecall.app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
@@ -199,7 +200,7 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
     return index if index.fitted is None and index.failure is None else None
 
 
-@st.fragment(run_every=WATCH_SECONDS)
+@fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
     """Show the progress of compiling kernels or building the pool or an index; then rerun the page.
 
@@ -233,7 +234,7 @@ def offer_to_continue(project: OpenProject) -> None:
             st.button("Continue", on_click=project.continue_build, kwargs={"by": person})
 
 
-@st.fragment
+@fragment
 def show_card(project: OpenProject, view: View) -> None:
     """Store the browser's answers, and show the next item or items."""
     component = GRID if isinstance(view, BatchSession) else LABEL
@@ -284,6 +285,14 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
             set_overlap(project, person)
             ask_once(project, person)
             add_question(project, person)
+        if person.is_owner and takes_examples:
+            offer_description(project)
+
+
+def offer_description(project: OpenProject) -> None:
+    """Show the button that opens the page on which the images are described again."""
+    if st.button("Describe again…", help="By other features, such as a better model's.", width="stretch"):
+        st.switch_page("describe.py", query_params={"project": project.key})
 
 
 def withdraw_description(session: LabelingSession, person: Person) -> None:

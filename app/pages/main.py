@@ -29,6 +29,7 @@ elif not must_sign_in():
         st.Page("similar.py", title="Find similar", url_path="similar"),
         st.Page("progress.py", title="Progress", url_path="progress"),
         st.Page("map.py", title="Map", url_path="map", visibility=map_is),
+        st.Page("describe.py", title="Describe again", url_path="describe", visibility="hidden"),
         st.Page("review.py", title="Review", url_path="review"),
         st.Page("people.py", title="People", url_path="people"),
         sign_in_page(),

@@ -12,6 +12,7 @@ from closecall.app.components import MAP
 from closecall.app.engine.lasso import Lasso
 from closecall.app.pages.chosen import opened, person_at, pick_concept
 from closecall.app.pages.find import open_lasso
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.sessions.autopilot import is_autopilot
@@ -44,7 +45,7 @@ def main() -> None:
             st.code(f"closecall pool map {pool}", language=None)
 
 
-@st.fragment
+@fragment
 def show_map(project: OpenProject, session: LabelingSession) -> None:
     """Show the map; the browser requests its state and its tiles from the routes of `app.server.map`.
 

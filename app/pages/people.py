@@ -10,6 +10,7 @@ from closecall.app.api.people import team
 from closecall.app.api.submit import take
 from closecall.app.components import LABEL, PEOPLE, answers_of
 from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.sessions.review_query import zone_named
 from closecall.core.errors import InputError
@@ -59,7 +60,7 @@ def pick_view() -> str:
     return view
 
 
-@st.fragment
+@fragment
 def show_people(session: LabelingSession) -> None:
     """Show each annotator's figures and the agreement between annotators."""
     try:
@@ -70,7 +71,7 @@ def show_people(session: LabelingSession) -> None:
         PEOPLE.show(page, key=f"people-{session.id}")
 
 
-@st.fragment
+@fragment
 def show_decisions(project: OpenProject, session: LabelingSession) -> None:
     """Store decisions, and show the next contested item."""
     key = f"decide-{session.id}"

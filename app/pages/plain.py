@@ -12,6 +12,7 @@ import streamlit as st
 
 from closecall.app.api.plain import Drawn, PlainCard
 from closecall.app.pages.chosen import person_at
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
 from closecall.core.errors import InputError
@@ -54,11 +55,11 @@ def offer_plain() -> None:
         st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))
 
 
-@st.fragment
+@fragment
 def show_plain(project: OpenProject, session: LabelingSession) -> None:
     """Show the item in view, and a button for each answer."""
     key = f"plain-{session.id}"
-    if key not in st.session_state:
+    if key not in st.session_state or not st.session_state[key].is_of(session):
         st.session_state[key] = PlainCard(project, session, person_at(project))
     plain: PlainCard = st.session_state[key]
     try:

@@ -9,6 +9,7 @@ import streamlit as st
 from closecall.app.api.progress import progress
 from closecall.app.components import PROGRESS
 from closecall.app.pages.chosen import opened, person_at, pick_concept
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_problem
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -28,7 +29,7 @@ def main() -> None:
         show_progress(session)
 
 
-@st.fragment
+@fragment
 def show_progress(session: LabelingSession) -> None:
     """Handle the browser's request about the audit, and show the current state."""
     key = f"progress-{session.id}"

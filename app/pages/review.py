@@ -9,6 +9,7 @@ import streamlit as st
 from closecall.app.api.submit import settle
 from closecall.app.components import REVIEW, answers_of
 from closecall.app.pages.chosen import opened, person_at, pick_concept
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_or_keep
 from closecall.app.pages.state import state
 from closecall.app.sessions.review import Asked, Review
@@ -30,7 +31,7 @@ def main() -> None:
         show_review(project, session)
 
 
-@st.fragment
+@fragment
 def show_review(project: OpenProject, session: LabelingSession) -> None:
     """Store the browser's corrections, and show the page of answers that the browser requests."""
     key = f"review-{session.id}"

@@ -13,6 +13,7 @@ from closecall.app.indexes.costs import brief_of
 from closecall.app.indexes.recipe import EXACT
 from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
 from closecall.app.pages.chosen import WAITING, opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.similar_settings import more
 from closecall.core.errors import InputError
@@ -117,7 +118,7 @@ def _pick(
     )
 
 
-@st.fragment
+@fragment
 def show_similar(project: OpenProject, similar: SimilarSession) -> None:
     """Handle the browser's answers and requests, and show the result."""
     key = f"{SIMILAR.name}-{similar.id}"

@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import streamlit as st
 
 from closecall.app.display import phrases as words
+from closecall.app.pages.image_model import choose_model
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import name_at_page
 from closecall.app.pages.pool_sources import CHOICES, source_word
@@ -19,7 +19,6 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
-from closecall.app.projects.image_models import FOLDER, about_model, image_models, providers
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.workspace import (
     THUMBNAILS,
@@ -34,8 +33,6 @@ from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
-
-GIST = "GIST (layout and texture)"
 
 MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
@@ -234,46 +231,6 @@ def create_and_open(
         show_problem(error)
     else:
         st.switch_page("label.py", query_params={"project": last.made})
-
-
-def choose_model(workspace: Workspace) -> tuple[Path | None, str | None, float]:
-    """Offer the image models, and the execution providers if there are several.
-
-    Return the chosen model (None for GIST), its provider (None for the CPU without a choice), and the seconds
-    until labeling starts.
-    """
-    offered = image_models(workspace.folder)
-    name = st.selectbox(
-        "Described by",
-        [GIST, *offered],
-        help="A model sees objects; GIST sees layout and texture. Models are files in the folder "
-        f"{literal(str(workspace.folder / FOLDER))} on the machine that runs Closecall.",
-    )
-    if name == GIST:
-        return None, None, 0.0
-    path, provider = offered[name], choose_provider()
-    try:
-        with st.spinner("Trying the model…"):
-            about, seconds = about_model(path, provider)
-    except InputError as error:
-        show_problem(error)
-        return path, provider, 0.0
-    st.caption(literal(about))
-    return path, provider, seconds
-
-
-def choose_provider() -> str | None:
-    """Offer the execution providers for the model; return None if there is no choice."""
-    offered = providers()
-    if len(offered) < 2:
-        return None
-    chosen: str = st.selectbox(
-        "Computed with",
-        list(offered),
-        format_func=lambda name: offered[name].removeprefix("the "),
-        help="The CPU gives the same bits everywhere. Others are faster, and differ in the last digits.",
-    )
-    return chosen
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:

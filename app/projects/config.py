@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ PROJECT_FILE = "project.json"
 LABELS_FILE = "labels.db"
 POOL_FOLDER = "pool"
 INDEX_FOLDER = "indexes"
+DESCRIPTIONS_FOLDER = "descriptions"
 LOCK_FILE = "serve.lock"
 FORMAT = 1
 
@@ -36,9 +38,10 @@ class ProjectFile:
     Parameters
     ----------
     pool : str
-        The pool's folder; a relative path if the pool is inside the project's folder.
+        The folder of the pool with the first description; a relative path if the pool is inside the project's
+        folder.
     source : str
-        The word for the source (`core.sources.words`); empty if the pool existed before the project.
+        The word for its source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
         The folder that relative paths in `source` refer to.
     use_classes : bool
@@ -60,6 +63,8 @@ class ProjectFile:
         Seconds of inactivity after which other sessions can get a session's items (`app.engine.leases`).
     database : str
         PostgreSQL address of the labels, without a password; empty if they are in the folder.
+    description : str
+        Name of the description in use (`app.projects.descriptions`); empty for the first.
     format : int
         Version of this file.
     """
@@ -76,6 +81,7 @@ class ProjectFile:
     ask_once: bool = True
     lease_seconds: float = LEASE_SECONDS
     database: str = ""
+    description: str = ""
     format: int = FORMAT
 
     @classmethod
@@ -136,12 +142,33 @@ class ProjectFile:
         _write(folder, {name: value for name, value in stored.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
-        """Return the path of the pool of the project in `folder`."""
-        return folder / self.pool
+        """Return the path of the pool, with the description in use, of the project in `folder`."""
+        return self.pool_under(self.description, folder)
+
+    def pool_under(self, description: str, folder: Path) -> Path:
+        """Return the path of the pool with the features of a description; "" is the first.
+
+        Raises
+        ------
+        InputError
+            If no description can have this name, which may come from a damaged log.
+        """
+        if description and not DESCRIPTION.fullmatch(description):
+            raise InputError(f"{description!r:.80} is not the name of a description")
+        return home_of(description, folder) / POOL_FOLDER if description else folder / self.pool
+
+    def index_path(self, folder: Path) -> Path:
+        """Return the path of the indexes of the pool with the description in use."""
+        return home_of(self.description, folder) / INDEX_FOLDER
 
     def labels(self, folder: Path) -> Path | str:
         """Return the path or address of the labels of the project in `folder`, for `Database.open`."""
         return self.database or folder / LABELS_FILE
+
+
+def home_of(description: str, folder: Path) -> Path:
+    """Return the folder of a description within a project's `folder`; the first one has no folder."""
+    return folder / DESCRIPTIONS_FOLDER / description if description else folder
 
 
 def _write(folder: Path, stored: Mapping[str, object]) -> None:
@@ -199,6 +226,7 @@ DEFAULTS = {
     "overlap_share": 0.1,
     "ask_once": True,
     "lease_seconds": LEASE_SECONDS,
+    "description": "",
 }
 """Default values of the fields that a project file may omit."""
 
@@ -229,7 +257,7 @@ def _check_kinds(read: ProjectFile) -> None:
     ------
     ValueError
         If a text is not a string or contains a null character, `use_classes` or `ask_once` is not true or
-        false, or the format is not a whole number.
+        false, the format is not a whole number, or the name of a description could be a path.
     """
     for name, kind in {
         "pool": str,
@@ -239,12 +267,19 @@ def _check_kinds(read: ProjectFile) -> None:
         "provider": str,
         "ask_once": bool,
         "database": str,
+        "description": str,
         "format": int,
     }.items():
         value = getattr(read, name)
         if type(value) is not kind or (isinstance(value, str) and "\0" in value):
             raise ValueError(f"{name} must be {_KINDS[kind]}, got {value!r:.80}")
 
+    if read.description and not DESCRIPTION.fullmatch(read.description):
+        raise ValueError(f"description must be a name, got {read.description!r:.80}")
+
+
+DESCRIPTION = re.compile("[a-z0-9][a-z0-9-]{0,79}")
+"""Pattern of a description's name, which is the name of its folder."""
 
 _KINDS = {str: "text without null characters", bool: "true or false", int: "a whole number"}
 

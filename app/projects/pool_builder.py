@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from closecall.app.runtime import child
 from closecall.app.runtime.interruption import EXIT_STOPPED
+from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress, read_progress
+from closecall.core.pool.pool import Pool
 
 LOG_FILE = "build.log"
 
@@ -15,8 +18,8 @@ NICE = 10
 """Niceness of the processes that build pools, so that the pages have priority."""
 
 
-class Builder:
-    """The build of one pool.
+class Building:
+    """The build of one pool by a command in a child process.
 
     A build can be resumed. The process that builds the pool may have started before this object was created,
     and may outlive it. Progress is therefore read from the pool's folder. If another process is building the
@@ -25,40 +28,27 @@ class Builder:
     Parameters
     ----------
     pool : Path
-        The pool's folder; created by the builder.
-    source : str
-        The word for the source, as for ``closecall pool build``; see `core.sources.words`.
-    relative_to : Path
-        The folder that relative paths in `source` refer to.
-    use_classes : bool
-        Whether subfolders are the true classes of their items.
-    provider : str
-        The execution provider of the model in `source`; empty for the default.
+        The pool's folder; created by the command. The folder that contains it must exist.
+    words : sequence of str
+        Arguments of ``closecall`` that build the pool.
+    working_folder : Path
+        The folder that relative paths in `words` refer to.
     """
 
-    def __init__(
-        self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True, provider: str = ""
-    ) -> None:
+    def __init__(self, pool: Path, words: Sequence[str], working_folder: Path) -> None:
         self._pool = pool
-        self._source = source
-        self._relative_to = relative_to
-        self._use_classes = use_classes
-        self._provider = provider
+        self._words = words
+        self._working_folder = working_folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start a child process that begins the build, or resumes it."""
-        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet", "--wait"]
-        if not self._use_classes:
-            words.append("--no-classes")
-        if self._provider:
-            words += ["--provider", self._provider]
         log = self._pool.parent / LOG_FILE
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                child.command(*words, nice=NICE),
+                child.command(*self._words, nice=NICE),
                 # The working folder of this process may no longer exist.
-                cwd=self._relative_to if self._relative_to.is_dir() else self._pool.parent,
+                cwd=self._working_folder if self._working_folder.is_dir() else self._pool.parent,
                 env=child.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -74,6 +64,11 @@ class Builder:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the child process that this object started is at work."""
+        return self._process is not None and self._process.poll() is None
 
     def progress(self) -> Progress | None:
         """Return the progress of the build, or None before it begins."""
@@ -93,3 +88,43 @@ class Builder:
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
         reason = lines[-1].removeprefix("Error: ") if lines else "without a message"
         return f"The pool could not be built: {reason}"
+
+
+class Builder(Building):
+    """The build of a project's pool from its source; see `Building`.
+
+    Parameters
+    ----------
+    pool : Path
+        The pool's folder.
+    source : str
+        The word for the source, as for ``closecall pool build``; see `core.sources.words`.
+    relative_to : Path
+        The folder that relative paths in `source` refer to.
+    use_classes : bool
+        Whether subfolders are the true classes of their items.
+    provider : str
+        The execution provider of the model in `source`; empty for the default.
+    """
+
+    def __init__(
+        self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True, provider: str = ""
+    ) -> None:
+        words = ["pool", "build", source, "--out", str(pool), "--quiet", "--wait"]
+        if not use_classes:
+            words.append("--no-classes")
+        if provider:
+            words += ["--provider", provider]
+        super().__init__(pool, words, relative_to)
+
+
+def what_is_gone(pool: Pool) -> str | None:
+    """Return a sentence if the files with the pool's images or texts no longer exist, otherwise None."""
+    try:
+        source = pool.source
+    except InputError as error:
+        return str(error)
+    gone = source.vanished()
+    if gone is None:
+        return None
+    return f"There is no {gone} any more: restore what the pool was made from, or add a link to it"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +16,20 @@ from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.engine.concept import LiveConcept
 from closecall.app.engine.kept_groups import KeptGroups
-from closecall.app.engine.leases import Leases
 from closecall.app.engine.strategy_memory import Memories
 from closecall.app.indexes.similar import Similar
 from closecall.app.indexes.strategies import Indexes
-from closecall.app.projects.config import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
+from closecall.app.projects.config import ProjectFile, check_overlap
+from closecall.app.projects.descriptions import describe_examples, whole_pool
 from closecall.app.projects.duplicates import Duplicates
 from closecall.app.projects.folder_classes import guess_class
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
-from closecall.app.projects.pool_builder import Builder
+from closecall.app.projects.pool_builder import Builder, what_is_gone
+from closecall.app.projects.project_store import ProjectStore
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
 from closecall.app.runtime import kernels
-from closecall.app.runtime.background import Troubles, Workers
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
@@ -38,7 +38,7 @@ from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
-from closecall.storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from closecall.storage import ConceptRecord, Concepts, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 from closecall.storage.models import MAX_NAME
@@ -47,7 +47,11 @@ V = TypeVar("V")
 
 
 class Project:
-    """A project that this process serves. It holds the project's lock until it is closed.
+    """A project that this process serves, with one description of its items.
+
+    It holds the project's lock until it is closed. When another description is put to use (`succeeded`), a
+    new object takes this one's place. This object can still be used, by requests that began before: it
+    selects with its own description, and the log says so.
 
     Parameters
     ----------
@@ -55,6 +59,15 @@ class Project:
         The project's folder.
     roles : Roles
         The server's roles; the project file may name more people.
+    former : Project or None
+        The object whose place this one takes, if any; its store is taken over.
+
+    Attributes
+    ----------
+    description : str
+        Name of the description (`app.projects.descriptions`); "" is the first.
+    is_superseded : bool
+        Whether another object has taken this one's place.
 
     Raises
     ------
@@ -64,26 +77,43 @@ class Project:
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path, roles: Roles | None = None) -> None:
+    def __init__(self, folder: Path, roles: Roles | None = None, *, former: Self | None = None) -> None:
         self.folder = folder
         self.key = folder.name
-        self.file = ProjectFile.read(folder)
-        self.roles = (roles or Roles()).joined(self.file.owners, self.file.annotators)
-        self.troubles = Troubles()
+        file = ProjectFile.read(folder)
+        self.description = file.description
+        self.is_superseded = False
+        self._undescribed: str | None = None
+        self._roles_of_server = roles
+        self.roles = (roles or Roles()).joined(file.owners, file.annotators)
+        with ExitStack() as undo:
+            if former is None:
+                self.store = undo.enter_context(ProjectStore(folder, file))
+            else:
+                self.store = former.store
+            self._open_description(file)
+            undo.callback(self.leave)
+            self.store.file = file
+            if former is None:
+                self.background.submit(self._load_training)
+                self._take_up_leases()
+                self._describe_new_examples()
+            undo.pop_all()
+
+    def _open_description(self, file: ProjectFile) -> None:
+        """Open what depends on the description."""
+        store, description = self.store, self.description
+        self.troubles, self.database, self.log = store.troubles, store.database, store.log
+        self.archive, self.descriptions, self.leases = store.archive, store.descriptions, store.leases
+        self.executor, self.background = store.executor, store.background
         with ExitStack() as opened:
-            lock = lock_project(folder)
-            opened.callback(lock.release)
-            self.database = opened.enter_context(
-                Database.open(self.file.labels(folder), alone=True, copies_in=folder)
-            )
-            self.log = LabelLog(self.database)
             self.intake = Intake(self.log, lambda: self.pool, self.problem)
-            self.concept_store = Concepts(self.database)
-            self.archive = Archive(self.database)
-            self.builder = self._make_builder()
+            self.concept_store = Concepts(self.database, description=description)
+            self.builder = self._make_builder(file)
             if self.builder:
                 opened.callback(self.builder.stop)
-            self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
+            index_path = file.index_path(self.folder)
+            self.indexes = Indexes(self._open_pool, index_path)
             self.indexes.start()
             opened.callback(self.indexes.close)
             self.duplicates = Duplicates(lambda: self.pool, KeptGroups(Groupings(self.database)))
@@ -91,20 +121,14 @@ class Project:
             opened.callback(self.duplicates.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
-            self.similar = Similar(lambda: self.pool, folder / INDEX_FOLDER / "similar", self.log.labels)
-            self.uploads = Uploads(folder)
-            opened.callback(self.similar.close)
-            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
-            opened.callback(self.executor.shutdown, cancel_futures=True)
-            self.background = Workers(1, "background", "Work in the background", self.troubles)
-            opened.callback(self.background.shutdown, cancel_futures=True)
-            self.background.submit(self._load_training)
-            self.leases = Leases(self.file.lease_seconds)
-            self._take_up_leases()
+            self.similar = Similar(lambda: self.pool, index_path / "similar", self.log.labels)
+            store.searches.add(self.similar)
+            self.uploads = Uploads(self.folder, description)
             self._names = NameSearch()
             self._pictures: Pictures | None = None
             self._live_concepts: dict[int, LiveConcept] = {}
             self._lock = threading.RLock()
+            self._describing = threading.Lock()
             self._opened = opened.pop_all()
 
     def _load_training(self) -> None:
@@ -112,14 +136,112 @@ class Project:
         kernels.wait_for("training")
         load_training()
 
+    def _describe_new_examples(self) -> None:
+        """Compute the features of examples that came from a backup made with another description."""
+        if self.description and self.pool is not None:
+            try:
+                describe_examples(self.concept_store, self.pool)
+            except InputError as error:
+                self._undescribed = str(error)
+
     def close(self) -> None:
         """Stop background work and release the lock."""
+        self.store.stop_work()
+        self.leave()
+        self.store.close()
+
+    def leave(self) -> None:
+        """Stop following the pool, after another object has taken this one's place."""
         self._opened.close()
+
+    def describe(self, word: str, *, by: Person = OPERATOR) -> str:
+        """Start to build or continue a description in the background; return its name.
+
+        Raises
+        ------
+        InputError
+            If the images can't be described so (`app.projects.descriptions.planned`), or the person is not an
+            owner.
+        """
+        by.require_owner("describe the images again")
+        return self.descriptions.build(word)
+
+    def stop_describing(self, name: str, *, by: Person = OPERATOR) -> None:
+        """Stop building a description; `describe` continues it.
+
+        Raises
+        ------
+        InputError
+            If the person is not an owner.
+        """
+        by.require_owner("stop describing the images")
+        self.descriptions.stop(name)
+
+    def prepare(self, name: str) -> None:
+        """Make a description ready for `succeeded`: compute the features of examples that lack them.
+
+        Raises
+        ------
+        InputError
+            If the description can't be used (`app.projects.descriptions.whole_pool`), or the examples can't
+            be described.
+        StorageError
+            If the features of examples can't be stored.
+        """
+        describe_examples(self.concept_store.under(name), whole_pool(self.folder, name))
+
+    def succeeded(self, name: str) -> Self:
+        """Put another description to use, and return the object that takes this one's place.
+
+        The labels, questions and leases stay. If this fails, the description in use stays.
+
+        Parameters
+        ----------
+        name : str
+            Name of the description; "" is the first one.
+
+        Raises
+        ------
+        InputError, StorageError
+            If `prepare` raises it, or the object can't be made.
+        """
+        with self._describing:
+            self.is_superseded = True
+        try:
+            self.prepare(name)  # examples may have been added since the last call
+            ProjectFile.change(self.folder, description=name)
+            try:
+                return type(self)(self.folder, self._roles_of_server, former=self)
+            except BaseException:
+                ProjectFile.change(self.folder, description=self.description)
+                raise
+        except BaseException:
+            self.is_superseded = False
+            raise
+
+    @contextmanager
+    def kept_in_use(self) -> Iterator[None]:
+        """Keep this object's description in use during the block.
+
+        Raises
+        ------
+        InputError
+            If another object has taken its place.
+        """
+        with self._describing:
+            if self.is_superseded:
+                raise InputError("Another description of the images has just been put to use: try again")
+            yield
+
+    @property
+    def file(self) -> ProjectFile:
+        """The current settings; those of the description in use, if this object has been superseded."""
+        return self.store.file
 
     @property
     def pool_path(self) -> Path:
         """The pool's folder."""
-        return self.file.pool_path(self.folder)
+        return self.file.pool_under(self.description, self.folder)
 
     @property
     def pool(self) -> Pool | None:
@@ -152,6 +274,7 @@ class Project:
             or self.memories.problem
             or self.similar.problem
             or self.duplicates.problem
+            or self._undescribed
             or self.troubles.first
         )
 
@@ -163,7 +286,7 @@ class Project:
 
     def is_build_stopped(self) -> bool:
         """Return whether the build of the pool has stopped early, so that `continue_build` has an effect."""
-        if self.builder is None or (self.pool is not None and self.pool.complete):
+        if self.builder is None or self.is_superseded or (self.pool is not None and self.pool.complete):
             return False
         return self.builder.is_stopped()
 
@@ -269,7 +392,7 @@ class Project:
         check_overlap(persons, share)
         with self._lock:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
-            self.file = replace(self.file, overlap=persons, overlap_share=share)
+            self.store.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def groups(self) -> ItemGroups | None:
         """Return the groups of near-duplicates if the queue asks about only one item of each, else None."""
@@ -286,7 +409,7 @@ class Project:
         by.require_owner("set whether near-duplicates are asked about")
         with self._lock:
             ProjectFile.change(self.folder, ask_once=wanted)
-            self.file = replace(self.file, ask_once=wanted)
+            self.store.file = replace(self.file, ask_once=wanted)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """Return the concept's state in this process, which all sessions of the concept share."""
@@ -294,7 +417,13 @@ class Project:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
                 self._live_concepts[concept_id] = LiveConcept(
-                    record, self.log, self.concept_store, lambda: self.pool, self.background, self.groups
+                    record,
+                    self.log,
+                    self.concept_store,
+                    lambda: self.pool,
+                    self.background,
+                    self.groups,
+                    self.descriptions.pool,
                 )
             return self._live_concepts[concept_id]
 
@@ -310,18 +439,19 @@ class Project:
         for record in self.log.in_hand(last.created - int(1000 * self.file.lease_seconds)):
             self.leases.add(record.session_id, {record.item})
 
-    def _make_builder(self) -> Builder | None:
-        if not self.file.source:
+    def _make_builder(self, file: ProjectFile) -> Builder | None:
+        if self.description or not file.source:
             return None
+        path = file.pool_path(self.folder)
         builder = Builder(
-            self.pool_path,
-            self.file.source,
-            Path(self.file.relative_to),
-            use_classes=self.file.use_classes,
-            provider=self.file.provider,
+            path,
+            file.source,
+            Path(file.relative_to),
+            use_classes=file.use_classes,
+            provider=file.provider,
         )
         try:
-            complete = Pool.open(self.pool_path).complete
+            complete = Pool.open(path).complete
         except InputError:
             complete = False
         if not complete:
@@ -329,7 +459,7 @@ class Project:
         return builder
 
     def _open_pool(self) -> Pool | None:
-        if self.file.source and not (self.pool_path / "pool.json").exists():
+        if self.builder is not None and not (self.pool_path / "pool.json").exists():
             return None
         pool = Pool.open(self.pool_path)
         return pool if len(pool) else None
@@ -338,18 +468,6 @@ class Project:
 def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
     """Return the sessions in a log, oldest first, except sessions of imported labels."""
     return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
-
-
-def what_is_gone(pool: Pool) -> str | None:
-    """Return a sentence if the files with the pool's images or texts no longer exist, otherwise None."""
-    try:
-        source = pool.source
-    except InputError as error:
-        return str(error)
-    gone = source.vanished()
-    if gone is None:
-        return None
-    return f"There is no {gone} any more: restore what the pool was made from, or add a link to it"
 
 
 def create_concept(

@@ -99,3 +99,21 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
     image.thumbnail((KEPT_SIZE, KEPT_SIZE))
     image.save(kept, "PNG")
     return kept.getvalue(), features
+
+
+def features_of_kept(image: bytes, source: Source) -> NDArray[np.float32] | None:
+    """Return the features of a PNG that `read_upload` returned; None if the source finds none in it.
+
+    Raises
+    ------
+    InputError
+        If the model that computes the features is missing or has changed.
+    """
+    from closecall.core.features import of_image
+    from closecall.core.sources.base import WHOLE, UnreadableImageError
+    from closecall.core.sources.images import read_image
+
+    try:
+        return of_image(read_image(io.BytesIO(image), WHOLE), source)
+    except UnreadableImageError:
+        return None

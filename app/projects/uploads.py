@@ -1,4 +1,12 @@
-"""Images uploaded as queries of Find similar. Each is stored in the project's folder under its digest."""
+"""Images uploaded as queries of Find similar. Each is stored in the project's folder under its digest.
+
+    uploads/DIGEST.png         the image, of limited size
+    uploads/DIGEST.npy         its features under the project's first description
+    uploads/NAME/DIGEST.npy    its features under the description NAME (`app.projects.descriptions`)
+
+Features that are missing are computed from the stored image when they are needed. Under the first
+description, they are first computed from the image in its full size.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from closecall.app.projects.uploaded_images import KEPT_SIZE, describing_source, read_upload
+from closecall.app.projects.uploaded_images import (
+    KEPT_SIZE,
+    describing_source,
+    features_of_kept,
+    read_upload,
+)
 from closecall.core.errors import InputError
 from closecall.core.files.durable import TEMPORARY, replace_file
 from closecall.core.pool.pool import Pool
@@ -29,10 +42,13 @@ class Uploads:
     ----------
     folder : Path
         The project's folder.
+    description : str
+        Name of the description that gives the features; "" is the first.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, description: str = "") -> None:
         self._folder = folder / FOLDER
+        self._description = description
 
     def add(self, raw: bytes, name: str, pool: Pool | None) -> str:
         """Store an uploaded image, and return its digest. Equal images have equal digests.
@@ -45,7 +61,8 @@ class Uploads:
         image, feature = read_upload(raw, f"“{name}”", describing_source(pool, "Uploads"))
         digest = digest_of(image)
         if not self._image(digest).is_file():
-            self._keep(digest, image, feature, f"“{name}”")
+            # Only the features of the first description are in backups. The others can be computed again.
+            self._keep(digest, image, None if self._description else feature, f"“{name}”")
         return digest
 
     def image(self, digest: str) -> bytes:
@@ -59,13 +76,16 @@ class Uploads:
         return self._read(self._image(digest))
 
     def feature(self, digest: str, pool: Pool) -> NDArray[np.float32]:
-        """Return the features of an upload, of shape (n_features,).
+        """Return the features of an upload, of shape (n_features,). `pool` has the description's features.
 
         Raises
         ------
         InputError
-            If there is no such upload, it is damaged, or it was made for a pool with other features.
+            If there is no such upload, it is damaged, it was made for a pool with other features, or its
+            features are missing and can't be computed.
         """
+        if not self._features(digest).is_file():
+            self._describe(digest, pool)
         raw = self._read(self._features(digest))
         try:
             feature = np.load(io.BytesIO(raw), allow_pickle=False)
@@ -77,8 +97,18 @@ class Uploads:
             )
         return np.asarray(feature, dtype=np.float32)
 
+    def _describe(self, digest: str, pool: Pool) -> None:
+        """Compute and store the missing features of an upload."""
+        feature = features_of_kept(self.image(digest), describing_source(pool, "Uploads"))
+        if feature is None:
+            raise InputError(f"The upload {digest} has no features here: choose another image")
+        self._keep(digest, None, feature, f"The upload {digest}")
+
     def all(self) -> Iterator[tuple[str, Upload | None]]:
-        """Yield every upload's digest with the upload, or with None if the upload is damaged."""
+        """Yield every upload's digest with the upload, or with None if the upload is damaged.
+
+        Uploads have their features under the first description, or no bytes if these are missing.
+        """
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
                 yield path.stem, self._whole(path.stem)
@@ -111,7 +141,8 @@ class Uploads:
         try:
             for upload in uploads:
                 feature = _checked(upload, whence)
-                if self._whole(upload.digest) is None:
+                known = self._whole(upload.digest)
+                if known is None or (upload.feature and not known.feature):
                     paths = (self._image(upload.digest), self._features(upload.digest))
                     new += [path for path in paths if not path.exists()]
                     self._keep(
@@ -128,23 +159,28 @@ class Uploads:
                     self._folder.rmdir()
             raise
 
-    def _keep(self, digest: str, image: bytes, feature: NDArray[np.float32], what: str) -> None:
-        features = io.BytesIO()
-        np.save(features, feature, allow_pickle=False)
+    def _keep(self, digest: str, image: bytes | None, feature: NDArray[np.float32] | None, what: str) -> None:
+        """Store what is given of an upload: the features first, since an image makes the upload known."""
         try:
-            self._folder.mkdir(exist_ok=True)
-            replace_file(self._features(digest), features.getvalue())
-            replace_file(self._image(digest), image)
+            if feature is not None:
+                features = io.BytesIO()
+                np.save(features, feature, allow_pickle=False)
+                self._features(digest).parent.mkdir(parents=True, exist_ok=True)
+                replace_file(self._features(digest), features.getvalue())
+            if image is not None:
+                self._folder.mkdir(exist_ok=True)
+                replace_file(self._image(digest), image)
         except OSError as error:
             raise InputError(f"{what} can't be kept in {self._folder}: {error.strerror}") from error
 
     def _whole(self, digest: str) -> Upload | None:
         """Return the upload if it exists and matches its digest, otherwise None."""
         image, features = self._image(digest), self._features(digest)
+        has_features = features.is_file()
         try:
-            if max(image.stat().st_size, features.stat().st_size) > MAX_BYTES:
+            if image.stat().st_size > MAX_BYTES or (has_features and features.stat().st_size > MAX_BYTES):
                 return None
-            feature = np.load(features, allow_pickle=False)
+            feature = np.load(features, allow_pickle=False) if has_features else np.empty(0, np.float32)
             upload = Upload(digest, image.read_bytes(), np.asarray(feature, dtype="<f4").tobytes())
         except (OSError, ValueError, EOFError, TypeError):
             return None
@@ -154,7 +190,7 @@ class Uploads:
         return self._folder / f"{digest}.png"
 
     def _features(self, digest: str) -> Path:
-        return self._folder / f"{digest}.npy"
+        return self._folder / self._description / f"{digest}.npy"
 
     def _read(self, path: Path) -> bytes:
         try:
@@ -165,8 +201,8 @@ class Uploads:
             ) from error
 
 
-def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
-    """Check a backup's upload, and return its features, of shape (n_features,).
+def _checked(upload: Upload, whence: object) -> NDArray[np.float32] | None:
+    """Check a backup's upload, and return its features, of shape (n_features,); None if it has none.
 
     Raises
     ------
@@ -184,7 +220,9 @@ def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
                 f"{what}: it must be a PNG of at most {KEPT_SIZE} pixels a side, got {image.format} of "
                 f"{image.width:,} × {image.height:,}"
             )
-    if not upload.feature or len(upload.feature) % 4:
+    if not upload.feature:
+        return None
+    if len(upload.feature) % 4:
         raise InputError(f"{what}: {len(upload.feature):,} bytes are not features of four bytes each")
     feature = np.frombuffer(upload.feature, dtype="<f4").astype(np.float32)
     if not np.isfinite(feature).all():

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closecall.app.engine.training import GROUPS, excluded_then, standing_then, train_concept
+from closecall.app.engine.training import (
+    GROUPS,
+    description_of,
+    excluded_then,
+    standing_then,
+    train_concept,
+)
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
@@ -60,8 +66,8 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     Raises
     ------
     InputError
-        If the session has no such selection, if the selection was made without a hyperplane, or if the
-        digests differ.
+        If the session has no such selection, if the selection was made without a hyperplane or under another
+        description of the items, or if the digests differ.
     """
     project = session.project
     record, pool = project.log.selection(selection_id), project.pool
@@ -69,6 +75,8 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
         raise InputError(f"This session has no selection {selection_id}")
     if record.hyperplane_digest is None:
         raise InputError("There is no hyperplane before the first yes and no")
+    if description_of(record) != session.concept.description:
+        raise InputError("This item was selected by its features under another description of the images")
     state = project.log.state(record.concept_id, record.trained_through, is_item=pool.has_row)
     state.regroup(project.duplicates.kept.named(record.parameters.get(GROUPS)))
     standing = standing_then(state, record, session.annotator)

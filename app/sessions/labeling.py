@@ -119,7 +119,8 @@ class LabelingSession(SessionState):
         ------
         InputError
             If a file is not an image or too large, if the pool's features can't be computed from images, if
-            the pool has no items yet and `source` is None, or if the person is not an owner.
+            the pool has no items yet and `source` is None, if another description of the items has just been
+            put to use, or if the person is not an owner.
         """
         from closecall.app.projects.uploaded_images import describing_source, read_upload
 
@@ -128,7 +129,8 @@ class LabelingSession(SessionState):
         with self.lock:
             source = source or describing_source(self.project.pool)
             prepared = [read_upload(raw, "An example image", source) for raw in images]
-            for image, feature in prepared:
-                self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
+            with self.project.kept_in_use():
+                for image, feature in prepared:
+                    self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()
             self.item_view.choose()

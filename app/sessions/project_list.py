@@ -15,7 +15,8 @@ from pathlib import Path
 from closecall.app.display.phrases import counted
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.projects.config import ProjectFile
-from closecall.app.projects.project import Project, what_is_gone
+from closecall.app.projects.pool_builder import what_is_gone
+from closecall.app.projects.project import Project
 from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from closecall.app.engine.leases import Leases
 from closecall.app.projects.project import Project
@@ -30,12 +30,12 @@ class OpenProject(Project):
 
     Parameters
     ----------
-    folder, roles
+    folder, roles, former
         See `Project`.
     """
 
-    def __init__(self, folder: Path, roles: Roles | None = None) -> None:
-        super().__init__(folder, roles)
+    def __init__(self, folder: Path, roles: Roles | None = None, *, former: Self | None = None) -> None:
+        super().__init__(folder, roles, former=former)
         self._deciding: dict[int, Leases] = {}  # by concept
         self._sessions = OpenSessions()
 

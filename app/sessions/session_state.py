@@ -221,6 +221,7 @@ class SessionState:
             audit_share=self.concept.audit_share,
             passed=self.concept.audit.passed(),
             persons=self.project.persons(following, self.seed),
+            description=self.concept.description,
         )
 
     def _strategy(self, pool: Pool) -> QueryStrategy:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.directions import PAGE, Direction
-from closecall.app.engine.training import DIRECTION, WORDS
+from closecall.app.engine.training import DIRECTION, WORDS, description_of
 from closecall.app.sessions.grid import Batch
 from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.core.errors import InputError
@@ -145,6 +145,10 @@ class WordSession(SearchSession):
     def _n_found(self) -> int:
         pool = self.session.project.pool
         return 0 if pool is None else len(self.found(pool))
+
+    def _is_own(self, batch: Batch) -> bool:
+        """Return whether the batch was found by words, among the current features of the items."""
+        return super()._is_own(batch) and description_of(batch[0]) == self.session.concept.description
 
     def _take_up(self, batch: Batch) -> None:
         words = batch[0].parameters[WORDS]

@@ -330,6 +330,28 @@ class Workspace:
             undo.pop_all()
         return key
 
+    def use_description(self, key: str, name: str, *, by: Person = OPERATOR) -> None:
+        """Put another description of a project's items to use; "" is the first one.
+
+        Requests under way end with the former description. All later ones get the new one.
+
+        Raises
+        ------
+        InputError
+            If the description can't be used, its model is missing and there are examples to describe, or the
+            person is not an owner. The description in use then stays.
+        StorageError
+            If the database fails.
+        """
+        by.require_owner("choose the description of the items")
+        self.project(key).prepare(name)
+        with self._lock_of(key):
+            former = self.project(key)
+            if former.description == name:
+                return
+            self._open[key] = former.succeeded(name)
+        former.leave()
+
     def _close(self, key: str) -> None:
         """Close a project, if it is open."""
         with self._lock_of(key):
@@ -349,6 +371,12 @@ class Workspace:
             require_database(folder, self._database)
             file = ProjectFile.read(folder)
             there = int(file.source.partition(":")[2] or 0)
+            if file.description and there != items:
+                raise InputError(
+                    f"The demo in {self.folder} is described by {file.description}, for {there:,} items: "
+                    f"serve it with --items {there}, or return to the first description with "
+                    f"closecall describe {folder} --use first"
+                )
             if there > items:
                 raise InputError(
                     f"The demo in {self.folder} has {there:,} items, more than --items {items}: "

@@ -34,7 +34,12 @@ class _How(NamedTuple):
 
 
 def search_again(
-    replays: Sequence[Replay], pool: Pool, log: LabelLog, concept: ConceptRecord, project: Path
+    replays: Sequence[Replay],
+    pool: Pool,
+    log: LabelLog,
+    concept: ConceptRecord,
+    project: Path,
+    description: str = "",
 ) -> Iterator[str]:
     """Repeat the searches; yield a sentence for each item not found at its logged place or not eligible.
 
@@ -50,8 +55,10 @@ def search_again(
         The concept of the selections.
     project : Path
         The project's folder, which has the uploads.
+    description : str
+        Name of the description that gives the pool's features.
     """
-    uploads, made = Uploads(project), _Made(log, concept, pool)
+    uploads, made = Uploads(project, description), _Made(log, concept, pool)
     for replay in replays:
         found: dict[_How, Neighbours | str] = {}
         for record in replay.records:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
 from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.training import (
@@ -25,9 +26,11 @@ from closecall.app.engine.training import (
     SIMILAR,
     WORDS,
     choose,
+    description_of,
     draw_wanted,
 )
 from closecall.app.projects.config import ProjectFile
+from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.intake import why_no_row
 from closecall.app.verification import lassos, similar_searches, word_searches
 from closecall.app.verification.replay import Replay, replays_of
@@ -44,6 +47,7 @@ from closecall.storage import (
     Concepts,
     Database,
     LabelLog,
+    SelectionRecord,
     SessionRecord,
 )
 from closecall.storage.groupings import Groupings
@@ -65,18 +69,54 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
         If the project can't be read.
     """
     file = ProjectFile.read(project)
-    pool = Pool.open(file.pool_path(project))
+    pools = _Pools(project, file)
     findings = Findings()
     with Database.open(file.labels(project), read_only=True) as database:
         concepts = Concepts(database)
         kept = KeptGroups(Groupings(database))
         for concept in concepts.all():
-            _verify_concept(project, LabelLog(database), concepts, concept, kept, pool, findings)
+            _verify_concept(project, LabelLog(database), concepts, concept, kept, pools, findings)
     if as_json:
         click.echo(json.dumps(findings.summary()))
     else:
         findings.show()
     return 1 if findings.problems else 0
+
+
+class _Pools:
+    """The pools of a project by description, opened when they are needed.
+
+    Parameters
+    ----------
+    project : Path
+        The project's folder.
+    file : ProjectFile
+        Its settings.
+
+    Raises
+    ------
+    InputError
+        If the pool with the description in use can't be read.
+    """
+
+    def __init__(self, project: Path, file: ProjectFile) -> None:
+        self._project = project
+        self._file = file
+        self.current = Pool.open(file.pool_path(project))
+        self._opened: dict[str, Pool | InputError] = {file.description: self.current}
+
+    def under(self, description: str) -> Pool | InputError:
+        """Return the pool with the features of a description, or the reason why it can't be read."""
+        if description not in self._opened:
+            try:
+                self._opened[description] = Pool.open(self._file.pool_under(description, self._project))
+            except InputError as error:
+                self._opened[description] = error
+        return self._opened[description]
+
+    def have_row(self, item: int) -> bool:
+        """Return whether the item has features under any description whose pool has been opened."""
+        return any(isinstance(pool, Pool) and pool.has_row(item) for pool in self._opened.values())
 
 
 def _verify_concept(
@@ -85,7 +125,7 @@ def _verify_concept(
     concepts: Concepts,
     concept: ConceptRecord,
     kept: KeptGroups,
-    pool: Pool,
+    pools: _Pools,
     findings: Findings,
 ) -> None:
     answers = list(log.answers_after(concept.id))
@@ -93,11 +133,15 @@ def _verify_concept(
     findings.answers += len(answers)
     findings.selections += len(selections)
     by_id = {selection.id: selection for selection in selections}
+    by_description: dict[str, list[SelectionRecord]] = {}
+    for selection in selections:
+        by_description.setdefault(description_of(selection), []).append(selection)
+    opened = {description: pools.under(description) for description in by_description}
     undone = {answer.undoes for answer in answers}
     for answer in answers:
-        if answer.answer != "undo" and answer.id not in undone and not pool.has_row(answer.item):
+        if answer.answer != "undo" and answer.id not in undone and not pools.have_row(answer.item):
             findings.problems.append(
-                f"{why_no_row(pool, answer.item)}, but answer {answer.id} is about it: it is ignored"
+                f"{why_no_row(pools.current, answer.item)}, but answer {answer.id} is about it: it is ignored"
             )
         selection = by_id.get(answer.selection_id or "")
         if answer.selection_id and selection is None:
@@ -109,6 +153,31 @@ def _verify_concept(
     sessions = log.sessions(concept.id)
     findings.imported += _check_imported(answers, sessions, findings)
     annotators = {session.id: session.annotator for session in sessions}
+    for description, pool in opened.items():
+        own, store = by_description[description], concepts.under(description)
+        if isinstance(pool, Pool):
+            _replay(project, log, store, concept, answers, own, annotators, kept, pool, findings)
+        else:
+            findings.problems.append(
+                f"{counted(len(own), 'selection')} under the description {description or FIRST} can't be "
+                f"repeated: {pool}"
+            )
+
+
+def _replay(
+    project: Path,
+    log: LabelLog,
+    concepts: Concepts,
+    concept: ConceptRecord,
+    answers: Sequence[AnswerRecord],
+    selections: Sequence[SelectionRecord],
+    annotators: Mapping[str, str],
+    kept: KeptGroups,
+    pool: Pool,
+    findings: Findings,
+) -> None:
+    """Repeat the `selections`, which are all those under the pool's description."""
+    by_id = {selection.id: selection for selection in selections}
     replays = sorted(
         replays_of(concepts, concept, answers, by_id, annotators, kept, pool, findings), key=_index_of
     )
@@ -131,7 +200,9 @@ def _verify_concept(
             findings.choices += len(group_of := list(group))
             then = pool.prefix(index[0])
             if index[1] == SIMILAR:
-                findings.problems += similar_searches.search_again(group_of, pool, log, concept, project)
+                findings.problems += similar_searches.search_again(
+                    group_of, pool, log, concept, project, concepts.description
+                )
             elif index[1] == WORDS:
                 findings.problems += word_searches.search_again(group_of, then)
             else:

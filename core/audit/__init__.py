@@ -4,7 +4,7 @@ from closecall.core.audit.intervals import LEVEL, Audited, Interval, estimate
 from closecall.core.audit.passing import pass_over
 from closecall.core.audit.strata import Frame, Strata, bands
 from closecall.core.audit.turns import is_audit_turn, is_overlap_turn
-from closecall.core.audit.weights import inclusion
+from closecall.core.audit.weights import inclusion, inclusion_by_stratum
 
 __all__ = [
     "LEVEL",
@@ -15,6 +15,7 @@ __all__ = [
     "bands",
     "estimate",
     "inclusion",
+    "inclusion_by_stratum",
     "is_audit_turn",
     "is_overlap_turn",
     "pass_over",

@@ -57,20 +57,40 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
     lengths = len(frame), len(ids), X.shape[0]
     if len(set(lengths)) > 1:
         raise InputError("frame, ids and X must be equally long, got {}, {} and {}".format(*lengths))
+    return inclusion_by_stratum(strata, frame, ids, [one.of(ids, X) for one in strata])
+
+
+def inclusion_by_stratum(
+    strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, stratum: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Return what `inclusion` returns, if the frames were made from different features of the items.
+
+    Parameters
+    ----------
+    strata, frame, ids
+        See `inclusion`.
+    stratum : sequence of arrays of shape (n,), int64
+        For each frame, the stratum of each item; −1 for items that the frame does not cover.
+
+    Raises
+    ------
+    InputError
+        If a frame is not in `strata`, or does not cover an item that was drawn from it.
+    """
+    frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
     unknown = np.flatnonzero((frame < 0) | (frame >= len(strata)))
     if unknown.size:
         raise InputError(
             f"item {ids[unknown[0]]} is of frame {frame[unknown[0]]}, but only {len(strata)} exist"
         )
     passed_over = np.ones(len(ids))
-    for number, one in enumerate(strata):
-        stratum = one.of(ids, X)
+    for number, (one, of_item) in enumerate(zip(strata, stratum, strict=True)):
         own = frame == number
-        if (stratum[own] < 0).any():
-            late = ids[own][stratum[own] < 0][0]
+        if (of_item[own] < 0).any():
+            late = ids[own][of_item[own] < 0][0]
             raise InputError(f"item {late} cannot be of frame {number}, which ends with item {one.last}")
-        drawn = np.bincount(stratum[own], minlength=len(one.sizes))
+        drawn = np.bincount(of_item[own], minlength=len(one.sizes))
         # The appended rate is for stratum −1, which has the items that this frame does not cover.
         rate = np.append(np.minimum(drawn / np.maximum(one.sizes, 1), 1), 0.0)
-        passed_over *= 1 - rate[stratum]
+        passed_over *= 1 - rate[of_item]
     return 1 - passed_over

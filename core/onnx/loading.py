@@ -40,6 +40,29 @@ def load_model(
     return _models.get(key, load)
 
 
+def model_named(word: str, provider: str = CPU) -> ImageModel | None:
+    """Load the model that a path names, or a path with "#" and the name of an output.
+
+    Return None if there is no such file or folder. The model runs on this execution provider.
+
+    Raises
+    ------
+    InputError
+        See `ImageModel`.
+    """
+    path, _, output = (word, "", "") if _exists(word) else word.rpartition("#")
+    if not (path and _exists(path)):
+        return None
+    return load_model(Path(path).expanduser(), output=output or None, provider=provider)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except OSError:  # too long a name, for example
+        return False
+
+
 def load_text_model(file: Path, tokenizer: Path) -> TextModel:
     """Load a `TextModel`, or return it from memory if its files have not changed.
 

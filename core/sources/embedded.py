@@ -38,6 +38,12 @@ from closecall.core.sources.other_features import OtherFeatures
 from closecall.core.sources.registry import open_source
 
 
+def model_name(file: Path) -> str:
+    """Return the display name of a model: the name of its folder (above a folder `onnx`) and of its file."""
+    folder = file.parent.parent if file.parent.name == "onnx" else file.parent
+    return f"{folder.name}/{file.name}" if folder.name else file.name
+
+
 class Embedded(OtherFeatures):
     """The images of `source`, with features computed by a model.
 
@@ -100,9 +106,8 @@ class Embedded(OtherFeatures):
 
     @property
     def model_name(self) -> str:
-        """Display name: the model's folder and file; a folder `onnx` is replaced by the folder above it."""
-        folder = self.file.parent.parent if self.file.parent.name == "onnx" else self.file.parent
-        return f"{folder.name}/{self.file.name}" if folder.name else self.file.name
+        """Display name of the model; see `model_name`."""
+        return model_name(self.file)
 
     @property
     def model(self) -> ImageModel:

@@ -40,7 +40,7 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.loading import load_model
+from closecall.core.onnx.loading import model_named
 from closecall.core.onnx.model import ImageModel
 from closecall.core.onnx.runtime import CPU
 from closecall.core.sources import vecs
@@ -183,22 +183,12 @@ def _model(rest: str, word: str, provider: str) -> tuple[ImageModel, str]:
         raise InputError(f"onnx needs a model, a colon and a source of images, got {word!r}")
     refusal: InputError | None = None
     for colon in reversed(colons):
-        named, inner = rest[:colon], rest[colon + 1 :]
-        path, _, output = (named, "", "") if _exists(named) else named.rpartition("#")
-        if not (path and _exists(path)):
-            continue
         try:
-            return load_model(_path(path, word), output=output or None, provider=provider), inner
+            if (model := model_named(rest[:colon], provider)) is not None:
+                return model, rest[colon + 1 :]
         except InputError as error:
             refusal = error
     raise refusal or InputError(f"there is no model {rest[: colons[0]]}")
-
-
-def _exists(text: str) -> bool:
-    try:
-        return Path(text).expanduser().exists()
-    except OSError:  # too long a name, for example
-        return False
 
 
 def _texts(rest: str, word: str, use_classes: bool) -> Source:

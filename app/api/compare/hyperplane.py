@@ -23,6 +23,7 @@ from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
+    from closecall.app.projects.project import Project
     from closecall.app.sessions.labeling import LabelingSession
 
 log = logging.getLogger(__name__)
@@ -118,6 +119,10 @@ class HyperplaneComparison:
         self._is_due = True
         self._looked = 0.0
         self._trouble: str | None = None
+
+    def is_of(self, project: Project) -> bool:
+        """Return whether the comparison is of this project object, rather than one that it has superseded."""
+        return self._project is project
 
     def renew(self, *, again: bool = False) -> None:
         """Request a new measurement if the labels have changed or `again` is true."""

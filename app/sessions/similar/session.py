@@ -199,10 +199,10 @@ class SimilarSession(SearchSession):
     def awaited(self) -> list[tuple[Recipe, LearnedMetric | None]]:
         """Return the recipes and metrics of the searches that this view waits for or uses.
 
-        The result is empty after `leave`, or if the session is no longer attended. This method takes no lock,
-        so any thread may call it.
+        The result is empty after `leave`, if the session is no longer attended, or if another description of
+        the items is in use. This method takes no lock, so any thread may call it.
         """
-        if self._is_left or not self.session.is_attended():
+        if self._is_left or self.session.project.is_superseded or not self.session.is_attended():
             return []
         recipe = self.recipe
         return [(recipe if metric is None else recipe.under_metric, metric) for metric in self._metrics]

@@ -180,11 +180,10 @@ def test_what_is_not_as_its_digest_says_is_refused(elsewhere, copy, wrong):
         (noise()[:-30], FEATURE, "damaged or incomplete"),
         (noise(form="JPEG"), FEATURE, "must be a PNG of at most 256 pixels a side, got JPEG of 20 × 20"),
         (noise(257), FEATURE, "got PNG of 257 × 257"),
-        (noise(), b"", "0 bytes are not features"),
         (noise(), FEATURE[:-1], "1,535 bytes are not features"),
         (noise(), np.full(4, np.nan, "<f4").tobytes(), "must be finite"),
     ],
-    ids=["text", "cut", "jpeg", "wide", "empty", "odd", "nan"],
+    ids=["text", "cut", "jpeg", "wide", "odd", "nan"],
 )
 def test_what_is_no_upload_is_refused(searched, elsewhere, tmp_path, image, feature, sentence):
     """However right its digests are."""

@@ -85,6 +85,47 @@ def test_examples_come_back_exactly(concepts: Concepts) -> None:
     assert (found[1].feature, found[1].is_positive) == (None, False)
 
 
+def features_of(store: Concepts, concept_id: int, through: int | None = None) -> list[list[float] | None]:
+    """Features of the examples, oldest first."""
+    found = store.examples(concept_id, through)
+    return [None if example.feature is None else example.feature.tolist() for example in found]
+
+
+def test_examples_have_other_features_under_another_description(concepts: Concepts) -> None:
+    """Nothing is known of them until they are described; what the first description says stays as it was."""
+    made, clip = concepts.create("a", "b?"), concepts.under("clip")
+    first = concepts.add_example(made.id, PNG, True, [0.5, 1.5])
+    assert [example.id for example in clip.undescribed()] == [first.id]
+    assert (features_of(concepts, made.id), features_of(clip, made.id)) == ([[0.5, 1.5]], [None])
+    clip.describe_example(first.id, [1.0, 2.0, 3.0])
+    second = clip.add_example(made.id, PNG + b"2", False, [4.0, 5.0, 6.0])
+    assert second.feature is not None
+    assert second.feature.tolist() == [4.0, 5.0, 6.0]
+    assert features_of(clip, made.id) == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert features_of(concepts, made.id) == [[0.5, 1.5], None]
+    assert clip.undescribed() == []
+    assert [example.id for example in concepts.undescribed()] == [second.id]
+    concepts.describe_example(second.id, [9.0, 9.0])
+    assert features_of(concepts, made.id) == [[0.5, 1.5], [9.0, 9.0]]
+    assert features_of(clip, made.id, first.id) == [[1.0, 2.0, 3.0]]
+    again = clip.add_example(made.id, PNG, True, [7.0, 7.0, 7.0])
+    assert (again.id, features_of(clip, made.id)[0]) == (first.id, [1.0, 2.0, 3.0])
+
+
+def test_an_example_without_features_is_described_once(concepts: Concepts) -> None:
+    """A model may find none in an image; and who has withdrawn an example needs none."""
+    made, clip = concepts.create("a", "b?"), concepts.under("clip")
+    first = concepts.add_example(made.id, PNG, True, [0.5])
+    second = concepts.add_example(made.id, PNG + b"2", True, [0.7])
+    clip.describe_example(first.id, None)
+    concepts.withdraw_example(second.id)
+    assert clip.undescribed() == []
+    assert features_of(clip, made.id) == [None]
+    with pytest.raises(StorageError) as caught:
+        clip.describe_example(second.id, [float("nan")])
+    assert caught.value.kind == "invalid"
+
+
 def test_withdrawn_examples_still_count_in_the_past(concepts: Concepts) -> None:
     """A replay trains on the examples of its time."""
     concept = concepts.create("a", "a?")

@@ -105,6 +105,7 @@ def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_pat
         shown = ada.is_shown(7, parameters={"k": 40, "of": ["ä", None, 0.1]}, leased=(3, 9), margin=1 / 7)
         ada.undoes(ada.says("no", 7, selection_id=shown.id))
         Concepts(database).add_example(1, b"\x89PNG\r\n\x1a\n\0", True, [0.25, -1.5])
+        Concepts(database, description="clip").describe_example(1, [3.5])
         Groupings(database).keep("a" * 64, b"\0\xff")
         before, rows = list(ada.log.log_rows()), count_rows(database)
         example = Concepts(database).examples(1)[0]
@@ -119,6 +120,8 @@ def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_pat
             example.feature.tolist(),
             True,
         )
+        (under_clip,) = Concepts(database, description="clip").examples(1)
+        assert under_clip.feature.tolist() == [3.5]
         assert Groupings(database).content("a" * 64) == b"\0\xff"
         assert ada.says("no", 6).seq == len(before) + 1
         assert ada.is_shown(6).seq == 2

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from closecall.core.audit import Frame, Strata, inclusion
+from closecall.core.audit import Frame, Strata, inclusion, inclusion_by_stratum
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool
@@ -47,6 +47,33 @@ def test_weights_are_unbiased(pool, planes):
     for seed in range(AUDITS):
         strata, frame, ids = audit(pool, planes, 40, seed)
         chance = inclusion(strata, frame, ids, X[ids])
+        sums.append((values[:, ids] / chance).sum(axis=1))
+    error = np.std(sums, axis=0) / np.sqrt(AUDITS)
+    assert np.all(np.abs(np.mean(sums, axis=0) - values.sum(axis=1)) < 4 * error)
+
+
+def test_weights_are_unbiased_across_descriptions(pool):
+    """Frames may be made from different features of the same items, as after another description of them.
+
+    The second description has no features of every tenth item, which only the first frame can draw.
+    """
+    X, Z = pool.rows(np.arange(600)), np.random.default_rng(1).standard_normal((600, 2))
+    covered, plane = np.flatnonzero(np.arange(600) % 10), Hyperplane(np.array([0.5, 1.0]), -0.4)
+    other = ArrayPool(Z[covered], covered)
+    values = np.stack([np.ones(600), X[:, 2] > 0.3, Z[:, 0] > 0.9])
+    sums = []
+    for seed in range(AUDITS):
+        strata, frame, ids = audit(pool, [EARLY], 40, seed)
+        second, drawn = Frame(other, plane, exclude=ids, seed=900_000 + seed), list(ids)
+        for draw in range(40):
+            drawn.append(int(second.draw(exclude=drawn, seed=77_000_000 + 1000 * seed + draw).ids[0]))
+        ids, frame = np.array(drawn), np.append(frame, np.ones(40, dtype=int))
+        under, is_covered = np.full(80, -1), np.isin(ids, covered)
+        rows = other.rows(np.searchsorted(covered, ids[is_covered]))
+        under[is_covered] = second.strata.of(ids[is_covered], rows)
+        chance = inclusion_by_stratum(
+            [*strata, second.strata], frame, ids, [strata[0].of(ids, X[ids]), under]
+        )
         sums.append((values[:, ids] / chance).sum(axis=1))
     error = np.std(sums, axis=0) / np.sqrt(AUDITS)
     assert np.all(np.abs(np.mean(sums, axis=0) - values.sum(axis=1)) < 4 * error)

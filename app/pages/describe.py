@@ -1,0 +1,132 @@
+"""The page on which owners describe a project's images again, and choose the description in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from closecall.app.display import phrases as words
+from closecall.app.pages.chosen import opened, person_at
+from closecall.app.pages.fragment import fragment
+from closecall.app.pages.image_model import choose_model
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.problems import show_problem
+from closecall.app.projects.descriptions import cost, planned
+from closecall.app.sessions.workspace import current
+from closecall.core.errors import InputError
+from closecall.core.sources.descriptions import LABELS
+from closecall.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from closecall.app.projects.descriptions import Description
+    from closecall.app.sessions.registry import OpenProject
+
+WATCH_SECONDS = 2
+
+
+def main() -> None:
+    """Open the project of the address, and show owners its descriptions and the form for another one."""
+    if (found := opened()) is None:
+        return
+    project, _ = found
+    with st.container(key="describe", width=640):
+        st.title("Describe again", anchor=False)
+        if not person_at(project).is_owner:
+            st.markdown("Only owners can describe the images again.")
+            return
+        st.markdown(
+            "A better description finds what you look for with fewer answers. All labels stay, "
+            "and you can return to an earlier description at any time."
+        )
+        watching = WATCH_SECONDS if project.descriptions.being_built() else None
+        fragment(show_descriptions, run_every=watching)(project)
+        st.header("Another description", anchor=False)
+        another(project)
+        st.page_link("label.py", label="Back to labeling")
+
+
+def show_descriptions(project: OpenProject) -> None:
+    """Show each description with its state, and what can be done with it."""
+    building = project.descriptions.being_built()
+    known = project.descriptions.all()
+    for one in known:
+        show_description(project, one, is_built=one.name in building)
+    for name in building.keys() - {one.name for one in known}:
+        st.progress(0.0, text=f"{literal(name)} is being started")
+    shown = frozenset(building)
+    if st.session_state.get("being described", shown) != shown:
+        st.session_state["being described"] = shown
+        st.rerun()
+    st.session_state["being described"] = shown
+
+
+def show_description(project: OpenProject, one: Description, *, is_built: bool) -> None:
+    """Show a description."""
+    with st.container(key=f"described-{one.shown_name}", horizontal=True, vertical_alignment="center"):
+        about = f"{one.n_features:,} features of {words.counted(one.items, 'item')}"
+        st.markdown(f"**{literal(one.label)}**  \n{about}", width="stretch")
+        name = one.shown_name
+        if one.name == project.description:
+            st.markdown("In use")
+        elif is_built:
+            if st.button("Stop", key=f"stop-{name}"):
+                project.stop_describing(one.name, by=person_at(project))
+                st.rerun()
+        elif one.problem is None:
+            if st.button("Use", key=f"use-{name}", type="primary"):
+                use(project, one.name)
+        elif one.word and st.button("Continue", key=f"continue-{name}"):
+            build(project, one.word)
+    progress = project.descriptions.being_built().get(one.name) if is_built else None
+    if progress is not None:
+        st.progress(words.done_share(progress), text=words.growth(progress))
+    elif problem := project.descriptions.problem(one.name) or one.problem:
+        st.caption(literal(problem))
+
+
+def another(project: OpenProject) -> None:
+    """Show the form for another description, with its cost."""
+    known = project.descriptions.all()
+    has_gist = any(one.label == LABELS["gist"] for one in known)
+    model, _ = choose_model(current(), offers_gist=not has_gist)
+    if model is None and has_gist:
+        return
+    word = "gist" if model is None else str(model)
+    try:
+        plan = planned(project.folder, word)
+        n_bytes, seconds = cost(plan)
+    except InputError as error:
+        show_problem(error)
+        return
+    if any(one.name == plan.name and one.problem is None for one in known):
+        st.caption("The images are described by it already.")
+        return
+    time = f", and takes {words.about(seconds)}" if seconds >= 1 else ""
+    st.caption(f"It needs {words.bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
+    if st.button("Describe the images", type="primary", width="stretch"):
+        build(project, word)
+
+
+def build(project: OpenProject, word: str) -> None:
+    """Start to build a description, or continue it."""
+    try:
+        project.describe(word, by=person_at(project))
+    except InputError as error:
+        show_problem(error)
+    else:
+        st.rerun()
+
+
+def use(project: OpenProject, name: str) -> None:
+    """Put a description to use."""
+    try:
+        with st.spinner("Changing the description…"):
+            current().use_description(project.key, name, by=person_at(project))
+    except (InputError, StorageError) as error:
+        show_problem(error)
+    else:
+        st.rerun()
+
+
+main()

@@ -1,0 +1,68 @@
+"""Descriptions: other features for the images of a source, as one word.
+
+gist              GIST of the grayscale image
+edges             edge histograms
+MODEL             an image model in ONNX: a file or a folder (`core.onnx.model`); MODEL#OUTPUT names the
+                  output to use
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from closecall.core.errors import InputError
+from closecall.core.onnx.loading import model_named
+from closecall.core.sources.base import Source
+from closecall.core.sources.described import Described
+from closecall.core.sources.embedded import Embedded, model_name
+from closecall.core.sources.other_features import OtherFeatures
+from closecall.core.sources.registry import KINDS
+
+LABELS = {"gist": "GIST", "edges": "edge histograms", "sets": "sets of local edges"}
+"""Display names of the features that extractors compute."""
+
+PLAIN = ("gist", "edges")
+"""Words of the descriptions that need no model."""
+
+
+def described(source: Source, word: str) -> Source:
+    """Return the items of `source` with the features that `word` names.
+
+    If `source` itself has other features than its images would have, these features are left out.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, the model can't be used, or `source` has no images to describe.
+    """
+    images = source
+    while isinstance(images, OtherFeatures):
+        images = images.source
+    if word in PLAIN:
+        return Described(images, "gist" if word == "gist" else "edges")
+    model = model_named(word)
+    if model is None:
+        raise InputError(f"there is no model {word}: a description is {', '.join(PLAIN)} or a model in ONNX")
+    return Embedded(images, model)
+
+
+def spec_of_images(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a source's images, without a description: equal specs mean the same items."""
+    while spec.get("kind") in (Described.kind, Embedded.kind):
+        spec = spec["source"]
+    return spec
+
+
+def word_of(spec: dict[str, Any]) -> str:
+    """Return the word with which `described` made the source with this spec."""
+    if spec["kind"] == Embedded.kind:
+        return f"{spec['model']}#{spec['output']['name']}"
+    return str(spec["extractor"])
+
+
+def label_of(spec: dict[str, Any], feature_kind: str) -> str:
+    """Return the display name of the features of the source with this spec; see `Source.feature_kind`."""
+    if spec["kind"] == Embedded.kind:
+        return model_name(Path(spec["model"]))
+    return LABELS.get(feature_kind, KINDS[spec["kind"]].own_features)
