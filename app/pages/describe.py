@@ -15,7 +15,6 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.projects.descriptions import cost, planned
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
-from closecall.core.sources.descriptions import LABELS
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def show_description(project: OpenProject, one: Description, *, is_built: bool) 
 def another(project: OpenProject) -> None:
     """Show the form for another description, with its cost."""
     known = project.descriptions.all()
-    has_gist = any(one.label == LABELS["gist"] for one in known)
+    has_gist = any(one.feature_kind == "gist" for one in known)
     model, _ = choose_model(current(), offers_gist=not has_gist)
     if model is None and has_gist:
         return

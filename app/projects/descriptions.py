@@ -52,6 +52,8 @@ class Description:
         Its name; "" is the first description.
     label : str
         Display name of the features.
+    feature_kind : str
+        See `Source.feature_kind`; empty if the description can't be read.
     word : str
         The word from which it is built (`core.sources.descriptions`); "" for the first.
     n_features : int
@@ -64,6 +66,7 @@ class Description:
 
     name: str
     label: str
+    feature_kind: str
     word: str
     n_features: int
     items: int
@@ -306,13 +309,15 @@ def _description(folder: Path, name: str) -> Description:
         pool, spec = Pool.open(path), Manifest.read(path).source
         about: dict[str, Any] = {
             "label": label_of(spec, pool.feature_kind),
+            "feature_kind": pool.feature_kind,
             "word": word_of(spec) if name else "",
             "n_features": pool.n_features,
             "items": len(pool) + len(pool.held_out),
             "problem": _problem(folder, name, pool),
         }
     except InputError as error:
-        about = {"label": name or FIRST, "word": "", "n_features": 0, "items": 0, "problem": str(error)}
+        about = {"label": name or FIRST, "feature_kind": "", "word": "", "n_features": 0, "items": 0}
+        about["problem"] = str(error)
     return Description(name, **about)
 
 
