@@ -268,14 +268,19 @@ class Concepts:
     def describe_example(self, example_id: int, feature: ArrayLike | None) -> None:
         """Store the features of an `undescribed` example. None means that the description finds none.
 
+        Features that have been stored in the meantime stay.
+
         Raises
         ------
         StorageError
             If the features have another shape than (n_features,) or are not finite; of kind `invalid`.
         """
         values = {"example_id": example_id, "description": self.description}
+        vector = _checked_feature(feature)
+        known = select(ExampleFeature.example_id).filter_by(**values)
         with self.database.write() as connection:
-            connection.execute(insert(ExampleFeature).values(**values, feature=_checked_feature(feature)))
+            if connection.scalar(known) is None:
+                connection.execute(insert(ExampleFeature).values(**values, feature=vector))
 
     def _described(self) -> Select[Any]:
         """Return a query for examples with their features under this object's description."""

@@ -406,12 +406,24 @@ def _is_withdrawn(page: Page) -> None:
     assert len(page.world.rows("examples")) == 2
 
 
+def _describe(page: Page) -> None:
+    store = page.world.project.concept_store.under("clip")
+    page.world.insist(lambda: store.describe_example(1, np.full(3, 0.5, dtype=np.float32)))
+
+
+def _is_described(page: Page) -> None:
+    (example,) = page.world.project.concept_store.under("clip").examples(1)
+    assert example.feature is not None
+    assert example.feature.tolist() == [0.5, 0.5, 0.5]
+
+
 def _rename(page: Page) -> None:
     page.world.insist(lambda: page.world.project.concept_store.update(2, name="hound"))
 
 
 _add("Settings: examples", _shown(Page), _add_examples, _has_examples)
 _add("Storage: withdraw an example", _with_example, _withdraw, _is_withdrawn)
+_add("Storage: describe an example again", _with_example, _describe, _is_described)
 _add(
     "Storage: put a question away",
     _shown(Page),

@@ -120,6 +120,7 @@ def test_an_example_without_features_is_described_once(concepts: Concepts) -> No
     clip.describe_example(first.id, None)
     concepts.withdraw_example(second.id)
     assert clip.undescribed() == []
+    clip.describe_example(first.id, [0.9])
     assert features_of(clip, made.id) == [None]
     with pytest.raises(StorageError) as caught:
         clip.describe_example(second.id, [float("nan")])
