@@ -134,8 +134,8 @@ def _verify_concept(
     findings.selections += len(selections)
     by_id = {selection.id: selection for selection in selections}
     by_description: dict[str, list[SelectionRecord]] = {}
-    for selection in selections:
-        by_description.setdefault(description_of(selection), []).append(selection)
+    for record in selections:
+        by_description.setdefault(description_of(record), []).append(record)
     opened = {description: pools.under(description) for description in by_description}
     undone = {answer.undoes for answer in answers}
     for answer in answers:
