@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
@@ -397,6 +397,17 @@ class Project:
     def groups(self) -> ItemGroups | None:
         """Return the groups of near-duplicates if the queue asks about only one item of each, else None."""
         return self.duplicates.current if self.file.ask_once else None
+
+    def groups_under(self, description: str) -> ItemGroups | None:
+        """Return the groups of near-duplicates of a description's pool; None if there are none to read."""
+        if description == self.description:
+            return self.duplicates.current
+        with suppress(InputError):
+            pool = self.descriptions.pool(description)
+            duplicates = Duplicates(lambda: pool, self.duplicates.kept)
+            duplicates.read()
+            return duplicates.current
+        return None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
         """Set whether the queue asks about only one item of each group of near-duplicates.

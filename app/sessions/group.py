@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.app.engine.training import AUDIT, OVERLAP, description_of
 from closecall.app.sessions.session_state import BLIND, SessionState
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, LabelLog, SelectionRecord
@@ -73,15 +73,19 @@ class Group:
         return drawn
 
 
-def open_members(session: SessionState, item: int, *, at_most: int | None = None) -> list[int]:
+def open_members(
+    session: SessionState, item: int, *, at_most: int | None = None, description: str | None = None
+) -> list[int]:
     """Return the other items of the item's group that can be answered now, ascending, at most `at_most`.
+
+    The group is that under the `description` with this name, by default the session's own.
 
     These have no answer and are not leased to another session. If the session may be shown skipped items
     again, skipped items can be answered, too. In a blind comparison there are none, because an answer counts
     only for the sides that selected its item.
     """
     project, concept = session.project, session.concept
-    groups = project.duplicates.current
+    groups = project.groups_under(concept.description if description is None else description)
     group = groups.group(item) if groups is not None else None
     if group is None or BLIND in session.parameters:
         return []
@@ -107,7 +111,8 @@ def answers_alike(
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
     session in the meantime are left out. The result is empty for undos, corrections, audit answers and
-    further opinions, and if `record` is in the log or in `batch` already.
+    further opinions, and if `record` is in the log or in `batch` already. If another description has been put
+    to use since the item was selected, its group is still that of the description of its time.
 
     Raises
     ------
@@ -127,7 +132,8 @@ def answers_alike(
     shown = log.selection(name) or log.foreseen(name)
     if shown is None or _is_answered_alone(shown):
         return []
-    free = set(open_members(session, record.item)) - {earlier.item for earlier in batch}
+    members = open_members(session, record.item, description=description_of(shown))
+    free = set(members) - {earlier.item for earlier in batch}
     return [
         replace(record, id=alike_id(record.id, item), item=item, selection_id=None, time_taken_ms=None)
         for item in sorted(free.intersection(listed))

@@ -34,6 +34,7 @@ from closecall.storage import Concepts, Database, LabelLog, SelectionRecord
 from tests.onnx_kit import N_FEATURES, write_model
 from tests.projects import (
     answer,
+    find_groups,
     give_answers,
     label,
     new_project,
@@ -405,6 +406,28 @@ def test_people_who_label_at_the_moment_lose_nothing(project, workspace, model):
     give_answers(theirs, 3)
     new = [r for r in now.log.selections(1) if description_of(r) == "small"]
     assert {record.session_id for record in new} == {ada.id, ben.id}
+    assert verified(project.folder)["problems"] == []
+
+
+def test_a_press_about_a_group_arrives_after_the_switch(project, workspace, model):
+    """The other items get its answer too, although the pool in use has no groups; one undo takes all back."""
+    find_groups(project, 4, "bursts")
+    ada = project.session(annotator="ada")
+    shown = card_of(ada)["item"]
+    burst = project.duplicates.current.members(shown["id"]).tolist()
+    others = [item for item in burst if item != shown["id"]]
+    workspace.use_description(project.key, describe(project.folder, model))
+    now = workspace.project(project.key)
+    again = now.session(ada.id)
+    assert now.duplicates.current is None
+    sent = answer({"item": shown}, "no", group=[*others, (burst[-1] + 1) % SMALL])
+    assert submit(again, [sent])["acked"] == [sent["id"]]
+    assert [(one.item, one.answer) for one in now.log.answers_after(1)] == [
+        (item, "no") for item in [*others, shown["id"]]
+    ]
+    submit(again, [{**answer({"item": shown}, "undo", undoes=sent["id"]), "selection": None}])
+    assert again.concept.counts().no == 0
+    give_answers(again, 3)
     assert verified(project.folder)["problems"] == []
 
 
