@@ -91,8 +91,8 @@ BUGS = (
     Bug(
         "an audited item counts as drawn from its own frame alone",
         "core/audit/weights.py",
-        "passed_over *= 1 - rate[stratum]",
-        "passed_over = np.where(own, 1 - rate[stratum], passed_over)",
+        "passed_over *= 1 - rate[of_item]",
+        "passed_over = np.where(own, 1 - rate[of_item], passed_over)",
         "tests/unit/core/audit/test_weights.py",
     ),
     Bug(
@@ -154,7 +154,8 @@ BUGS = (
     Bug(
         "finding 3: the last selection of an audited item counts as its draw",
         "app/engine/audit.py",
-        "            if has_frame(record):\n                drawn.setdefault(record.item, record)",
+        "            if has_frame(record) and description_of(record) in readable:\n"
+        "                drawn.setdefault(record.item, record)",
         "            drawn[record.item] = record",
         "tests/unit/app/engine",
     ),

@@ -240,10 +240,10 @@ class Audit:
         under a description whose pool can't be read: the estimate is then based on the other draws.
         """
         drawn: dict[int, SelectionRecord] = {}
-        records = [one for one in self._concept.log.audited(self._concept.record.id) if has_frame(one)]
+        records = list(self._concept.log.audited(self._concept.record.id))
         readable = {name for name in set(map(description_of, records)) if self._concept.can_read(name)}
         for record in records:
-            if description_of(record) in readable:
+            if has_frame(record) and description_of(record) in readable:
                 drawn.setdefault(record.item, record)
         return drawn
 
