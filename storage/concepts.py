@@ -166,16 +166,16 @@ class Concepts:
             connection.execute(insert(AuditShare).values(concept_id=concept_id, share=share))
 
     def withdrawn(self, concept_id: int) -> frozenset[str]:
-        """Return the digests of the concept's withdrawn descriptions."""
-        query = select(Withdrawal.description, Withdrawal.is_withdrawn)
+        """Return the digests of the directions whose descriptions in words have been withdrawn."""
+        query = select(Withdrawal.direction, Withdrawal.is_withdrawn)
         in_order = query.where(Withdrawal.concept_id == concept_id).order_by(Withdrawal.seq)
         with self.database.read() as connection:
             found = connection.execute(in_order).all()
-        last = {row.description: row.is_withdrawn for row in found}
-        return frozenset(description for description, is_withdrawn in last.items() if is_withdrawn)
+        last = {row.direction: row.is_withdrawn for row in found}
+        return frozenset(direction for direction, is_withdrawn in last.items() if is_withdrawn)
 
-    def set_withdrawn(self, concept_id: int, description: str, is_withdrawn: bool, *, annotator: str) -> None:
-        """Withdraw the description with this digest, or let it return.
+    def set_withdrawn(self, concept_id: int, direction: str, is_withdrawn: bool, *, annotator: str) -> None:
+        """Withdraw the description in words whose direction has this digest, or let it return.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class Concepts:
             connection.execute(
                 insert(Withdrawal).values(
                     concept_id=concept_id,
-                    description=description,
+                    direction=direction,
                     is_withdrawn=is_withdrawn,
                     annotator=annotator,
                     created=self._clock(),

@@ -111,19 +111,20 @@ class Example(Base):
 class Withdrawal(Base):
     """Withdrawal of a description in words, or its return if not `is_withdrawn`; the last row counts.
 
-    Labeling doesn't start with a withdrawn description. `description` is its digest; the selections have it.
+    Labeling doesn't start with a withdrawn description. `direction` is the digest of its texts, which the
+    selections have.
     """
 
     __tablename__ = "withdrawals"
     __table_args__ = (
-        CheckConstraint("length(description) > 0", name="description"),
+        CheckConstraint("length(direction) > 0", name="direction"),
         Index(None, "concept_id"),
         {"sqlite_autoincrement": True},
     )
 
     seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
     concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
-    description: Mapped[str] = mapped_column(_Id)
+    direction: Mapped[str] = mapped_column(_Id)
     is_withdrawn: Mapped[bool] = mapped_column(Boolean)
     annotator: Mapped[str] = mapped_column(_Name)
     created: Mapped[int] = mapped_column(BigInteger)

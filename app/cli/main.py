@@ -86,7 +86,7 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
 _provider_option = click.option(
     "--provider",
     metavar="NAME",
-    help="What runs the model of onnx:MODEL:SOURCE: cpu, cuda, coreml, openvino or directml.  [default: cpu; "
+    help="What runs the image model: cpu, cuda, coreml, openvino or directml.  [default: cpu; "
     "for a pool that is continued, its own]",
 )
 
@@ -289,11 +289,14 @@ def _somebody_answers() -> bool:
     help="Describe the images by a model in ONNX (a file or folder; MODEL#OUTPUT names an output), by gist "
     "or by edges; an interrupted description is continued.",
 )
+@_provider_option
 @click.option("--use", "name", metavar="NAME", help="Label with this description from now on.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--wait", is_flag=True, help="Wait while another process builds the description.")
 @if_stopped(RESUMES)
-def describe(project: Path, word: str | None, name: str | None, quiet: bool, wait: bool) -> None:
+def describe(
+    project: Path, word: str | None, provider: str | None, name: str | None, quiet: bool, wait: bool
+) -> None:
     """Describe the images of PROJECT again, by other features, or list its descriptions.
 
     All descriptions are kept, and labels stay. Descriptions can be built while the project is served, and put
@@ -302,8 +305,10 @@ def describe(project: Path, word: str | None, name: str | None, quiet: bool, wai
     from closecall.app.display.pool_output import show_build
     from closecall.app.projects.descriptions import name_from, planned, use_description
 
+    if provider is not None and word is None:
+        raise click.UsageError("--provider needs --by.")
     if word is not None:
-        plan = planned(project, word)
+        plan = planned(project, word, provider)
         plan.path.parent.mkdir(parents=True, exist_ok=True)
         show_build(plan.source, plan.path, threads=None, quiet=quiet, wait=wait)
         if name is None and not quiet:

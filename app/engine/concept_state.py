@@ -93,7 +93,7 @@ class ConceptState:
         self._state = LabelState(record.id, self.has_row)
         self._folded: tuple[LabelState, object] | None = None  # last state; `log.newest` before its update
         self._models: list[_Model] = []  # most recently used first
-        self._described: tuple[Direction | None] | None = None  # None before the log was read
+        self._direction: tuple[Direction | None] | None = None  # None before the log was read
         self._withdrawn = store.withdrawn(record.id)
         self.refresh_examples()
 
@@ -201,14 +201,14 @@ class ConceptState:
     def refresh_direction(self) -> None:
         """Read the direction of the last search by words again. Call this after a search is in the log."""
         with self.lock:
-            self._described = None
+            self._direction = None
 
-    def described(self) -> Direction | None:
-        """Return the direction of the last search by words in these features, withdrawn or not, if there was one."""
+    def last_direction(self) -> Direction | None:
+        """Return the direction of the last search by words in these features, withdrawn or not, or None."""
         with self.lock:
-            if self._described is None:
-                self._described = (self._last_direction(),)
-            return self._described[0]
+            if self._direction is None:
+                self._direction = (self._read_last_direction(),)
+            return self._direction[0]
 
     def direction(self) -> Direction | None:
         """Return the direction in which labeling starts, or None if there is none or it was withdrawn.
@@ -216,7 +216,7 @@ class ConceptState:
         Until there is a yes and a no, items like the description or the positive example images are selected.
         """
         with self.lock:
-            direction = self.described()
+            direction = self.last_direction()
             return None if direction is None or direction.digest in self._withdrawn else direction
 
     def set_withdrawn(self, direction: Direction, is_withdrawn: bool, *, annotator: str) -> None:
@@ -226,7 +226,7 @@ class ConceptState:
                 self.store.set_withdrawn(self.record.id, direction.digest, is_withdrawn, annotator=annotator)
                 self._withdrawn = self.store.withdrawn(self.record.id)
 
-    def _last_direction(self) -> Direction | None:
+    def _read_last_direction(self) -> Direction | None:
         for record in self.log.last_because(self.record.id, "words", PAGE):
             params = record.parameters.get(DIRECTION)
             if params and description_of(record) == self.description:

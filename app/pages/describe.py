@@ -88,12 +88,12 @@ def another(project: OpenProject) -> None:
     """Show the form for another description, with its cost."""
     known = project.descriptions.all()
     has_gist = any(one.feature_kind == "gist" for one in known)
-    model, _ = choose_model(current(), offers_gist=not has_gist)
+    model, provider, _ = choose_model(current(), offers_gist=not has_gist)
     if model is None and has_gist:
         return
     word = "gist" if model is None else str(model)
     try:
-        plan = planned(project.folder, word)
+        plan = planned(project.folder, word, provider)
         n_bytes, seconds = cost(plan)
     except InputError as error:
         show_problem(error)
@@ -104,13 +104,13 @@ def another(project: OpenProject) -> None:
     time = f", and takes {words.about(seconds)}" if seconds >= 1 else ""
     st.caption(f"It needs {words.bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
     if st.button("Describe the images", type="primary", width="stretch"):
-        build(project, word)
+        build(project, word, provider)
 
 
-def build(project: OpenProject, word: str) -> None:
+def build(project: OpenProject, word: str, provider: str | None = None) -> None:
     """Start to build a description, or continue it."""
     try:
-        project.describe(word, by=person_at(project))
+        project.describe(word, provider, by=person_at(project))
     except InputError as error:
         show_problem(error)
     else:

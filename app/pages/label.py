@@ -297,7 +297,7 @@ def offer_description(project: OpenProject) -> None:
 
 def withdraw_description(session: LabelingSession, person: Person) -> None:
     """Show whether labeling starts with the last description in words, if there is one."""
-    described = session.concept.described()
+    described = session.concept.last_direction()
     if described is None:
         return
 

@@ -87,21 +87,23 @@ class Plan:
     path: Path
 
 
-def planned(folder: Path, word: str) -> Plan:
-    """Return the description that `word` names (`core.sources.descriptions`) for the project in `folder`.
+def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
+    """Return the description that `word` names for the project in `folder`.
+
+    For `word` and `provider`, see `core.sources.descriptions.described`.
 
     Raises
     ------
     InputError
         If the project has these features already, its images are missing or still being prepared, it has no
-        images, or the model can't be used.
+        images, or the model or its provider can't be used.
     """
     first = _first_pool(folder)
     if not first.complete:
         raise InputError("The first description is still being built: add another one when it is complete")
     if gone := what_is_gone(first):
         raise InputError(gone)
-    source = described(first.source, word)
+    source = described(first.source, word, provider)
     kind = source.feature_kind(plain_spec(source), None)
     if kind == first.feature_kind:
         raise InputError(
@@ -221,20 +223,24 @@ class Descriptions:
         """Return the descriptions; see `descriptions`."""
         return descriptions(self._folder)
 
-    def build(self, word: str) -> str:
-        """Start to build or continue the description that `word` names, and return its name; see `planned`.
+    def build(self, word: str, provider: str | None = None) -> str:
+        """Start to build or continue the description that `word` names, and return its name.
+
+        For `word` and `provider`, see `planned`.
 
         Raises
         ------
         InputError
             If `planned` raises it.
         """
-        plan = planned(self._folder, word)
+        plan = planned(self._folder, word, provider)
         with self._lock:
             before = self._buildings.get(plan.name)
             if before is None or not before.is_running:
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
-                words = ("describe", str(self._folder), "--by", word, "--quiet", "--wait")
+                words = ["describe", str(self._folder), "--by", word, "--quiet", "--wait"]
+                if provider is not None:
+                    words += ["--provider", provider]
                 building = self._buildings[plan.name] = Building(plan.path, words, self._folder)
                 building.start()
         return plan.name

@@ -154,7 +154,7 @@ class Project:
         """Stop following the pool, after another object has taken this one's place."""
         self._opened.close()
 
-    def describe(self, word: str, *, by: Person = OPERATOR) -> str:
+    def describe(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
         """Start to build or continue a description in the background; return its name.
 
         Raises
@@ -164,7 +164,7 @@ class Project:
             owner.
         """
         by.require_owner("describe the images again")
-        return self.descriptions.build(word)
+        return self.descriptions.build(word, provider)
 
     def stop_describing(self, name: str, *, by: Person = OPERATOR) -> None:
         """Stop building a description; `describe` continues it.

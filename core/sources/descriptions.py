@@ -13,6 +13,7 @@ from typing import Any
 
 from closecall.core.errors import InputError
 from closecall.core.onnx.loading import model_named
+from closecall.core.onnx.runtime import CPU
 from closecall.core.sources.base import Source
 from closecall.core.sources.described import Described
 from closecall.core.sources.embedded import Embedded, model_name
@@ -26,25 +27,31 @@ PLAIN = ("gist", "edges")
 """Words of the descriptions that need no model."""
 
 
-def described(source: Source, word: str) -> Source:
+def described(source: Source, word: str, provider: str | None = None) -> Source:
     """Return the items of `source` with the features that `word` names.
+
+    A model runs on this execution provider (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU, or the
+    provider of the pool that is continued.
 
     If `source` itself has other features than its images would have, these features are left out.
 
     Raises
     ------
     InputError
-        If there is no such model, the model can't be used, or `source` has no images to describe.
+        If there is no such model, the model or the provider can't be used, only a model has a provider, or
+        `source` has no images to describe.
     """
     images = source
     while isinstance(images, OtherFeatures):
         images = images.source
     if word in PLAIN:
+        if provider is not None:
+            raise InputError(f"only models have a provider: {word} is none")
         return Described(images, "gist" if word == "gist" else "edges")
-    model = model_named(word)
+    model = model_named(word, CPU if provider is None else provider)
     if model is None:
         raise InputError(f"there is no model {word}: a description is {', '.join(PLAIN)} or a model in ONNX")
-    return Embedded(images, model)
+    return Embedded(images, model, is_chosen=provider is not None)
 
 
 def spec_of_images(spec: dict[str, Any]) -> dict[str, Any]:

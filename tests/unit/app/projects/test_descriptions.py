@@ -479,6 +479,12 @@ def test_a_start_by_words_belongs_to_its_description(project, workspace):
         workspace.use_description(project.key, used)
         found.append(workspace.project(project.key).live_concept(1).direction())
     assert [direction is None for direction in found] == [False, True, False]
+    concept = workspace.project(project.key).live_concept(1)
+    concept.set_withdrawn(concept.last_direction(), True, annotator="ada")
+    for used, has_last in ((name, False), ("", True)):
+        workspace.use_description(project.key, used)
+        concept = workspace.project(project.key).live_concept(1)
+        assert (concept.last_direction() is not None, concept.direction()) == (has_last, None)
 
 
 def test_uploads_have_features_under_each_description(project, model):
@@ -499,8 +505,7 @@ def test_the_server_builds_in_a_process_of_its_own(project, workspace, monkeypat
     monkeypatch.setattr(Building, "start", lambda building: started.append(building))
     assert project.describe("edges") == "edges"
     (building,) = started
-    words = ("describe", str(project.folder), "--by", "edges", "--quiet", "--wait")
-    assert tuple(building._words) == words
+    assert building._words == ["describe", str(project.folder), "--by", "edges", "--quiet", "--wait"]
     assert building._pool == project.folder / "descriptions" / "edges" / "pool"
     monkeypatch.setattr(Building, "is_running", True)
     project.describe("edges")

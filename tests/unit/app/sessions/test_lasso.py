@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from closecall.app.api.map import LiveMap
 from closecall.app.cli.main import main
 from closecall.app.engine.lasso import PAGE, Lasso
 from closecall.app.engine.training import GROUP_RULE, GROUPS, LASSO, POLYGON, SKIPPED_TOO
+from closecall.app.projects.descriptions import planned
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
@@ -485,6 +487,40 @@ def test_a_lasso_is_still_there_after_a_restart(tmp_path, project, session):
         assert len(after["acked"]) == PAGE
         assert ids(after) == nearest(view.session)[:PAGE]
         assert verified(project)["problems"] == []
+
+
+def test_a_lasso_belongs_to_the_description_of_its_map(workspace, project, session):
+    """Under another one it is refused; each selection is repeated with its map."""
+    teach(session)
+    view = look(session)
+    card = card_of(view)
+    submit(view, truly(project, card["cells"][:3]))
+    kept, inside = view.lasso, view.items(project.pool).tolist()
+    plan = planned(project.folder, "edges")
+    plan.path.parent.mkdir(parents=True)
+    build(plan.source, plan.path)
+    workspace.use_description(project.key, plan.name)
+    edges = workspace.project(project.key)
+    wait_for_index(edges, "exhaustive")
+    late = edges.enclosed(edges.session(session.id))
+    with pytest.raises(InputError, match="has no map"):
+        late.look_in(replace(kept, n_rows=kept.n_rows - 1))
+    build_map(edges.pool)
+    with pytest.raises(InputError, match="no longer has its map"):
+        late.look_in(replace(kept, n_rows=kept.n_rows - 1))
+    other = look(late.session)
+    assert set(other.items(edges.pool).tolist()) != set(inside)
+    assert ids(card_of(other)) == nearest(late.session)[:PAGE]
+    submit(other, truly(edges, card_of(other)["cells"][:5]))
+    workspace.use_description(project.key, "")
+    back = workspace.project(project.key)
+    wait_for_index(back, "exhaustive")
+    again = back.enclosed(back.session(session.id))
+    again.look_in(kept)
+    assert ids(card_of(again)) == nearest(again.session)[:PAGE]
+    submit(again, truly(back, card_of(again)["cells"][:5]))
+    found = verified(back)
+    assert (found["problems"], found["choices"] >= 5) == ([], True)
 
 
 def test_a_map_that_is_gone_is_said_in_a_sentence(project, session, tmp_path):

@@ -251,7 +251,7 @@ def test_a_withdrawn_description_starts_nothing(drawn, project, found):
     """Before and after the first answers, for everybody; the same words don't bring it back, others do."""
     session, bob = found.session, project.session(annotator="bob")
     look(found, "a seven", "a bold")
-    seven = session.concept.described()
+    seven = session.concept.last_direction()
     assert shown(session)[1] == shown(bob)[1] == "description"
     session.withdraw_description(seven, by=OPERATOR)
     assert shown(session)[1] == "random-start"
@@ -264,7 +264,7 @@ def test_a_withdrawn_description_starts_nothing(drawn, project, found):
     assert shown(bob)[1] == "random-start"  # it was in view before
     give(bob, "skip")
     assert shown(bob)[1] == "description"
-    assert session.concept.described().texts == ("a nine",)
+    assert session.concept.last_direction().texts == ("a nine",)
     look(found, "a seven", "a bold")
     assert session.concept.direction() is None
     assert verified(project)["problems"] == []
@@ -276,7 +276,7 @@ def test_a_description_can_return(drawn, project, found):
     session, expected = found.session, drawn.ranked(["a seven"])
     assert shown(session) == (expected[0], "description")
     give(session, "yes")
-    seven = session.concept.described()
+    seven = session.concept.last_direction()
     for withdrawn, why in [(True, "random-start"), (True, "random-start"), (False, "description")]:
         session.withdraw_description(seven, withdrawn, by=OPERATOR)
         assert shown(session)[1] == why
@@ -293,14 +293,14 @@ def test_a_description_stays_withdrawn_after_a_restart(drawn, tmp_path):
         session = project.session()
         look(project.described(session), "a seven")
         submit(session, [answer(card_of(session), "yes")])
-        session.withdraw_description(session.concept.described(), by=OPERATOR)
+        session.withdraw_description(session.concept.last_direction(), by=OPERATOR)
         other = project.session(concept_id=project.add_concept("Is it a seven, too?").id)
         look(project.described(other), "a seven")
         assert shown(other)[1] == "description"
         key, folder = project.key, project.folder
     with open_workspace(tmp_path) as workspace:
         session = workspace.project(key).session()
-        assert session.concept.described().texts == ("a seven",)
+        assert session.concept.last_direction().texts == ("a seven",)
         assert session.concept.direction() is None
         assert card_of(session)["notes"]["why"] == "random-start"
     findings = verified(folder)
@@ -317,7 +317,7 @@ def test_what_is_chosen_ahead_forgets_a_withdrawn_description(drawn, project, fo
     bob.item_view.ahead.wait(60)
     ahead = card_of(bob)["next"]["yes"]["notes"]
     assert ahead["why"] == "description"
-    found.session.withdraw_description(found.session.concept.described(), by=OPERATOR)
+    found.session.withdraw_description(found.session.concept.last_direction(), by=OPERATOR)
     card_of(bob)
     bob.item_view.ahead.wait(60)
     card = card_of(bob)
@@ -335,7 +335,7 @@ def test_a_description_withdrawn_after_the_hyperplane_matters_once_it_is_gone(dr
     given = answer(card_of(session), "no")
     submit(session, [given])
     assert shown(session)[1] == "strategy"
-    session.withdraw_description(session.concept.described(), by=OPERATOR)
+    session.withdraw_description(session.concept.last_direction(), by=OPERATOR)
     assert shown(session)[1] == "strategy"
     submit(session, [answer({"item": {"id": given["item"], "selection": None}}, "undo", undoes=given["id"])])
     give(session, "skip")

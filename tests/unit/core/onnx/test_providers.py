@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from PIL import Image
 
 from closecall.app.cli.main import main
 from closecall.app.projects import pool_builder
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.image_models import about_model, providers
-from closecall.app.projects.pool_builder import Builder
+from closecall.app.projects.pool_builder import Builder, Building
 from closecall.app.projects.uploaded_images import note_on
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.errors import InputError
@@ -330,4 +330,39 @@ def test_a_project_builds_its_pool_with_the_chosen_provider(at, model, photos, t
             workspace.create(NewProject("digits:100", "Is it a 7?", provider="cuda"))
         workspace.create(NewProject(str(pool.path), "Is it noise?"), key="plain")
     assert "provider" not in json.loads((folder / "plain" / "project.json").read_text())
-    assert Builder(pool.path, "x", tmp_path)._provider == ""
+    assert "--provider" not in Builder(pool.path, "x", tmp_path)._words
+
+
+def test_a_description_is_computed_with_the_chosen_provider(at, model, photos, tmp_path):
+    """On the command line and on the page; it is continued with its own."""
+    at(Machine(CUDA))
+    pool = build(source_from(str(photos)), tmp_path / "pool")
+    with Workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(pool.path), "Is it noise?")))
+        started: list[Building] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Building, "start", lambda building: started.append(building))
+            project.describe(str(model), "cuda")
+        assert started[0]._words[-2:] == ["--provider", "cuda"]
+
+    def describe(*words: str) -> Result:
+        return CliRunner().invoke(main, ["describe", str(project.folder), *words])
+
+    by = ("--by", str(model))
+    assert describe(*by, "--provider", "cuda").exit_code == 0
+    path = project.folder / "descriptions" / "model" / "pool"
+    assert Pool.open(path).source.spec()["provider"] == "cuda"
+    assert describe(*by).exit_code == 0
+    assert Pool.open(path).source.spec()["provider"] == "cuda"
+    for words, sentence in [
+        (
+            (*by, "--provider", "cpu"),
+            "described with the provider cuda, not with cpu: leave the provider out",
+        ),
+        ((*by, "--provider", "tpu"), "provider must be one of cpu, cuda"),
+        (("--by", "edges", "--provider", "cuda"), "only models have a provider: edges is none"),
+        (("--provider", "cuda"), "--provider needs --by."),
+    ]:
+        result = describe(*words)
+        assert result.exit_code == 2
+        assert sentence in result.stderr
