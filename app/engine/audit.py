@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import AUDIT, PASSED, description_of, train_concept
+from closecall.app.engine.selection_parameters import AUDIT, PASSED, description_of
+from closecall.app.engine.training import train_concept
 from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion_by_stratum
 from closecall.core.evaluation.stopping import is_checkpoint
 from closecall.core.linear.hyperplane import Hyperplane
@@ -56,7 +57,7 @@ class Framed:
     seed: int
 
     def params(self) -> dict[str, Any]:
-        """Return the description of the frame for the log; see `app.engine.training.AUDIT`."""
+        """Return the description of the frame for the log; see `app.engine.selection_parameters.AUDIT`."""
         trained = self.trained
         return {
             "through": trained.through,

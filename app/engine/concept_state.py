@@ -8,14 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from closecall.app.engine.directions import PAGE, Direction
-from closecall.app.engine.training import (
-    DIRECTION,
-    Trained,
-    a_core,
-    description_of,
-    train_concept,
-    wait_until_trainable,
-)
+from closecall.app.engine.selection_parameters import DIRECTION, description_of
+from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import (

@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import Trained, without_repeats
+from closecall.app.engine.choosing import without_repeats
+from closecall.app.engine.training import Trained
 from closecall.core.errors import InputError
 from closecall.core.map import PoolMap, inside
 from closecall.core.pool.pool import Pool
@@ -124,7 +125,7 @@ def select_among(
     groups : ItemGroups or None
         The groups of near-duplicates, if any. None of the selected items is a near-duplicate of another.
     rule : int
-        The version of `app.engine.training.GROUP_RULE`.
+        The version of `app.engine.selection_parameters.GROUP_RULE`.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.engine.selection import Chosen, Occasion, select_items
-from closecall.app.engine.training import AUDIT
+from closecall.app.engine.selection_parameters import AUDIT
 from closecall.core.selection import PoolExhausted
 from closecall.storage import Counts, SelectionRecord, Standing
 

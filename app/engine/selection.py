@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import (
+from closecall.app.engine.choosing import choose, draw_wanted, why_chosen
+from closecall.app.engine.exclusion import excluded_from_draw, excluded_from_search, excluded_items
+from closecall.app.engine.selection_parameters import (
     AUDIT,
     BATCH,
     DESCRIBED,
@@ -24,15 +26,8 @@ from closecall.app.engine.training import (
     RULE,
     SKIPPED_TOO,
     SUPPOSED,
-    Trained,
-    accuracy,
-    choose,
-    draw_wanted,
-    excluded_from_draw,
-    excluded_from_search,
-    excluded_items,
-    why_chosen,
 )
+from closecall.app.engine.training import Trained, accuracy
 from closecall.core.audit import is_audit_turn, pass_over
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
@@ -183,7 +178,8 @@ def select_items(
 
     Leasing is atomic, so no two sessions get the same item. `trained` is the model of the labels in
     `standing`. `diversity` is the minimum distance between the items, see `core.selection.diversity`. In a
-    look-ahead, `supposed` describes the answer that `standing` assumes, see `app.engine.training.SUPPOSED`.
+    look-ahead, `supposed` describes the answer that `standing` assumes, see
+    `app.engine.selection_parameters.SUPPOSED`.
 
     If all items that the index covers are excluded and the pool has more, the index is extended first.
 

@@ -6,7 +6,7 @@
 Labels are about items, so they stay when another description is put to use. The items of a further
 description are those of the first pool, with the same ids. If the first pool has grown, the others must be
 continued before they can be used. The log names the description of each selection
-(`app.engine.training.DESCRIBED`), so that ``closecall verify`` repeats it with the same features.
+(`app.engine.selection_parameters.DESCRIBED`), so that ``closecall verify`` repeats it with the same features.
 """
 
 from __future__ import annotations

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closecall.app.engine.training import (
-    GROUPS,
-    description_of,
-    excluded_then,
-    standing_then,
-    train_concept,
-)
+from closecall.app.engine.exclusion import excluded_then, standing_then
+from closecall.app.engine.selection_parameters import GROUPS, description_of
+from closecall.app.engine.training import train_concept
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from closecall.app.engine.selection import Chosen, select_items
-from closecall.app.engine.training import BATCH, is_of_many
+from closecall.app.engine.selection_parameters import BATCH, is_of_many
 from closecall.app.sessions.answers import Outcome, parse_answers, store_presses
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from closecall.app.engine.training import AUDIT, OVERLAP, description_of
+from closecall.app.engine.selection_parameters import AUDIT, OVERLAP, description_of
 from closecall.app.sessions.session_state import BLIND, SessionState
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, LabelLog, SelectionRecord

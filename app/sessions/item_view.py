@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.lookahead import Lookahead
 from closecall.app.engine.selection import Chosen, Occasion, select_items
-from closecall.app.engine.training import is_of_many
+from closecall.app.engine.selection_parameters import is_of_many
 from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted

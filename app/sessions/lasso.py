@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.engine.exclusion import excluded_from_lasso
 from closecall.app.engine.lasso import PAGE, Lasso, select_among
 from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
-from closecall.app.engine.training import LASSO, POLYGON, RULE, excluded_from_lasso
+from closecall.app.engine.selection_parameters import LASSO, POLYGON, RULE
 from closecall.app.sessions.grid import Batch, BatchSession
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.training import SEARCH
+from closecall.app.engine.selection_parameters import SEARCH
 from closecall.app.sessions.grid import Batch
 from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.core.errors import InputError

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.selection import Chosen, Occasion, kept_apart
-from closecall.app.engine.training import AUDIT, GROUPS, OVERLAP, PASSED
+from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.directions import PAGE, Direction
-from closecall.app.engine.training import DIRECTION, WORDS, description_of
+from closecall.app.engine.selection_parameters import DIRECTION, WORDS, description_of
 from closecall.app.sessions.grid import Batch
 from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.core.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.lasso import Lasso, select_among
-from closecall.app.engine.training import GROUP_RULE, LASSO, POLYGON
+from closecall.app.engine.selection_parameters import GROUP_RULE, LASSO, POLYGON
 from closecall.app.verification.report import named
 from closecall.core.errors import InputError
 from closecall.storage.ascending import without

@@ -9,18 +9,10 @@ from itertools import groupby
 import numpy as np
 
 from closecall.app.engine.directions import Direction
+from closecall.app.engine.exclusion import excluded_then, standing_then
 from closecall.app.engine.kept_groups import KeptGroups
-from closecall.app.engine.training import (
-    DIRECTION,
-    GROUPS,
-    PLACED,
-    REMEMBERED,
-    Trained,
-    excluded_then,
-    is_of_many,
-    standing_then,
-    train_concept,
-)
+from closecall.app.engine.selection_parameters import DIRECTION, GROUPS, PLACED, REMEMBERED, is_of_many
+from closecall.app.engine.training import Trained, train_concept
 from closecall.app.verification.report import Findings
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from closecall.app.engine.training import SIMILAR
+from closecall.app.engine.selection_parameters import SIMILAR
 from closecall.app.indexes import codes as hashed
 from closecall.app.indexes.metric import LearnedMetric, learn
 from closecall.app.indexes.recipe import Recipe

@@ -13,8 +13,9 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
+from closecall.app.engine.choosing import choose, draw_wanted
 from closecall.app.engine.kept_groups import KeptGroups
-from closecall.app.engine.training import (
+from closecall.app.engine.selection_parameters import (
     AUDIT,
     BATCH,
     GROUP_RULE,
@@ -25,9 +26,7 @@ from closecall.app.engine.training import (
     SEARCH,
     SIMILAR,
     WORDS,
-    choose,
     description_of,
-    draw_wanted,
 )
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from closecall.app.engine.directions import Direction
-from closecall.app.engine.training import DIRECTION, WORDS
+from closecall.app.engine.selection_parameters import DIRECTION, WORDS
 from closecall.app.sessions.word_search import MOST, nearest
 from closecall.app.verification.report import named
 from closecall.core.errors import InputError

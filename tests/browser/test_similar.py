@@ -272,7 +272,7 @@ def test_settings_are_chosen_by_the_data_and_guaranteed(server: Server, context:
     )
     inside.get_by_role("button", name="Apply").click()
     view.press("Escape")
-    compared = re.compile(r"^Hashing, bucket tables: [\d,]+ codes compared")  # all were compared without tables
+    compared = re.compile(r"^Hashing, bucket tables: [\d,]+ codes compared")  # not "all codes", as before
     expect(page.locator(".how")).to_have_text(compared, timeout=PATIENCE)
     view.wait()
     expect(page.locator(".how")).to_have_text(compared)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.app.engine.selection_parameters import AUDIT, OVERLAP
 from closecall.app.exchange.importing import import_labels, import_predictions
 from closecall.app.projects.roles import Person
 from closecall.app.sessions import autopilot

@@ -16,7 +16,7 @@ from closecall.app.api.plain import PlainCard
 from closecall.app.api.progress import progress
 from closecall.app.api.submit import take
 from closecall.app.components import answers_of
-from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.app.engine.selection_parameters import AUDIT, OVERLAP
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import begin, offer
 from closecall.app.sessions.classes import can_choose

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
-from closecall.app.engine.training import DIRECTION, PART, SEARCH, WORDS, accuracy_of_always_no
+from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS
+from closecall.app.engine.training import accuracy_of_always_no
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
 

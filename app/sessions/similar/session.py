@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.engine.training import SIMILAR, is_of_many
+from closecall.app.engine.selection_parameters import SIMILAR, is_of_many
 from closecall.app.indexes.recipe import Recipe
 from closecall.app.sessions.grid import MOST, Batch
 from closecall.app.sessions.search import SearchPage, SearchSession

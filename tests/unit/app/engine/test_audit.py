@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.engine.audit import frame_seed
-from closecall.app.engine.training import AUDIT, PASSED, excluded_items
+from closecall.app.engine.exclusion import excluded_items
+from closecall.app.engine.selection_parameters import AUDIT, PASSED
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.errors import InputError
 from closecall.storage import SelectionRecord

@@ -17,7 +17,7 @@ from PIL import Image
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.engine.directions import Direction
-from closecall.app.engine.training import DIRECTION, SUPPOSED, WORDS, description_of
+from closecall.app.engine.selection_parameters import DIRECTION, SUPPOSED, WORDS, description_of
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import descriptions, planned
 from closecall.app.projects.pool_builder import Building

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.engine.training import excluded_items
+from closecall.app.engine.exclusion import excluded_items
 from closecall.app.sessions.full_scan_check import Check, compare
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import margins_of

@@ -17,7 +17,7 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.api.map import LiveMap
 from closecall.app.cli.main import main
 from closecall.app.engine.lasso import PAGE, Lasso
-from closecall.app.engine.training import GROUP_RULE, GROUPS, LASSO, POLYGON, SKIPPED_TOO
+from closecall.app.engine.selection_parameters import GROUP_RULE, GROUPS, LASSO, POLYGON, SKIPPED_TOO
 from closecall.app.projects.descriptions import planned
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.registry import OpenProject

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.engine.leases import LEASE_SECONDS, Leases
-from closecall.app.engine.training import SEARCH
+from closecall.app.engine.selection_parameters import SEARCH
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import LONGEST, PAGE, FoundSession
 from closecall.app.verification.verify import verify_project

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.engine.leases import LEASE_SECONDS, Leases
-from closecall.app.engine.training import GROUP_RULE, GROUPS
+from closecall.app.engine.selection_parameters import GROUP_RULE, GROUPS
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.full_scan_check import compare
 from closecall.core.duplicates import folder_of

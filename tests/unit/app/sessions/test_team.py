@@ -322,7 +322,7 @@ def test_a_project_asks_several_people_about_an_item(project):
 
 def test_every_item_that_wants_another_answer_is_equally_likely():
     """Over many rounds' seeds the draw is uniform: each of five items about a fifth of 1,000 times."""
-    from closecall.app.engine.training import draw_wanted
+    from closecall.app.engine.choosing import draw_wanted
     from closecall.storage import LabelState
 
     state = LabelState(1).fold([logged(n + 1, "yes", 10 * n) for n in range(6)])

@@ -17,7 +17,7 @@ from closecall.app.cli.main import main
 from closecall.app.display.thumbnails import encode
 from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.directions import PAGE, Direction
-from closecall.app.engine.training import DIRECTION, WORDS
+from closecall.app.engine.selection_parameters import DIRECTION, WORDS
 from closecall.app.projects.roles import OPERATOR
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.word_search import LONGEST, MOST, WordSession, can_describe

@@ -1,0 +1,171 @@
+"""The choice of the next items at a log position, which ``closecall verify`` can repeat.
+
+`app.engine.selection` leases the items, and records them for the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.engine.selection_parameters import OVERLAP, RULE
+from closecall.app.engine.training import Trained
+from closecall.core.learning import round as learner
+from closecall.core.numerics.randomness import seed_for, uniform
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
+from closecall.core.selection.base import sorted_ids
+from closecall.storage import Standing
+from closecall.storage.ascending import NONE, joined, without
+from closecall.storage.records import Why
+from closecall.storage.repeats import ItemGroups
+
+REFILL = 4
+"""Items chosen per item wanted, after near-duplicates were left out of items chosen together."""
+
+
+def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
+    """Return the reason for the next selection, as the log records it; see `choose`."""
+    if trained.hyperplane is not None or not strategy.needs_hyperplane:
+        return "strategy"
+    if trained.direction is not None:
+        return "description"
+    return "example" if trained.likes.shape[0] else "random-start"
+
+
+def choose(
+    pool: Pool,
+    strategy: QueryStrategy,
+    trained: Trained,
+    *,
+    exclude: NDArray[np.int64],
+    seed: int,
+    memory: object = None,
+    n: int = 1,
+    diversity: float = 0.0,
+    groups: ItemGroups | None = None,
+    rule: int = RULE,
+) -> Selection:
+    """Choose `n` items by the strategy or, if it lacks a hyperplane, by similarity to `likes` or at random.
+
+    `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
+    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of each
+    of the `groups` of near-duplicates only the first item is chosen. If fewer than `n` items remain, further
+    items are chosen from the rest of the pool, except by the first version of the `rule`, see `GROUP_RULE`.
+
+    Raises
+    ------
+    PoolExhausted
+        If every item of the pool is excluded.
+    """
+
+    def select(n: int, known: NDArray[np.int64]) -> Selection:
+        return learner.select_next(
+            pool,
+            strategy,
+            trained.hyperplane,
+            n,
+            examples=trained.likes,
+            exclude=joined(exclude, known),
+            seed=seed,
+            memory=memory,
+            diversity=diversity,
+        )
+
+    return without_repeats(select, n, groups, rule=rule)
+
+
+def without_repeats(
+    select: Callable[[int, NDArray[np.int64]], Selection],
+    n: int,
+    groups: ItemGroups | None,
+    *,
+    rule: int,
+) -> Selection:
+    """Select `n` items, or as many as are left, of which none is a near-duplicate of another.
+
+    By the first version of the `rule`, there may be fewer; see `GROUP_RULE`.
+
+    Parameters
+    ----------
+    select : callable
+        ``select(n, known)`` selects `n` items, or as many as are left, without those in `known`. If none are
+        left, it raises `PoolExhausted`.
+    n : int
+        Maximum number of items.
+    groups : ItemGroups or None
+        The groups of near-duplicates, if any.
+    rule : int
+        The version of the rule.
+
+    Raises
+    ------
+    PoolExhausted
+        If no item is left.
+    """
+    selection = select(n, NONE)
+    if groups is None:
+        return selection
+    selection = _without_repeats(selection, groups)
+    while rule > 1 and len(selection.ids) < n:
+        known = joined(np.sort(selection.ids), groups.members_of(selection.ids.tolist()))
+        try:
+            more = select(REFILL * n, known)
+        except PoolExhausted:
+            break
+        selection = _first(n, selection, _without_repeats(more, groups))
+    return selection
+
+
+def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
+    """Return the selection without items that are near-duplicates of an earlier one."""
+    first: list[int] = []
+    repeats: set[int] = set()
+    for place, item in enumerate(selection.ids.tolist()):
+        if item not in repeats:
+            first.append(place)
+            repeats.update(groups.members(item).tolist())
+    if len(first) == len(selection.ids):
+        return selection
+    return replace(
+        selection,
+        ids=selection.ids[first],
+        margins=selection.margins[first],
+        parts=tuple(selection.parts[place] for place in first) if selection.parts else (),
+        probability=None,
+    )
+
+
+def _first(n: int, one: Selection, other: Selection) -> Selection:
+    """Return the first `n` items of two selections, one after the other."""
+    return replace(
+        one,
+        ids=np.concatenate([one.ids, other.ids])[:n],
+        margins=np.concatenate([one.margins, other.margins])[:n],
+        parts=(*one.parts, *other.parts)[:n],
+        seconds=one.seconds + other.seconds,
+        scored=one.scored + other.scored,
+        probability=None,
+    )
+
+
+def draw_wanted(
+    standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
+) -> tuple[NDArray[np.int64], float] | None:
+    """Draw `n` items that need a further annotator, or as many as there are.
+
+    All items in `standing.wanted` that are not leased to other sessions are equally likely. Return the drawn
+    items and the probability that a given item is drawn, or None if there are no items to draw from.
+    """
+    wanted = without(standing.wanted, sorted_ids(leased))
+    if not len(wanted):
+        return None
+    n = min(n, len(wanted))
+    wanted, draws = wanted.copy(), uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
+    for place, draw in enumerate(draws):  # the first steps of a Fisher–Yates shuffle (1938)
+        other = place + int((len(wanted) - place) * draw)
+        wanted[[place, other]] = wanted[[other, place]]
+    return wanted[:n], n / len(wanted)

@@ -1,0 +1,123 @@
+"""The items that may not be selected: those answered, leased to others, or near-duplicates of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.engine.selection_parameters import GROUP_RULE, OVERLAP, PASSED, RULE, SKIPPED_TOO, SUPPOSED
+from closecall.core.selection.base import sorted_ids
+from closecall.storage import LabelState, SelectionRecord, Standing
+from closecall.storage.ascending import joined, without
+
+
+def excluded_items(
+    standing: Standing,
+    leased: Sequence[int],
+    *,
+    include_skipped: bool,
+    passed: Iterable[int] = (),
+    rule: int = RULE,
+) -> NDArray[np.int64]:
+    """Return the items that may not be selected, ascending.
+
+    These are the answered items, the items leased to other sessions, and the near-duplicates of both. With
+    `include_skipped`, skipped items may be selected, unless a near-duplicate has an answer other than a skip.
+    `rule` is the version of `GROUP_RULE`.
+
+    An answer for the audit excludes neither its item nor the item's near-duplicates. An audited item
+    that a selection has passed over is in `passed`, and is excluded even if it was skipped
+    (`core.audit.pass_over`).
+    """
+    taken = _taken(standing, leased, include_skipped=include_skipped, passed=passed)
+    if standing.groups is None:
+        return taken
+    repeats = standing.repeats
+    if include_skipped:
+        again = without(standing.skipped, standing.audited)
+        if rule > 1:
+            again = np.intersect1d(again, repeats[~standing.repeats_answered], assume_unique=True)
+        repeats = without(repeats, again)
+    return joined(joined(repeats, standing.groups.members_of(leased)), taken)
+
+
+def _taken(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int]
+) -> NDArray[np.int64]:
+    """Return the items that are answered or leased to others, as `excluded_items` describes, ascending."""
+    answered = standing.answered
+    if include_skipped:
+        answered = without(answered, standing.skipped)
+    passed_over = sorted_ids(passed)
+    answered = without(answered, without(standing.audited, passed_over))
+    return joined(joined(answered, np.intersect1d(standing.audited, passed_over)), sorted_ids(leased))
+
+
+def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
+    """Return the items that can't be drawn for the audit, ascending: those answered, or leased to others."""
+    return joined(standing.answered, sorted_ids(leased))
+
+
+def excluded_from_search(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool
+) -> NDArray[np.int64]:
+    """Return the items that can't be answered even if a search finds them, ascending.
+
+    They have an answer, or are leased to other sessions.
+    """
+    return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
+
+
+def excluded_from_lasso(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, rule: int
+) -> NDArray[np.int64]:
+    """Return the items in a lasso that are not shown, ascending.
+
+    They are the items of `excluded_from_search`, and repeats; see `excluded_items`.
+    """
+    passed = standing.audited
+    return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)
+
+
+def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
+    """Return the items that could not be selected at the time of the selection `record`, ascending.
+
+    `standing` has the labels at that time.
+    """
+    include_skipped = bool(record.parameters.get(SKIPPED_TOO))
+    rule = record.parameters.get(GROUP_RULE, 1)
+    if record.why == "audit":
+        return excluded_from_draw(standing, record.leased)
+    if record.why in ("search", "similar", "words"):
+        return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
+    if record.why == "lasso":
+        return excluded_from_lasso(standing, record.leased, include_skipped=include_skipped, rule=rule)
+    return excluded_items(
+        standing,
+        record.leased,
+        include_skipped=include_skipped,
+        passed=record.parameters.get(PASSED, ()),
+        rule=rule,
+    )
+
+
+def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
+    """Return the labels that a selection was based on, including the answer that a look-ahead assumed.
+
+    Parameters
+    ----------
+    state : LabelState
+        State of the labels at the log position `record.trained_through`.
+    record : SelectionRecord
+        The selection.
+    annotator : str
+        The annotator of the selection's session.
+    """
+    supposed, persons = record.parameters.get(SUPPOSED), record.parameters.get(OVERLAP, {}).get("persons", 1)
+    if supposed is None:
+        return state.standing(annotator, persons)
+    return state.supposing(
+        supposed["item"], annotator, supposed["answer"], trains=supposed["trains"], persons=persons
+    )

@@ -1,0 +1,131 @@
+"""Parameters of selections, which the log keeps so that ``closecall verify`` can repeat a selection."""
+
+from __future__ import annotations
+
+from closecall.storage import SelectionRecord
+
+SKIPPED_TOO = "skipped_too"
+"""Selection parameter: whether skipped items could be chosen again."""
+
+REMEMBERED = "remembered"
+"""Selection parameter: digest of the earlier hyperplane whose scores the strategy used.
+
+See `app.engine.strategy_memory`.
+"""
+
+SUPPOSED = "supposed"
+"""Selection parameter: the answer that a look-ahead selection assumes (`app.engine.lookahead`).
+
+It has the `answer`, the `item` that the answer is about, and the id of the `selection` that shows this item.
+`trains` says whether the hyperplane was trained on this answer; it is false if the item belongs to the audit.
+"""
+
+PART = "part"
+"""Selection parameter: the part of the mixture strategy that chose the item."""
+
+BATCH = "batch"
+"""Selection parameter of items selected together.
+
+It has the number of items requested (`n`), the minimum distance between items (`diversity`), and the item's
+`place`, from 0.
+"""
+
+SEARCH = "search"
+"""Selection parameter of items found by name: the `text`, and the item's `place` in the result, from 0.
+
+The result is all items whose names contain the words of the text, ordered by id.
+"""
+
+AUDIT = "audit"
+"""Selection parameter: the sampling frame of the audit from which the item was drawn.
+
+An item that is shown again after an undo keeps this parameter: its new answer belongs to the audit, too.
+"""
+
+PASSED = "passed"
+"""Selection parameter: the audited items passed over so far; see `core.audit.pass_over`."""
+
+OVERLAP = "overlap"
+"""Selection parameter of items drawn for a further annotator: each item needs `persons` annotators."""
+
+SIMILAR = "similar"
+"""Selection parameter of items found by Find similar: the query, and the item's `place` from 0.
+
+`like` describes the query (`app.sessions.similar.query`). `method` and `params` describe the search. `metric`
+describes the learned metric; it is null for the angle between the original features.
+"""
+
+WORDS = "words"
+"""Selection parameter of items found by words: `texts`, `excluded` texts, and the item's `place`, from 0.
+
+The result is the items nearest to the description's `DIRECTION`, which only a page's first record has.
+"""
+
+DIRECTION = "direction"
+"""Selection parameter: the description in words whose direction chose the item (`app.engine.directions`)."""
+
+LASSO = "lasso"
+"""Selection parameter of items in a lasso.
+
+It has the number of items requested (`n`), and the item's `place`, from 0. The result is the items in
+the `POLYGON` that can be answered, nearest to the hyperplane first.
+"""
+
+POLYGON = "polygon"
+"""Selection parameter: the lasso that has the item (`app.engine.lasso`); only the first record has it."""
+
+GROUPS = "groups"
+"""Selection parameter: digest of the groups by which near-duplicates were left out (`excluded_items`).
+
+See `app.engine.kept_groups`. Without this parameter, no near-duplicates were left out.
+"""
+
+GROUP_RULE = "group_rule"
+"""Selection parameter: the version of the rule by which near-duplicates were left out, 1 if it is missing.
+
+By rule 1, every skipped item could be chosen again, even if a near-duplicate had an answer by then. Items
+chosen together were fewer if some of them repeated others.
+"""
+
+RULE = 2
+"""The current version of this rule."""
+
+DESCRIBED = "described"
+"""Selection parameter: the name of the description whose features the selection is based on.
+
+See `app.projects.descriptions`. Without this parameter, it is the project's first description.
+"""
+
+OF_THE_QUERY = (
+    SKIPPED_TOO,
+    REMEMBERED,
+    SUPPOSED,
+    PART,
+    BATCH,
+    SEARCH,
+    AUDIT,
+    PASSED,
+    OVERLAP,
+    SIMILAR,
+    WORDS,
+    DIRECTION,
+    LASSO,
+    POLYGON,
+    GROUPS,
+    GROUP_RULE,
+    DESCRIBED,
+)
+"""Selection parameters that do not belong to the strategy."""
+
+PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO)
+"""Selection parameters of items shown together with others; each has the item's `place`, from 0."""
+
+
+def description_of(record: SelectionRecord) -> str:
+    """Return the name of the description whose features a selection is based on; see `DESCRIBED`."""
+    return str(record.parameters.get(DESCRIBED, ""))
+
+
+def is_of_many(record: SelectionRecord) -> bool:
+    """Return whether the item was shown together with others. After an undo, an item is shown alone."""
+    return record.why != "undo" and not record.parameters.keys().isdisjoint(PLACED)
