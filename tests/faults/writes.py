@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from closecall.app.engine.directions import Direction
 from closecall.app.engine.selection_parameters import AUDIT, OVERLAP
 from closecall.app.exchange.importing import import_labels, import_predictions
 from closecall.app.projects.roles import Person
@@ -37,6 +38,8 @@ from tests.faults.world import ADA, BOB, World, tell, truth
 
 CLEO = Person("cleo", is_owner=True)
 """Somebody who was never here before."""
+
+FOX = Direction(("a fox",), (), np.eye(1, 8, dtype=np.float32)[0])
 
 
 @dataclass(frozen=True)
@@ -406,6 +409,14 @@ def _is_withdrawn(page: Page) -> None:
     assert len(page.world.rows("examples")) == 2
 
 
+def _withdraw_words(page: Page) -> None:
+    page.world.insist(lambda: page.session().withdraw_description(FOX, by=CLEO))
+
+
+def _words_are_withdrawn(page: Page) -> None:
+    assert page.world.project.concept_store.withdrawn(1) == {FOX.digest}
+
+
 def _describe(page: Page) -> None:
     store = page.world.project.concept_store.under("clip")
     page.world.insist(lambda: store.describe_example(1, np.full(3, 0.5, dtype=np.float32)))
@@ -423,6 +434,7 @@ def _rename(page: Page) -> None:
 
 _add("Settings: examples", _shown(Page), _add_examples, _has_examples)
 _add("Storage: withdraw an example", _with_example, _withdraw, _is_withdrawn)
+_add("Settings: withdraw a description in words", _shown(Page), _withdraw_words, _words_are_withdrawn)
 _add("Storage: describe an example again", _with_example, _describe, _is_described)
 _add(
     "Storage: put a question away",

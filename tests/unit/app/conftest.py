@@ -54,7 +54,8 @@ def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Build pools in a thread of this process: a child takes seconds to start."""
 
     def start(builder: Builder) -> None:
-        source = source_from(builder._source, use_classes=builder._use_classes)
+        _, _, word, *options = builder._words
+        source = source_from(word, use_classes="--no-classes" not in options)
         threading.Thread(target=build, args=(source, builder._pool)).start()
 
     monkeypatch.setattr(Builder, "start", start)

@@ -161,7 +161,7 @@ def test_a_creation_that_was_killed_is_no_project(tmp_path):
 def test_a_complete_demo_grows(tmp_path, monkeypatch):
     """Its builder starts, also if an earlier one was killed before it had begun."""
     started: list[str] = []
-    monkeypatch.setattr(Builder, "start", lambda builder: started.append(builder._source))
+    monkeypatch.setattr(Builder, "start", lambda builder: started.append(builder._words[2]))
     with open_workspace(tmp_path) as workspace:
         workspace.create(NewProject("digits:600", "Is this a 7?"), key=DEMO)
     shutil.copytree(digits_pool(), tmp_path / DEMO / POOL_FOLDER)
