@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.shares import adjust_shares
-from closecall.app.pages.state import state
+from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.config import MOST_PERSONS
 from closecall.app.projects.uploaded_images import note_on, why_none
 from closecall.app.runtime import kernels
@@ -390,14 +392,18 @@ def add_question(project: OpenProject, person: Person) -> None:
     with st.form("another", clear_on_submit=True, border=False):
         question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
-        # The second press of a double click submits the form that the first one has cleared.
-        if st.form_submit_button("Add and label", width="stretch") and question.strip():
+        if st.form_submit_button("Add and label", width="stretch"):
+            if not question.strip():
+                # The second press of a double click submits the form that the first one has cleared.
+                if time.monotonic() - state.get("added", -math.inf) > AGAIN_SECONDS:
+                    st.caption("Write the question first.")
+                return
             try:
                 added = project.add_concept(question, guideline=guideline, by=person)
             except (InputError, StorageError) as error:
                 show_problem(error)
             else:
-                state["concept", project.key] = added.id
+                state["concept", project.key], state["added"] = added.id, time.monotonic()
                 st.query_params.pop("session", None)
                 st.rerun()
 

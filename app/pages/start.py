@@ -16,7 +16,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import name_at_page
 from closecall.app.pages.pool_sources import CHOICES, source_word
 from closecall.app.pages.problems import show_problem
-from closecall.app.pages.state import state
+from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.roles import Person
@@ -41,9 +41,6 @@ SAME, LAST = "same", "last"
 """Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; the last
 `_Press`.
 """
-
-AGAIN_SECONDS = 5.0
-"""A second press within this time after a project was created belongs to the first: a double click."""
 
 
 @dataclass

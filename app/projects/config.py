@@ -289,8 +289,11 @@ def _are_names(names: object) -> bool:
 
 
 def is_project(folder: Path) -> bool:
-    """Return whether `folder` contains a project."""
-    return (folder / PROJECT_FILE).is_file()
+    """Return whether `folder` contains a project, and can be read."""
+    try:
+        return (folder / PROJECT_FILE).is_file()
+    except OSError:
+        return False
 
 
 LOCK_SECONDS = 0.2

@@ -144,7 +144,8 @@ def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, lab
 
 
 def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
-    """A question with a y, an n and an s in it is only a question; why one is refused widens no panel.
+    """A question with a y, an n and an s in it is only a question; why one is refused widens no panel, and an
+    empty one is refused, too.
 
     What is typed right after the key that opens the search is a search, although its field is not there yet.
     """
@@ -154,6 +155,8 @@ def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling
         page.get_by_label("Another question about these items"),
         page.get_by_test_id("stPopoverBody"),
     )
+    page.get_by_role("button", name="Add and label").click()
+    expect(panel).to_contain_text("Write the question first.")
     before = panel.bounding_box()
     field.fill("Is this a 7?")
     page.get_by_role("button", name="Add and label").click()

@@ -96,6 +96,22 @@ def test_the_list_tells_how_far_each_project_is(tmp_path):
     assert "must begin with postgresql://, not with mysql://" in summaries["elsewhere"].problem
 
 
+def test_a_folder_that_cannot_be_read_hides_no_project(tmp_path, monkeypatch):
+    """Such as another user's folder, among the projects."""
+    (tmp_path / "locked").mkdir()
+    is_file = Path.is_file
+
+    def refusing(path: Path) -> bool:
+        if path.parent.name == "locked":
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refusing)
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        assert [summary.key for summary in workspace.projects()] == [project.key]
+
+
 def test_the_list_opens_no_project_that_nobody_has_entered(tmp_path):
     """It says the same of one that is closed as of one that is open, and of labels that were added since."""
     with open_workspace(tmp_path) as workspace:
