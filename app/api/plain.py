@@ -31,7 +31,7 @@ Nobody can have judged the image so soon; the press may come from a key that is 
 
 @dataclass(eq=False)
 class Drawn:
-    """The widgets of one card, from the time when they were drawn.
+    """The widgets of one card as they were last drawn, and what has become of them.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class Drawn:
     answer_id, undo_id : str
         Ids under which an answer or an undo is stored.
     at : float
-        Monotonic time in seconds: when all widgets had been sent or, until then, when drawing began.
+        Monotonic time in seconds at which all widgets had been sent. Before that, the time at which drawing
+        began.
     is_sent : bool
         Whether all widgets have been sent.
     is_done : bool
@@ -94,7 +95,7 @@ class PlainCard:
         self.message = ""
 
     def is_of(self, session: LabelingSession) -> bool:
-        """Return whether the card shows this session object, rather than one that it has superseded."""
+        """Return whether the card shows this `LabelingSession` object, not an earlier one."""
         return self._session is session
 
     def draw(self) -> Drawn:

@@ -19,7 +19,7 @@ ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """Return the card: the first contested item, its answers, and the next item for each decision."""
+    """Return the card: the first item to decide, its answers, and the next item for each decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)

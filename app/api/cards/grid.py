@@ -53,7 +53,11 @@ def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with items in a lasso on the map; `found` of its `total` items are left to answer."""
+    """Return the card with the items in a lasso on the map.
+
+    In its field `search`, `total` is the number of items in the lasso, and `found` is how many of them are
+    still to be answered.
+    """
     lasso.attend()
     with lasso.session.lock:
         card, pool = batch_card(lasso, outcome), lasso.session.project.pool
@@ -65,7 +69,7 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
 def _search_card(
     found: FoundSession | WordSession, outcome: Outcome, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the card with a page of items found; its field `search` gets the entries of `about`, too."""
+    """Return the card with a page of found items; its field `search` includes the entries of `about`."""
     card, pool = batch_card(found, outcome), found.session.project.pool
     search = {"text": found.text, "found": 0, "total": 0, "first": 0, "page": found.SIZE, **about}
     if pool is None:

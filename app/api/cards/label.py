@@ -33,5 +33,5 @@ def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _leader(answer: AnswerRecord, recent: Sequence[AnswerRecord]) -> str | None:
-    """Return the id of the answer about the item in view along with which this one was given, or None."""
+    """Return the id of the recent answer that this answer repeats for a near-duplicate, or None."""
     return next((other.id for other in recent if is_along(answer, other.id)), None)

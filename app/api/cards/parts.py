@@ -67,10 +67,10 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
-    """Return the next round for each possible answer, and the items' pictures, once all are computed.
+    """Return the next round for each possible answer, and the pictures of the next items.
 
-    `next_is_coming` in the result tells whether they are still being computed. `session` is the session that
-    made the selections in `ahead`.
+    Both are empty until all selections in `ahead` are computed; `next_is_coming` tells whether this is still
+    under way. `session` is the session that makes these selections.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}

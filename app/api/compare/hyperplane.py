@@ -121,7 +121,7 @@ class HyperplaneComparison:
         self._trouble: str | None = None
 
     def is_of(self, project: Project) -> bool:
-        """Return whether the comparison is of this project object, rather than one that it has superseded."""
+        """Return whether the comparison belongs to this `Project` object, not to an earlier one."""
         return self._project is project
 
     def renew(self, *, again: bool = False) -> None:

@@ -112,11 +112,11 @@ class LiveMap:
         of the tiles, the current problem if there is one, and:
 
         - `items`: the number of items on the map;
-        - `elsewhere`: the number of the pool's other items;
+        - `elsewhere`: the number of the pool's items that are not on the map;
         - `labels`: the number of labels;
-        - `positive`: the number of items on the positive side of the hyperplane, or None without one;
-        - `band`: the number of items nearest the hyperplane that are highlighted, and their greatest
-          |wᵀx + b|; None without a hyperplane;
+        - `positive`: the number of items on the positive side; None without a hyperplane;
+        - `band`: the number of highlighted items, which are those nearest the hyperplane, and their
+          greatest |wᵀx + b|; None without a hyperplane;
         - `marks`: the items answered last, as [x, y, status], newest first.
         """
         now, pool = self._now, self._project.pool
@@ -177,11 +177,11 @@ class LiveMap:
         return self._items(now, [nearest])[0]
 
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
-        """Return the number of items inside a polygon, and those nearest the hyperplane, at most `SHOWN`.
+        """Return how many items are inside a polygon, and the `SHOWN` of them nearest the hyperplane.
 
-        Without a hyperplane, the items with the lowest ids are shown. Besides the items, the result has the
-        numbers of items found, on the side of yes (`positive`) and without an answer (`open`), and the
-        `lasso` as `Lasso.params` gives it.
+        Without a hyperplane, the items with the lowest ids are shown. Of all items inside, `found` is their
+        number, `positive` the number on the side of yes, and `open` the number without an answer. The entry
+        `lasso` comes from `Lasso.params`.
 
         Parameters
         ----------

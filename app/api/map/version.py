@@ -49,7 +49,7 @@ class Ground:
     Parameters
     ----------
     pool : Pool
-        The rows that are on the map.
+        The pool, reduced to the rows that are on the map.
     positions : array of shape (n_rows, 2), float32
     tiles : MapTiles
     layout : str
@@ -57,7 +57,7 @@ class Ground:
     stamp : int
         Time of the last change to the map's folder, in nanoseconds.
     n_known : int
-        Number of rows of the snapshot with which the map was read. The map may already have later rows.
+        Number of rows that the pool had when the map was read. The map may have fewer.
     """
 
     pool: Pool
@@ -85,7 +85,7 @@ class Ground:
         return cls(pool.prefix(n_rows), positions, MapTiles(positions), digest, stamp, len(pool))
 
     def is_current(self, pool: Pool) -> bool:
-        """Return whether the map, read again with this snapshot, would be the same."""
+        """Return whether the map on disk and the number of rows in `pool` are as when the map was read."""
         return self.stamp == _stamp(pool) and len(pool) == self.n_known
 
     @cached_property
