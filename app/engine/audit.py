@@ -117,13 +117,13 @@ def frames_then(
     pool : Pool
         Any snapshot that has the answered items, such as the newest; an item's features never change.
     concepts : Concepts
-        The store that has the concept's example images, with their features under the pool's description.
+        The store that has the concept's example images, with the same kind of features as in `pool`.
     concept : ConceptRecord
         The audited concept.
     answers : iterable of AnswerRecord
         The concept's answers, in log order.
     drawn : iterable of SelectionRecord
-        The audit's selections under the pool's description.
+        The audit's selections that were based on the features in `pool`.
     """
     records = {place_of_frame(record): record for record in drawn}
     state, coming, frames = LabelState(concept.id, pool.has_row), iter(answers), {}
@@ -151,7 +151,7 @@ def _stratum_of(ids: NDArray[np.int64], strata: Strata, pool: Pool) -> NDArray[n
 def frame_seed(concept_id: int, through: int, description: str = "") -> int:
     """Return the seed of the sampling frame made at a log position.
 
-    It differs by position, concept and description of the items.
+    It differs by log position, by concept, and by `description`, the name of the items' features.
     """
     under = f" under {description}" if description else ""
     return seed_for(f"audit of concept {concept_id}{under}", through)
@@ -194,8 +194,8 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An audited item that a query strategy also selected counts as selected, not as drawn. Either an
-        annotator has labeled this item for training, or it was passed over because it is audited.
+        An audited item doesn't count as drawn at random if a query strategy selected it, too. This is so
+        whether the item was then labeled for training or passed over because it is audited.
 
         Returns
         -------
@@ -237,8 +237,8 @@ class Audit:
         """Return, for each audited item, the selection that drew the item for the audit.
 
         If several draws of an item were answered, return the first. A query strategy may have selected the
-        item for other annotators; such selections have no known probability, and are ignored. So are draws
-        under a description whose pool can't be read: the estimate is then based on the other draws.
+        item for other annotators; such selections have no known probability, and are ignored. Draws are
+        ignored, too, if the features that they were based on can't be read any more.
         """
         drawn: dict[int, SelectionRecord] = {}
         records = list(self._concept.log.audited(self._concept.record.id))

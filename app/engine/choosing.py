@@ -49,12 +49,12 @@ def choose(
     groups: ItemGroups | None = None,
     rule: int = RULE,
 ) -> Selection:
-    """Choose `n` items by the strategy or, if it lacks a hyperplane, by similarity to `likes` or at random.
+    """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
 
     `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
-    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of each
-    of the `groups` of near-duplicates only the first item is chosen. If fewer than `n` items remain, further
-    items are chosen from the rest of the pool, except by the first version of the `rule`, see `GROUP_RULE`.
+    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Chosen items
+    that are near-duplicates of better ones are left out, by `groups`, and are replaced by further items. The
+    first version of the `rule` does not replace them; see `GROUP_RULE`.
 
     Raises
     ------

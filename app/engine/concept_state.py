@@ -43,7 +43,7 @@ class _Model:
 
 
 def no_other_description(description: str) -> Pool:
-    """Raise an InputError: a concept that is not part of a project has one description only."""
+    """Raise an InputError. This is the `pool_under` of a concept whose items have only one description."""
     raise InputError(f"There is no description {description!r} here")
 
 
@@ -133,11 +133,11 @@ class ConceptState:
 
     @property
     def description(self) -> str:
-        """Name of the description that gives the pool's features; "" is the project's first."""
+        """Name of the description that gives the pool's features; the project's first is named ""."""
         return self.store.description
 
     def can_read(self, description: str) -> bool:
-        """Return whether the pool with the features of a description can be read."""
+        """Return whether the pool can be read with the features that have the name `description`."""
         try:
             return description == self.description or bool(self.pool_under(description))
         except InputError:
@@ -193,28 +193,32 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def refresh_direction(self) -> None:
-        """Read the direction of the last search by words again. Call this after a search is in the log."""
+        """Forget the cached `last_direction`. Call this when a search by words has been added to the log."""
         with self.lock:
             self._direction = None
 
     def last_direction(self) -> Direction | None:
-        """Return the direction of the last search by words in these features, withdrawn or not, or None."""
+        """Return the direction of the last search by words that was made with the pool's current features.
+
+        It may be withdrawn. Return None if there was no such search.
+        """
         with self.lock:
             if self._direction is None:
                 self._direction = (self._read_last_direction(),)
             return self._direction[0]
 
     def direction(self) -> Direction | None:
-        """Return the direction in which labeling starts, or None if there is none or it was withdrawn.
+        """Return `last_direction`, or None if it was withdrawn.
 
-        Until there is a yes and a no, items like the description or the positive example images are selected.
+        Until there is a yes and a no, the items selected are those most similar to this direction or to the
+        positive example images.
         """
         with self.lock:
             direction = self.last_direction()
             return None if direction is None or direction.digest in self._withdrawn else direction
 
     def set_withdrawn(self, direction: Direction, is_withdrawn: bool, *, annotator: str) -> None:
-        """Withdraw a description, or let it return. The log keeps the description and what it has chosen."""
+        """Withdraw a direction or, if `is_withdrawn` is false, use it again; neither changes the log."""
         with self.lock:
             if is_withdrawn != (direction.digest in self._withdrawn):
                 self.store.set_withdrawn(self.record.id, direction.digest, is_withdrawn, annotator=annotator)

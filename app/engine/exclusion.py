@@ -27,9 +27,9 @@ def excluded_items(
     `include_skipped`, skipped items may be selected, unless a near-duplicate has an answer other than a skip.
     `rule` is the version of `GROUP_RULE`.
 
-    An answer for the audit excludes neither its item nor the item's near-duplicates. An audited item
-    that a selection has passed over is in `passed`, and is excluded even if it was skipped
-    (`core.audit.pass_over`).
+    An answer for the audit excludes neither its item nor the item's near-duplicates. `passed` are the
+    audited items that a selection has passed over (`core.audit.pass_over`). They are excluded even if they
+    were skipped.
     """
     taken = _taken(standing, leased, include_skipped=include_skipped, passed=passed)
     if standing.groups is None:
@@ -75,7 +75,7 @@ def excluded_from_lasso(
 ) -> NDArray[np.int64]:
     """Return the items in a lasso that are not shown, ascending.
 
-    They are the items of `excluded_from_search`, and repeats; see `excluded_items`.
+    They are the items of `excluded_from_search` and their near-duplicates; see `excluded_items`.
     """
     passed = standing.audited
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)

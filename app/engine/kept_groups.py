@@ -1,8 +1,8 @@
 """The groups of near-duplicates that a log refers to.
 
 Selections leave out near-duplicates of answered items. If the search for groups is run again with other
-settings, the groups change. Those that selections depend on are therefore kept in the project's database, and
-the log names their digest.
+settings, the groups change. The groups that selections depend on are therefore kept in the project's
+database, and the log names their digest.
 """
 
 from __future__ import annotations

@@ -85,12 +85,13 @@ class Lasso:
         return cls(layout, n_rows, corners)
 
     def items(self, pool: Pool) -> NDArray[np.int64]:
-        """Return the items inside, ascending; `pool` is the newest snapshot of the pool.
+        """Return the items inside the polygon, ascending; `pool` is the newest snapshot of the pool.
 
         Raises
         ------
         InputError
-            If the pool no longer has this map with so many rows, or the corners make no polygon.
+            If the pool no longer has this map, if the map has fewer than `n_rows` rows, or if the corners
+            make no polygon.
         """
         positions = PoolMap.open(pool, self.layout).positions
         if self.n_rows > len(positions):

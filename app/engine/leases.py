@@ -1,9 +1,9 @@
 """Leases: an item that one session shows now, or may show next, is not shown in other sessions.
 
 A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`; other
-sessions can then lease the item. A session that becomes active again keeps those of its items that no other
-session has leased in the meantime, nor a near-duplicate of them. An answer that arrives after the lease has
-expired is stored, too.
+sessions can then lease the item. A session that becomes active again keeps its items, except those that
+another session has leased in the meantime and the near-duplicates of such items. An answer that arrives after
+the lease has expired is stored, too.
 
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
@@ -66,8 +66,8 @@ class Others:
     def again(self, lost: Iterable[int]) -> Others:
         """Return the other sessions' current leases, plus this object's `items` and the `lost` items.
 
-        `take` returned the `lost` items. This object's items stay excluded because they may have been
-        answered, which ends their lease, after this session read the labels.
+        `take` returned the `lost` items. This object's `items` are included because some may have been
+        answered after this session read the labels. An answer ends the lease of its item.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
@@ -125,7 +125,7 @@ class Leases:
     def has(self, session: str, item: int) -> bool:
         """Return whether the item is leased to the session.
 
-        An expired lease counts until another session leases the item, or keeps its own items apart from it.
+        An expired lease counts until another session leases the item or a near-duplicate of it.
         """
         with self._lock:
             held = self._held.get(session)

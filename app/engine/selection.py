@@ -86,7 +86,7 @@ class Occasion:
         Number of annotators that each item needs. It is 1 unless the round selects items that other
         annotators have answered.
     description : str
-        Name of the description that gives the pool's features; "" is the project's first.
+        Name of the description that gives the pool's features; the project's first is named "".
     """
 
     session_id: str
@@ -157,7 +157,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return a copy for another possible answer, `supposed`, after which the same items are selected."""
+        """Return a copy that supposes another answer, `supposed`, which leads to the same items."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -229,7 +229,10 @@ def leasing(
 
 
 def kept_apart(records: Sequence[SelectionRecord], groups: ItemGroups | None) -> list[int]:
-    """Return the items that no other session may have leased: the groups of those selected by groups."""
+    """Return the items in the groups of the selected items, to check that no other session has leased any.
+
+    Items whose selection disregards groups, such as those drawn for the audit, have no part in this.
+    """
     items = [record.item for record in records if GROUPS in record.parameters]
     return groups.members_of(items).tolist() if groups is not None and items else []
 

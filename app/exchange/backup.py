@@ -28,7 +28,7 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
     Raises
     ------
     InputError, StorageError
-        If there is no project, `file` exists and may not be overwritten, or the copy fails.
+        If there is no project, if `file` exists and may not be overwritten, or if the copy fails.
     """
     labels = ProjectFile.read(project).labels(project)
     whole, damaged = 0, []

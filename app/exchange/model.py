@@ -84,7 +84,7 @@ class Model:
 def train_model(database: Database, pool: Pool, concept: ConceptRecord, description: str = "") -> Model:
     """Train a concept's classifier on its current labels, in the same way as during labeling.
 
-    `description` is the name of the description that gives the pool's features.
+    `description` names the features that the pool has; see `app.projects.descriptions`.
 
     Raises
     ------

@@ -28,8 +28,8 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in the order of a file.
 
-    The subject of a statement is one annotator's answer about an item of a concept, or the item's
-    adjudication. Only the last statement on each subject counts.
+    The subject of a statement is one annotator's answer about an item, for one concept, or the adjudication
+    of the item for this concept. Only the last statement on each subject counts.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,8 @@ class Statements:
     def contradiction(self) -> tuple[int, int] | None:
         """Return the indices of two statements that contradict each other, in file order, or None.
 
-        The second of them is the first statement in the file that contradicts an earlier one.
+        Among the statements that contradict an earlier one, the first in the file is returned, after that
+        earlier one.
         """
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._replaces)[order]

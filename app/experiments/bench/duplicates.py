@@ -68,8 +68,8 @@ class Duplicates(Experiment[Pool]):
 class OfFrames(Duplicates):
     """A measurement on frames that show objects turning in front of a camera.
 
-    Frames taken shortly after each other are near-duplicates. The rows of results differ in the pairs of
-    frames that they are about.
+    Frames taken shortly after each other are near-duplicates. Each row of results is about a different set of
+    pairs of frames.
     """
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:

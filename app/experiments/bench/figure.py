@@ -120,7 +120,7 @@ def panel(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def panel_title(row: dict[str, Any]) -> str:
-    """Return the title of a panel: data set, numbers of items and hyperplanes. `row` is any of its rows."""
+    """Return a panel's title: data set, numbers of items and hyperplanes. `row` is any row of the panel."""
     planes = counted(row["queries"], "hyperplane")
     return f"{row['data']}, {counted(row['items'], 'item')}, {planes} of {row['planes_of']}"
 
@@ -186,8 +186,8 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
 def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
     """Write each label beside one of its data points, at the first offset where it overlaps nothing.
 
-    If it overlaps something everywhere, take the place with the least overlap. `unit` is the size of a
-    typographic point in pixels.
+    If it overlaps something at every offset, take the offset with the least overlap. `unit` is the size of
+    a typographic point in pixels.
     """
     _, *lines = axes.get_lines()  # the first line belongs to the exhaustive scan
     drawn = [axes.transData.transform(line.get_xydata()) for line in lines]

@@ -4,8 +4,8 @@
 the scan by the kernel (`BASELINE`), was fixed before the figure was drawn.
 
 **Draws.** Each draw has its own landmarks, random vectors and queries. Intervals over draws therefore show
-how much the results depend on these choices. Rank and scale are chosen on held-out items that are not used as
-queries.
+how much the results depend on these choices. The rank of KLSH and the scale of its transformed kernel
+(`core.hashing.forms`) are chosen on held-out items that are not used as queries.
 
 References
 ----------

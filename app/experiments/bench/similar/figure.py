@@ -93,7 +93,7 @@ class Figure(Experiment[Pool]):
 
 
 def single_labels(given: Sequence[int], name: str) -> int:
-    """Return the number of labels for a measurement with a single number: `given`, or `DEFAULT_LABELS`.
+    """Return the only number of labels in `given`; `DEFAULT_LABELS` if `given` is empty.
 
     `name` is the name of the measurement, for the error message.
 

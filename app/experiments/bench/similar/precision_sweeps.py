@@ -146,7 +146,10 @@ class PrecisionSweeps(Drawn, Precision):
         return draw.lesson(name) is not None or self._is_kept(draw)
 
     def lengths_for(self, draw: Draw) -> list[int]:
-        """See `Precision.lengths_for`; for all but the first number of labels, returns only the longest."""
+        """See `Precision.lengths_for`; returns all lengths only if `draw` has the first number of labels.
+
+        With other numbers of labels, only the greatest length is measured.
+        """
         return self.lengths if self._is_kept(draw) else self.lengths[-1:]
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:

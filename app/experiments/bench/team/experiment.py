@@ -1,4 +1,4 @@
-"""Base class of both measurements of a team, with their common options and the project that is labeled."""
+"""Base class of the measurements of a team, with or without a server: common options, and the project."""
 
 from __future__ import annotations
 
