@@ -112,7 +112,7 @@ class Speeds:
         - "waves": a cosine or an exponential;
         - "chi2" and "intersection": a feature's term in a value of this kernel;
         - "minima" and "weighted minima": a Min-Hash function of one feature of a row;
-        - "new minima" and "new weighted minima": the extra work for a feature's first row in a block;
+        - "new minima" and "new weighted minima": the extra work when a feature first occurs in a block;
         - "sorting": an entry times log₂ of the number of entries;
         - "counting": an entry counted in a bin.
         """
@@ -160,9 +160,9 @@ def _of_terms(kernel: Kernel) -> float:
 
 
 def _of_minima(*, weighted: bool, are_new: bool = False) -> float:
-    """Measure the speed of Min-Hash on rows that share features, or on rows that mostly have new features.
+    """Measure the speed of Min-Hash on rows that share features or, with `are_new`, on rows that share few.
 
-    A feature's hash values are computed once per block of rows, so new features take longer.
+    A feature's hash values are computed once per block of rows, so rows without common features take longer.
     """
     X = _some_sparse(64, 50_000, 0.001) if are_new else _some_sparse(512, 64, 0.5)
     family = MinHash(weighted=weighted, n_functions=64).fit(X)

@@ -94,7 +94,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return how many of `n_items` codes a structure compares with a query, if it need not compare all."""
+    """Return how many of `n_items` codes to compare with a query: the share `share`, or `LEAST_COMPARED`."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
@@ -134,7 +134,7 @@ def parameters(
 
 
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how many answers the codes of a search learned from; None if they learned from none.
+    """Return the numbers of answers that the codes of a search learned from; None if there were none.
 
     `params` is a result of `parameters`. For the returned entries, see `app.indexes.similar.Method.taught`.
     """

@@ -139,7 +139,10 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return a shorter `work_of` for the picker of families, with the building time `time` if it is long."""
+    """Return the phrase of `work_of` in short form, with the building time `time` if it is long.
+
+    The picker of hash families shows it.
+    """
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
         return work

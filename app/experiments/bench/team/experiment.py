@@ -53,7 +53,7 @@ class TeamExperiment(Experiment[Pool]):
 
     @contextmanager
     def _project(self, pool: Pool, positive: str, *, lease_seconds: float | None = None) -> Iterator[Path]:
-        """Create the project, and yield its folder; the project exists within the context.
+        """Create the project, and yield its folder. A temporary folder is deleted when the context ends.
 
         Raises
         ------
