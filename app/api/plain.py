@@ -31,7 +31,7 @@ Nobody can have judged the image so soon; the press may come from a key that is 
 
 @dataclass(eq=False)
 class Drawn:
-    """The widgets of one card as they were last drawn, and what has become of them.
+    """The widgets that show one card: when they were sent, and whether one was pressed.
 
     Parameters
     ----------

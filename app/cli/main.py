@@ -299,8 +299,9 @@ def describe(
 ) -> None:
     """Describe the images of PROJECT again, by other features, or list its descriptions.
 
-    All descriptions are kept, and labels stay. Descriptions can be built while the project is served, and put
-    to use while it is not; on the page, owners do both under Settings.
+    A description is a set of features of all images. All descriptions are kept, and labels stay. This command
+    can build a description while the project is served, but can switch to one only while it is not. On the
+    page, owners do both under Settings.
     """
     from closecall.app.display.pool_output import show_build
     from closecall.app.projects.descriptions import name_from, planned, use_description

@@ -52,9 +52,9 @@ def choose(
     """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
 
     `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
-    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Chosen items
-    that are near-duplicates of better ones are left out, by `groups`, and are replaced by further items. The
-    first version of the `rule` does not replace them; see `GROUP_RULE`.
+    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of items that are
+    near-duplicates of each other (`groups`), only the first is chosen, and further items replace the rest.
+    With the first version of the `rule`, nothing replaces them; see `GROUP_RULE`.
 
     Raises
     ------

@@ -111,7 +111,9 @@ def select_among(
     *,
     rule: int,
 ) -> Selection:
-    """Select the `n` items nearest to the hyperplane; ties, and all items without one, go by their ids.
+    """Select the `n` items nearest to the hyperplane.
+
+    Equally near items are selected in the order of their ids, and so are all items if there is no hyperplane.
 
     Parameters
     ----------

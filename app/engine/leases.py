@@ -164,7 +164,7 @@ class Leases:
         return tuple(sorted(frozenset().union(*those)))
 
     def _give(self, session: str, items: Iterable[int], apart: Iterable[int] = ()) -> None:
-        """Lease the items to the session; remove other sessions' expired leases on these and on `apart`."""
+        """Lease `items` to the session; remove other sessions' expired leases on `items` and `apart`."""
         now, given, over = self._clock(), set(items), {*items, *apart}
         for name, held in self._held.items():
             if name != session and held.heard < now - self._seconds:

@@ -55,8 +55,8 @@ def _coming(
 ) -> dict[str, Any]:
     """Return the next item for each possible answer.
 
-    If the next turn is another side's, the next item is the same for every answer: that side has already
-    selected it.
+    If the next turn belongs to another side, the next item is the same for every answer, because that side
+    has already selected it.
     """
     items: dict[str, dict[str, Any]] = {}
     is_coming = False

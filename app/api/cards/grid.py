@@ -109,7 +109,7 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return a dict from `items` to their cells. The annotator can't answer these items in this view.
+    """Return the cells of `items`, which the annotator can't answer in this view, as a dict by item.
 
     In a cell, `stands` is the item's status if it has answers, "held" if it is leased to another session, and
     otherwise "".

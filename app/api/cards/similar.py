@@ -59,7 +59,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _value(found: Neighbours, place: int) -> float:
-    """Return the similarity or distance of the item at a place in the list; angles are in degrees."""
+    """Return the similarity or distance of the item at index `place` in `found`; angles are in degrees."""
     return float((found.degrees if found.measure == "angle" else found.values)[place])
 
 

@@ -38,10 +38,10 @@ from closecall.app.experiments.bench.commands.options import count_option, json_
 def bench_duplicates(
     folder: Path, what: Literal["frames", "copies", "speed"], json_file: Path | None, **words: Any
 ) -> None:
-    """Measure recall and precision of near-duplicates, with the angle chosen on half of the kinds of objects.
+    """Measure recall and precision of the search for near-duplicates, or the time that it takes.
 
-    --what frames needs a pool whose source has names, with a subfolder for each kind. --what copies needs a
-    source of images.
+    --what frames chooses the angle on half of the kinds of objects, and needs a pool whose source has names,
+    with a subfolder for each kind. --what copies needs a source of images.
     """
     from closecall.app.experiments.bench.duplicates import EXPERIMENTS
     from closecall.app.experiments.bench.experiment import run
