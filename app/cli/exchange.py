@@ -128,7 +128,7 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def backup(project: Path, file: Path, force: bool) -> None:
-    """Copy the labels of PROJECT and its uploads to FILE, even while it is being served."""
+    """Copy the labels of PROJECT and its uploads to FILE, even while PROJECT is being served."""
     from closecall.app.exchange.backup import backup_labels
 
     backup_labels(project, file, overwrite=force)

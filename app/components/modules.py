@@ -19,7 +19,7 @@ ROOT = "modules"
 
 @cache
 def contents() -> Mapping[str, bytes]:
-    """Return the content of all modules by name, relative to this folder, such as ``label/card.js``."""
+    """Return a dict from the modules' paths in this folder, such as ``label/card.js``, to their contents."""
     files = sorted(FOLDER.glob("*/*.js"))
     return {file.relative_to(FOLDER).as_posix(): file.read_bytes() for file in files}
 

@@ -140,7 +140,7 @@ def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
 
 
 def _first(n: int, one: Selection, other: Selection) -> Selection:
-    """Return the first `n` items of two selections, one after the other."""
+    """Join two selections, one after the other, and return the first `n` items."""
     return replace(
         one,
         ids=np.concatenate([one.ids, other.ids])[:n],

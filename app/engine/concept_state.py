@@ -55,14 +55,14 @@ class ConceptState:
     record : ConceptRecord
     log : LabelLog
     store : Concepts
-        The store that has the concept's example images, with their features under the pool's description.
+        The store that has the concept's example images, with the same kind of features as in the pool.
     pool : callable
         Returns the newest snapshot of the pool, or None before the pool has items.
     groups : callable
         Returns the groups of near-duplicates, or None; see `asks_once`.
     pool_under : callable
-        Returns the pool with the features of another description, by its name. Raises an InputError if it
-        can't be read.
+        Takes the name of a description, which is a set of features of all items, and returns the pool with
+        these features. Raises an InputError if it can't be read.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ConceptState:
 
     @property
     def groups(self) -> ItemGroups | None:
-        """The groups of near-duplicates of which selections ask about only one item, or None."""
+        """The groups of near-duplicates, if selections ask about only one item of each group; else None."""
         return self._newest_groups() if self.asks_once else None
 
     def _apply(self, answer: AnswerRecord) -> None:

@@ -75,7 +75,7 @@ def excluded_from_lasso(
 ) -> NDArray[np.int64]:
     """Return the items in a lasso that are not shown, ascending.
 
-    They are the items of `excluded_from_search` and their near-duplicates; see `excluded_items`.
+    They are the items of `excluded_from_search`, and the near-duplicates that `excluded_items` excludes.
     """
     passed = standing.audited
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)

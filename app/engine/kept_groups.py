@@ -41,7 +41,7 @@ class KeptGroups:
             return self._known.setdefault(groups.digest, groups)
 
     def named(self, digest: str | None) -> ItemGroups | None:
-        """Return the groups with this digest; None for None.
+        """Return the groups with this digest, or None if `digest` is None.
 
         Raises
         ------

@@ -54,7 +54,7 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """Return a copy that keeps the contradiction of the labels of `items`, and sets all others to 0."""
+        """Return a copy in which `contradiction` is 0 for all labels except those of `items`."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
@@ -68,7 +68,7 @@ class Judgement:
         return int(np.count_nonzero(self.contradiction >= CLEARLY))
 
     def scores_of(self, pool: Pool, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return scores of shape (n_items,), NaN without a hyperplane.
+        """Return the scores of `items`, of shape (n_items,); NaN without a hyperplane.
 
         A labeled item is scored by the hyperplane that was trained without its label.
         """

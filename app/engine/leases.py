@@ -2,8 +2,8 @@
 
 A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`; other
 sessions can then lease the item. A session that becomes active again keeps its items, except those that
-another session has leased in the meantime and the near-duplicates of such items. An answer that arrives after
-the lease has expired is stored, too.
+another session has leased in the meantime, or of which another session has leased a near-duplicate. An answer
+that arrives after the lease has expired is stored, too.
 
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has

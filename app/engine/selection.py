@@ -252,7 +252,8 @@ def take_found(
     """Return selections of the items `ids`, which a search has found, without leasing the items.
 
     `own` has the log parameters of each item. The search took `seconds` seconds. It covered `items` items, by
-    default the whole pool, and scored `scored` of them. It left out near-duplicates by `groups`, if any.
+    default the whole pool, and scored `scored` of them. If it left out near-duplicates, `groups` has their
+    groups.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)

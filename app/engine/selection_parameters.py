@@ -122,7 +122,7 @@ PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO)
 
 
 def description_of(record: SelectionRecord) -> str:
-    """Return the name of the description whose features a selection is based on; see `DESCRIBED`."""
+    """Return the name of the set of features that a selection is based on; see `DESCRIBED`."""
     return str(record.parameters.get(DESCRIBED, ""))
 
 

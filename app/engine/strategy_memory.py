@@ -103,7 +103,7 @@ class Memories:
         self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
-        """Return the session's newest memory, or None; a memory made with another index is dropped."""
+        """Return the session's newest memory, or None. A memory made with another index is deleted."""
         with self._lock:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:
@@ -112,9 +112,9 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Queue the hyperplane if a selection for it took more than `worthwhile_seconds` of processor time.
+        """Queue the hyperplane for a memory if its selection took long: more than `worthwhile_seconds`.
 
-        An earlier hyperplane of the session is removed from the queue.
+        An earlier hyperplane of the session is removed from the queue. `seconds` is processor time.
         """
         with self._lock:
             self._waiting.pop(session, None)

@@ -27,7 +27,7 @@ _OWN = threading.local()
 def a_core() -> Iterator[None]:
     """Wait for a free core, and hold it until the ``with`` block ends. Nested blocks of a thread share it.
 
-    This limits trainings to one per core. More would each take longer, and need memory at the same time.
+    This limits trainings to one per core. With more, each would take longer, and they would need more memory.
     """
     if getattr(_OWN, "core", False):
         yield

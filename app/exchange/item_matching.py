@@ -161,7 +161,7 @@ class _Hashes:
         self._hashes: NDArray[np.int64] = hashes[self._items]
 
     def find(self, key: str) -> list[int]:
-        """Return the items with this key, but no more than two of them."""
+        """Return the items with this key, but at most two: two already show that the key is ambiguous."""
         wanted = _hash(key)
         first, last = np.searchsorted(self._hashes, [wanted, wanted + 1])
         found = []

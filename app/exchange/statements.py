@@ -63,8 +63,7 @@ class Statements:
     def contradiction(self) -> tuple[int, int] | None:
         """Return the indices of two statements that contradict each other, in file order, or None.
 
-        Among the statements that contradict an earlier one, the first in the file is returned, after that
-        earlier one.
+        Of several contradictions, return the one whose later statement comes first in the file.
         """
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._replaces)[order]

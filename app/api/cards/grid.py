@@ -55,8 +55,8 @@ def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
 def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
     """Return the card with the items in a lasso on the map.
 
-    In its field `search`, `total` is the number of items in the lasso, and `found` is how many of them are
-    still to be answered.
+    In the card's field `search`, `total` is the number of items in the lasso, and `found` is the number of
+    those that are still to be answered.
     """
     lasso.attend()
     with lasso.session.lock:

@@ -222,7 +222,7 @@ class LiveMap:
             self._rest_until = began + (time.thread_time() - worked) / SHARE
 
     def _update(self) -> bool:
-        """Return False if pool, map, labels and example images are unchanged; otherwise renew the state."""
+        """Renew the state if pool, map, labels or example images have changed; return whether they have."""
         before, pool = self._now, self._project.pool
         assert pool is not None
         ground = before.ground if before.ground.is_current(pool) else Ground.open(pool)

@@ -1,4 +1,4 @@
-"""The state of a map at one time: the places of its items, their scores, the band, and the tiles."""
+"""The state of a map at one time: places and scores of items, those nearest the hyperplane, and the tiles."""
 
 from __future__ import annotations
 
