@@ -54,7 +54,7 @@ def choose(
     `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
     `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of items that are
     near-duplicates of each other (`groups`), only the first is chosen, and further items replace the rest.
-    With the first version of the `rule`, nothing replaces them; see `GROUP_RULE`.
+    The first version of the `rule` does not replace them (`app.engine.selection_parameters.GROUP_RULE`).
 
     Raises
     ------
@@ -87,7 +87,7 @@ def without_repeats(
 ) -> Selection:
     """Select `n` items, or as many as are left, of which none is a near-duplicate of another.
 
-    By the first version of the `rule`, there may be fewer; see `GROUP_RULE`.
+    With the first version of the `rule` (`app.engine.selection_parameters.GROUP_RULE`), there may be fewer.
 
     Parameters
     ----------

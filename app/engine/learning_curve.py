@@ -111,7 +111,7 @@ class Milestones:
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """Return at most `n` pairs of a time and the numbers of items by status at that time, oldest first.
+        """Return the numbers of items by status at up to `n` times, oldest first, as (time, numbers).
 
         Times are in milliseconds since 1970-01-01 UTC.
         """

@@ -125,7 +125,8 @@ class Leases:
     def has(self, session: str, item: int) -> bool:
         """Return whether the item is leased to the session.
 
-        An expired lease counts until another session leases the item or a near-duplicate of it.
+        An expired lease counts until `forget` drops it, or until another session leases the item or a
+        near-duplicate of it.
         """
         with self._lock:
             held = self._held.get(session)

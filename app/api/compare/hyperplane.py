@@ -200,7 +200,7 @@ class HyperplaneComparison:
             self._project.background.submit(self._go_on, pool)
 
     def _measurement(self, pool: Pool) -> Measurement:
-        """Return the current measurement, or start a new one if it is due."""
+        """Return the measurement under way; begin a new one if there is none, or if `renew` requested it."""
         with self._lock:
             if self._under_way is not None and not self._is_due:
                 return self._under_way

@@ -184,10 +184,11 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return the rounds after the first `n_known` as JSON, with the most recent pictures if requested.
+        """Return up to `AT_ONCE` rounds after the first `n_known` as JSON; with pictures if requested.
 
         Each round has one turn per strategy: a list of the AUROC, |wᵀx + b| of the picked item, the selection
-        time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null.
+        time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null. The
+        pictures show the items picked in the last round that was drawn.
         """
         until = n_known + AT_ONCE
         with self._lock:

@@ -44,7 +44,7 @@ class SelectionResults:
     Parameters
     ----------
     setting : str
-        Setting of the hyperplanes, see `Plane`.
+        Setting of the hyperplanes, see `core.experiment.planes.Plane`.
     subsample : EqualTimeSubsample
         Random subsamples measured with the same hyperplanes.
     sessions : list of int
@@ -72,7 +72,8 @@ class SelectionResults:
         """Return the results of one strategy.
 
         ``median_ms`` and ``p90_ms`` are the median and the 90th percentile of a selection's wall-clock time.
-        ``ms_box`` and ``margin_box`` are the box plots of times and of |wᵀx + b|, see `Box`.
+        ``ms_box`` and ``margin_box`` are the box plots of times and of |wᵀx + b|; see
+        `app.experiments.compare.statistics.Box`.
 
         The ratio of a selection is its time divided by the time of the exhaustive scan for the same
         hyperplane. ``ratio_to_exhaustive`` and ``p90_ratio_to_exhaustive`` are the median and the 90th

@@ -54,7 +54,7 @@ class Selection(Experiment[Pool]):
     Parameters
     ----------
     corpus : Path or None
-        File of a `Corpus` of hyperplanes; None to train SVMs in the setting of the H-Hash paper.
+        File of hyperplanes (`core.experiment.corpus`); None to train SVMs in the setting of the H-Hash paper.
     planes_of : Path or None
         Folder of another pool with the same features, whose hyperplanes are used. None to use hyperplanes of
         the measured pool.

@@ -125,7 +125,7 @@ class Sessions(Experiment[Pool]):
     Parameters
     ----------
     corpus : Path
-        File of a `Corpus` with sessions.
+        File of a `core.experiment.corpus.Corpus` with sessions.
     n_sessions, rounds : int
         Number of sessions, and number of rounds in each.
     pace : float
