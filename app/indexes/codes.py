@@ -192,8 +192,8 @@ def coded(
     labels : Labels or None
         Training labels for codes that learn from them.
     most_taught : int
-        Maximum number of labels that a supervised family learns from. If there are more, labels are drawn at
-        random.
+        Maximum number of labels that a supervised family learns from. If there are more, this number of them
+        is drawn at random.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     Raises
     ------
     InputError
-        If there are fewer than `LEAST` yes or no labels.
+        If there are fewer than `LEAST` yes labels, or fewer than `LEAST` no labels.
     """
     n_yes = 0 if labels is None else int(np.count_nonzero(labels.yes))
     n_no = 0 if labels is None else len(labels) - n_yes

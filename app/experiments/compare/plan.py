@@ -26,7 +26,7 @@ class Unit(Protocol):
 
     @property
     def file(self) -> str:
-        """Name of the file with the unit's results, in the folder `UNITS`."""
+        """Name of the file with the results of this unit of work, in the folder `UNITS`."""
 
 
 U = TypeVar("U", bound=Unit)
@@ -55,14 +55,14 @@ class Plan(ABC, Generic[U]):
     @property
     @abstractmethod
     def units(self) -> list[U]:
-        """All units, in an order in which the first few already cover all classes or families."""
+        """All units of work, in an order in which the first few already cover all classes or families."""
 
     @abstractmethod
     def size(self, pool: Pool) -> str:
         """Return the size of the comparison as a sentence."""
 
     def missing(self, out: Path) -> list[U]:
-        """Return the units that have no file in the folder `out` yet."""
+        """Return the units of work whose results are not yet in a file in the folder `out`."""
         return [unit for unit in self.units if not (out / UNITS / unit.file).is_file()]
 
     def open_pool(self) -> Pool:

@@ -27,7 +27,7 @@ class FamilyUnit(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Name of the file with the unit's results, in the folder `UNITS`."""
+        """Name of the file with the results of this unit of work, in the folder `UNITS`."""
         return f"{self.family}-draw-{self.draw:02d}.parquet"
 
 
