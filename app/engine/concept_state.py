@@ -137,7 +137,7 @@ class ConceptState:
         return self.store.description
 
     def can_read(self, description: str) -> bool:
-        """Return whether the pool can be read with the features that have the name `description`."""
+        """Return whether the pool with the features named `description` can be read."""
         try:
             return description == self.description or bool(self.pool_under(description))
         except InputError:
@@ -218,7 +218,7 @@ class ConceptState:
             return None if direction is None or direction.digest in self._withdrawn else direction
 
     def set_withdrawn(self, direction: Direction, is_withdrawn: bool, *, annotator: str) -> None:
-        """Withdraw a direction or, if `is_withdrawn` is false, use it again; neither changes the log."""
+        """Withdraw a direction, or use it again if `is_withdrawn` is false. The log does not change."""
         with self.lock:
             if is_withdrawn != (direction.digest in self._withdrawn):
                 self.store.set_withdrawn(self.record.id, direction.digest, is_withdrawn, annotator=annotator)

@@ -94,7 +94,7 @@ TODAY = Former()
 
 
 def n_compared(n_items: int, share: float) -> int:
-    """Return how many of `n_items` codes to compare with a query: `share`, but at least `LEAST_COMPARED`."""
+    """Return how many of `n_items` codes to compare: this share of them, but at least `LEAST_COMPARED`."""
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 

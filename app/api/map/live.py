@@ -177,7 +177,7 @@ class LiveMap:
         return self._items(now, [nearest])[0]
 
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
-        """Return how many items are inside a polygon, and the `SHOWN` of them nearest the hyperplane.
+        """Return how many items are inside a polygon, and the `SHOWN` of these nearest the hyperplane.
 
         Without a hyperplane, the items with the lowest ids are shown. Of all items inside, `found` is their
         number, `positive` the number on the side of yes, and `open` the number without an answer. The entry
