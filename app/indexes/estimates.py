@@ -112,9 +112,9 @@ class Estimates:
         return self._paces.corrected(recipe, build_time(recipe, shape, n_tables))
 
     def learn(self, recipe: Recipe, coded: Coded, crowded: float) -> None:
-        """Correct later estimates by the time that computing `coded` took.
+        """Correct later estimates by the time that the build of the codes `coded` took.
 
-        `crowded` is the result of `app.indexes.build_time.crowding` at the start of the build.
+        `crowded` says how busy the machine was at the start of the build (`app.indexes.build_time.crowding`).
         """
         n_labels = 0 if coded.labels is None else min(len(coded.labels), MOST_TAUGHT)
         estimated = build_time(recipe.codes, Shape.of(coded.pool, n_labels), crowded=crowded)
@@ -152,5 +152,5 @@ class Estimates:
         return recipe.having(rank=found.rank, scale=found.scale)
 
     def _key(self, recipe: Recipe, pool: Pool) -> tuple[Recipe, int]:
-        """Return what `chosen` depends on: the other settings of the codes, and the sample's size."""
+        """Return what `chosen` depends on: the codes without rank and scale, and the sample's size."""
         return recipe.having(rank=None, scale=None).codes, len(fit_rows(len(pool)))

@@ -129,7 +129,7 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
 
 
 class Learning(Fitting):
-    """The metric of one concept, learned by `workers` from the newest labels. Thread-safe."""
+    """The metric of one concept, learned in the background from the newest labels. Thread-safe."""
 
     def __init__(self, workers: Workers) -> None:
         super().__init__()

@@ -210,7 +210,7 @@ class Recipe:
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """Return the settings that differ from their defaults, except those that every log entry has."""
+        """Return the settings that only some log entries have: those that differ from their defaults."""
         return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
 
     def value(self, name: str) -> Any:

@@ -12,8 +12,8 @@ and building them took long enough. Saved codes are loaded if the parameters are
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
 or belong to another pool or version, are rebuilt with a warning. Codes that learned from too few of the
 current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders are
-removed. Of the folders for learned metrics, only the `KEPT_CODES` used last are kept. The same number is kept
-of all other folders.
+removed. Of the folders for learned metrics, the `KEPT_CODES` used last are kept. Of all other folders
+together, the same number is kept.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Wanted:
         Id of the concept. If the family or the metric learns from answers, they are answers about this
         concept.
     metric : LearnedMetric or None
-        The metric in whose space rows are coded.
+        The learned metric in whose space rows are coded; None for the original features.
     labels : Labels or None
         Training labels for codes that learn from them.
     """
@@ -302,8 +302,8 @@ class Kept:
     def _keep_the_newest(self) -> None:
         """Remove old folders.
 
-        Of the folders for metrics, only the `KEPT_CODES` used last are kept. The same number is kept of all
-        other folders.
+        Of the folders for learned metrics, the `KEPT_CODES` used last are kept. Of all other folders
+        together, the same number is kept.
         """
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):

@@ -136,7 +136,7 @@ class Method:
 
 
 class Checked:
-    """A comparison of the result `found` of a search with an exact scan, which runs in the background."""
+    """The recall of a search, whose result is `found`. The exact scan for it runs in the background."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
@@ -245,7 +245,7 @@ class Similar:
 
     @property
     def codes(self) -> Mapping[str, str]:
-        """Return the display names of the hash families that suit the pool's items, by name."""
+        """Return the hash families that suit the pool's items, as a mapping from names to display names."""
         pool = self._pool()
         own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}

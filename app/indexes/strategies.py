@@ -159,7 +159,7 @@ class Indexes:
             return strategy
 
     def costs(self, words: Iterable[str]) -> dict[str, str]:
-        """Return the cost of preparing each strategy, in words. The keys are names of strategies.
+        """Return what it costs to prepare strategies, in words. The keys are names of strategies.
 
         The result has only strategies whose preparation takes `LONG_SECONDS` or more. It leaves out
         strategies that don't suit the pool, and strategies whose index is ready or saved.
@@ -176,7 +176,7 @@ class Indexes:
         return found
 
     def state(self, word: str) -> IndexState:
-        """Return the state of the index that the strategy `word` queries; empty if it is not in use."""
+        """Return the state of the index that the strategy `word` queries; without one, an empty state."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -227,7 +227,7 @@ class Indexes:
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
-        """Return the saved strategy, or None. If there is one that can't be used, set the index's notice."""
+        """Return the saved strategy, or None. If it can't be used, the page gets a notice (`IndexState`)."""
         if not (self._folder / name).is_dir():
             return None
         try:
@@ -253,7 +253,7 @@ class Indexes:
             return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:
-        """Measure the time of a full scan if the pool has grown by a quarter or is complete.
+        """Measure the time of a full scan again, once the pool has grown by a quarter or is complete.
 
         The result is the median of at least three scans. Short scans are repeated for `TIMED_SECONDS`,
         because other work on the machine disturbs them more.
@@ -270,7 +270,7 @@ class Indexes:
 
 
 def _needed(name: str, pool: Pool) -> Step:
-    """Return which kernels must be compiled before the index `name` is fitted; see `app.runtime.kernels`."""
+    """Return which Numba functions must be compiled before the index is fitted; see `app.runtime.kernels`."""
     is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
     return "selection" if is_plain and not pool.is_sparse else "everything"
 

@@ -49,7 +49,7 @@ def is_in_lasso() -> bool:
 
 
 def _from_address(name: str) -> str | None:
-    """Return a parameter of the address as it was first read: later requests may have an outdated address."""
+    """Return a parameter of the address. It is read only once: later requests may have an old address."""
     value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
     return value
 
@@ -57,7 +57,7 @@ def _from_address(name: str) -> str | None:
 def chosen_search(
     project: OpenProject, session: LabelingSession
 ) -> FoundSession | WordSession | LassoSession | None:
-    """Return the search that the address names; None if it is a lasso, but the session has none.
+    """Return the search that the address names; None if it names a lasso and the session has none.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def chosen_search(
 
 
 def chosen_lasso(project: OpenProject, session: LabelingSession) -> LassoSession | None:
-    """Return the lasso of the session; without one, which another question may have, end the search."""
+    """Return the session's view of a lasso. If no lasso was drawn in this session, end the search."""
     enclosed = project.enclosed(session)
     if enclosed.lasso is None:
         close_find()

@@ -18,8 +18,9 @@ GIST = "GIST (layout and texture)"
 def choose_model(workspace: Workspace, *, offers_gist: bool = True) -> tuple[Path | None, str | None, float]:
     """Offer the image models, and the execution providers if there are several.
 
-    Return the chosen model (None for GIST, or without any model), its provider (None for the CPU without a
-    choice), and the seconds until labeling starts.
+    Return the chosen model, its provider, and the seconds until labeling starts. The model is None for GIST,
+    or if there are no models. The provider is None, which means the CPU, if there are
+    fewer than two.
     """
     offered = image_models(workspace.folder)
     name = st.selectbox(
@@ -43,7 +44,7 @@ def choose_model(workspace: Workspace, *, offers_gist: bool = True) -> tuple[Pat
 
 
 def choose_provider() -> str | None:
-    """Offer the execution providers for the model; return None if there is no choice."""
+    """Offer the execution providers for the model; return the chosen one, or None if there is no choice."""
     offered = providers()
     if len(offered) < 2:
         return None

@@ -204,7 +204,7 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 
 @fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """Show the progress of compiling kernels or building the pool or an index; then rerun the page.
+    """Show the progress of compiling code, or of building the pool or an index; then rerun the page.
 
     If the build has stopped, owners can continue it. `problem` says why it has stopped.
     """
@@ -298,7 +298,7 @@ def offer_description(project: OpenProject) -> None:
 
 
 def withdraw_description(session: LabelingSession, person: Person) -> None:
-    """Show whether labeling starts with the last description in words, if there is one."""
+    """Show a switch: whether labeling starts with the items nearest to the last description in words."""
     described = session.concept.last_direction()
     if described is None:
         return
@@ -318,7 +318,7 @@ def withdraw_description(session: LabelingSession, person: Person) -> None:
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show the fields for `ProjectFile.overlap` and, if this is above 1, `ProjectFile.overlap_share`."""
+    """Show fields for the number of people per item and, if it is above 1, for the share of such rounds."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:

@@ -196,8 +196,8 @@ def create_and_open(
     """Show the button that creates and opens a project; below it, problems.
 
     If there is a project with the same question and items, offer to open that project or to create another.
-    The second press of a double click may stop this run before it opens the new project, and start it again;
-    the project is created only once.
+    The second press of a double click may stop this run of the page before the new project is opened. The
+    page then runs again, but the project is created only once.
 
     `entered` returns the values of the form, or raises an InputError. Once `words`, the words in the form,
     have changed, the offer disappears.

@@ -41,7 +41,7 @@ class ProjectFile:
         The folder of the pool with the first description; a relative path if the pool is inside the project's
         folder.
     source : str
-        The word for its source (`core.sources.words`); empty if the pool existed before the project.
+        The word for the pool's source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
         The folder that relative paths in `source` refer to.
     use_classes : bool
@@ -142,11 +142,11 @@ class ProjectFile:
         _write(folder, {name: value for name, value in stored.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
-        """Return the path of the pool, with the description in use, of the project in `folder`."""
+        """Return the path of the pool that the project in `folder` uses, that of its current description."""
         return self.pool_under(self.description, folder)
 
     def pool_under(self, description: str, folder: Path) -> Path:
-        """Return the path of the pool with the features of a description; "" is the first.
+        """Return the path of the pool with the features of a description; "" is the first description.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class ProjectFile:
 
 
 def home_of(description: str, folder: Path) -> Path:
-    """Return the folder of a description within a project's `folder`; the first one has no folder."""
+    """Return the folder of a description: `folder` itself, the project's, for the first description."""
     return folder / DESCRIPTIONS_FOLDER / description if description else folder
 
 

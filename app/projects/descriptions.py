@@ -159,7 +159,7 @@ def describe_examples(concepts: Concepts, pool: Pool) -> None:
     Parameters
     ----------
     concepts : Concepts
-        The store, with the description that gives the features.
+        The concepts with their example images, and the description that gives the features.
     pool : Pool
         The pool of this description.
 
@@ -253,7 +253,10 @@ class Descriptions:
             building.stop()
 
     def being_built(self) -> dict[str, Progress | None]:
-        """Return the progress of the descriptions that this process builds, by name; None at the start."""
+        """Return the progress of each description that this process builds, by name of the description.
+
+        The progress is None until it is known.
+        """
         with self._lock:
             running = {name: one for name, one in self._buildings.items() if one.is_running}
         return {name: building.progress() for name, building in running.items()}
@@ -283,7 +286,7 @@ def _first_pool(folder: Path) -> Pool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the descriptions after the first that have been begun, ascending."""
+    """Return the names of the descriptions that have a pool, complete or not, except the first; ascending."""
     try:
         found = sorted(path.name for path in (folder / DESCRIPTIONS_FOLDER).iterdir())
     except OSError:

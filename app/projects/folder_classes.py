@@ -53,7 +53,7 @@ def given_source(word: str, provider: str | None = None) -> Source | None:
     Parameters
     ----------
     word : str
-        The source in a word.
+        The word for the source.
     provider : str or None
         The execution provider of a model; see `core.sources.words`.
 

@@ -11,7 +11,7 @@ FOLDER = "models"
 
 
 def image_models(projects: Path) -> dict[str, Path]:
-    """Return the paths of the models, which are files or folders, by name."""
+    """Return the path of each model, a file or a folder. The keys are names, as the start page shows them."""
     try:
         entries = sorted((projects / FOLDER).iterdir())
     except OSError:  # the folder is missing or can't be read

@@ -52,8 +52,8 @@ class Intake:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
         After a StorageError, some answers may be in the log although the call failed. If such answers are
-        sent again, they are reported as `accepted`, like new ones. Answers in `along` are not expected again:
-        they are in doubt only as long as the answers that they depend on.
+        sent again, they are reported as `accepted`, like new ones. The answers in `along` are exempt, because
+        the browser does not send them itself; see `LabelLog.append_answers`.
 
         Raises
         ------

@@ -50,8 +50,8 @@ class Project:
     """A project that this process serves, with one description of its items.
 
     It holds the project's lock until it is closed. When another description is put to use (`succeeded`), a
-    new object takes this one's place. This object can still be used, by requests that began before: it
-    selects with its own description, and the log says so.
+    new object takes this one's place. Requests that began before can still use this object. It selects with
+    its own description, which the log names.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class Project:
 
     @property
     def file(self) -> ProjectFile:
-        """The current settings; those of the description in use, if this object has been superseded."""
+        """The project's current settings, even if this object has been superseded."""
         return self.store.file
 
     @property
@@ -317,7 +317,7 @@ class Project:
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
     def strategies(self) -> dict[str, str]:
-        """Return the display names of all query strategies by name, in the order in which pages show them."""
+        """Return each query strategy's name and display name, in the order in which pages show them."""
         return {name: label_of(name) for name in strategy_names()}
 
     def costs(self) -> dict[str, str]:
@@ -376,7 +376,7 @@ class Project:
         )
 
     def persons(self, round_number: int, seed: int) -> int:
-        """Return the number of annotators per item in a session's round: 1, except in overlap rounds."""
+        """Return how many people answer the item of a round: 1, except in overlap rounds (`ProjectFile`)."""
         persons, share = self.file.overlap, self.file.overlap_share
         return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
 

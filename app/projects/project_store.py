@@ -36,8 +36,8 @@ class ProjectStore:
     file : ProjectFile
         The current settings.
     searches : WeakSet of Similar
-        The codes of Find similar under each description. Requests under way may use those of a former
-        description, so they are closed at the end only, unless nobody uses them any more.
+        The searches of Find similar under each description. Requests under way may still use those of a
+        former description, so all searches are closed only when the project is closed.
 
     Raises
     ------

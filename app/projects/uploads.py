@@ -4,8 +4,8 @@
     uploads/DIGEST.npy         its features under the project's first description
     uploads/NAME/DIGEST.npy    its features under the description NAME (`app.projects.descriptions`)
 
-Features that are missing are computed from the stored image when they are needed. Under the first
-description, they are first computed from the image in its full size.
+Under the first description, the features are computed when the image is uploaded, from its full size. All
+features that are missing are computed from the stored image when they are needed.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Uploads:
     def all(self) -> Iterator[tuple[str, Upload | None]]:
         """Yield every upload's digest with the upload, or with None if the upload is damaged.
 
-        Uploads have their features under the first description, or no bytes if these are missing.
+        The features are those under the first description, or no bytes if these are missing.
         """
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
@@ -160,7 +160,7 @@ class Uploads:
             raise
 
     def _keep(self, digest: str, image: bytes | None, feature: NDArray[np.float32] | None, what: str) -> None:
-        """Store what is given of an upload: the features first, since an image makes the upload known."""
+        """Store an upload's features and image, if given. The image is last: with it, the upload exists."""
         try:
             if feature is not None:
                 features = io.BytesIO()

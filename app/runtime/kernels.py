@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Preparation:
-    """A child process that compiles all kernels.
+    """A child process that compiles all Numba functions.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Preparation:
         self._reader.start()
 
     def is_complete(self, step: Step) -> bool:
-        """Return whether the kernels in the set `step` are compiled, or the child has ended."""
+        """Return whether the Numba functions in the set `step` are compiled, or the child process ended."""
         return self._complete[step].is_set()
 
     def wait(self, step: Step) -> None:
-        """Wait until the kernels in the set `step` are compiled, at most `PATIENCE` seconds.
+        """Wait until the Numba functions in the set `step` are compiled, at most `PATIENCE` seconds.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Preparation:
             raise ClosedError
 
     def stop(self) -> None:
-        """End the child and remove its temporary files. Compiled kernels are kept."""
+        """End the child process and remove its temporary files. Functions that it has compiled are kept."""
         self._stopped = True
         self._process.kill()
         self._reader.join()
@@ -104,7 +104,7 @@ _running: Preparation | None = None
 
 @contextmanager
 def prepared_in_background() -> Iterator[None]:
-    """Compile missing kernels in a child process until all are compiled or the context ends."""
+    """Compile the missing Numba functions in a child process, at most until the ``with`` block ends."""
     global _running
     use_writable_folder()
     if marker().exists():
@@ -119,18 +119,18 @@ def prepared_in_background() -> Iterator[None]:
 
 
 def share() -> float | None:
-    """Return the share of kernels that are compiled, 0 … 1; None if no child is compiling."""
+    """Return the share of Numba functions that are compiled, 0 … 1; None if no child process compiles."""
     running = _running
     return None if running is None or running.is_complete("everything") else running.share
 
 
 def is_ready(step: Step) -> bool:
-    """Return whether the kernels in the set `step` can be used without waiting for a child."""
+    """Return whether the Numba functions in the set `step` can be used without waiting for the compiler."""
     running = _running
     return running is None or running.is_complete(step)
 
 
 def wait_for(step: Step) -> None:
-    """Wait for the kernels in the set `step`; see `Preparation.wait`, which may raise ClosedError."""
+    """Wait for the Numba functions in the set `step`; see `Preparation.wait`, which may raise ClosedError."""
     if (running := _running) is not None:
         running.wait(step)

@@ -49,11 +49,11 @@ def settle() -> None:
 
 
 def settle_server() -> None:
-    """Give also smaller allocations their own pages, from `LARGE_IN_SERVERS` on.
+    """Give allocations their own pages from the size `LARGE_IN_SERVERS` on, which is below `LARGE`.
 
-    These are the arrays that grow with the labels. Otherwise, trainings and selections for many people free
-    them between small objects that stay, and most of the space is not used again: with 50 people, there were
-    31 MB of holes after 17,000 answers.
+    Allocations of these sizes are mostly arrays that grow with the labels. Without their own pages, they lie
+    between small objects. When they are freed, they leave holes, most of which are not used again: with 50
+    people, there were 31 MB of holes after 17,000 answers.
 
     Call this before the first answer. Selections take longer: a full scan of 230,000 items by 4 %, H-Hash by
     6 %, and the margin index by 3 %, which was not significant.
@@ -70,7 +70,8 @@ def _own_pages_from(size: int) -> None:
 class Trimmer:
     """A thread that returns free memory to the system at intervals until `close`.
 
-    Objects of the same size that are freed between others leave holes, which other objects don't fill.
+    Objects that are freed between others leave holes, which other objects don't fill. The thread returns the
+    pages of such holes.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Group:
     def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
         """Return what the card shows about the group; None if no other item can be answered with this one.
 
-        Items of audit rounds and of overlap rounds are always answered alone.
+        Items that were drawn for the audit or for another person's opinion are always answered alone.
         """
         if _is_answered_alone(shown):
             return None
@@ -78,11 +78,10 @@ def open_members(
 ) -> list[int]:
     """Return the other items of the item's group that can be answered now, ascending, at most `at_most`.
 
-    The group is that under the `description` with this name, by default the session's own.
-
-    These have no answer and are not leased to another session. If the session may be shown skipped items
-    again, skipped items can be answered, too. In a blind comparison there are none, because an answer counts
-    only for the sides that selected its item.
+    The group is that under the `description` with this name, by default the session's own. An item can be
+    answered if it has no answer, or was skipped and the session shows skipped items again, and if no other
+    session has leased it. In a blind comparison, the result is empty, because an answer counts only for the
+    strategies that selected its item.
     """
     project, concept = session.project, session.concept
     groups = project.groups_under(concept.description if description is None else description)
@@ -111,8 +110,8 @@ def answers_alike(
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
     session in the meantime are left out. The result is empty for undos, corrections, audit answers and
-    further opinions, and if `record` is in the log or in `batch` already. If another description has been put
-    to use since the item was selected, its group is still that of the description of its time.
+    further opinions, and if `record` is in the log or in `batch` already. The group is that under the
+    description with which the item was selected, even if another one is in use now.
 
     Raises
     ------
@@ -143,9 +142,9 @@ def answers_alike(
 def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]) -> list[AnswerRecord]:
     """Return an undo of each answer that was given along with the answer that `undo` undoes.
 
-    These answers directly precede that answer in the log, whatever has become of the groups since. If the log
-    does not have them yet, they are in `batch`, the answers that precede `undo` in the browser's queue. Some
-    may have been undone alone before; the log refuses to undo them again.
+    The answers directly precede the undone answer in the log, even if the groups have changed since. If the
+    log does not have them yet, they are in `batch`, the answers that precede `undo` in the browser's queue.
+    Some may have been undone one by one before; the log refuses to undo them again.
     """
     if undo.undoes is None:
         return []

@@ -229,7 +229,7 @@ class ItemView:
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
     def _show_again(self, member: SessionState, undo: AnswerRecord) -> None:
-        """Show the item of an undone answer again, with the figures of its original selection."""
+        """Show the item of an undone answer again, by a copy of the selection to which it was the answer."""
         before, log = self._undone(undo), self.project.log
         if before is None or not member.concept.has_row(before.item):
             return

@@ -87,9 +87,9 @@ class LabelingSession(SessionState):
                 self.item_view.choose()
 
     def withdraw_description(self, direction: Direction, withdrawn: bool = True, *, by: Person) -> None:
-        """Let labeling no longer start with a description, or let it start with it again.
+        """Withdraw a description in words, with which labeling starts; if not `withdrawn`, use it again.
 
-        This applies to everybody who labels the question. Nothing that the description has chosen is changed.
+        This applies to everybody who labels the question. Answers about items that it selected stay.
 
         Raises
         ------

@@ -233,7 +233,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return, by id, reasons to refuse the answers whose items were answered elsewhere meanwhile."""
+        """Return why to refuse answers whose items were answered elsewhere meanwhile, by the answers' ids."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # id of the reviewer's current answer, by item
         replaced: dict[object, object] = {}  # id of the replaced answer, by the new answer's id
@@ -257,8 +257,8 @@ class Review:
     ) -> NDArray[np.int64]:
         """Return the items of a view that match the search.
 
-        The list is kept until another one is requested, so that corrections don't move items. `keep` is false
-        if `judgement` is outdated; a list of doubted items is not kept then.
+        The list is kept until another one is requested, so that corrections don't move items. Only a list of
+        doubted items is made again each time if `keep` is false, because `judgement` is outdated then.
         """
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:
@@ -351,7 +351,7 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 
 def _voice(answers: Answers, row: int) -> str:
-    """Return the annotator's name; if the answer is a decision instead of a vote, the name says so."""
+    """Return the annotator's name, with a note if the answer is an owner's decision instead of a vote."""
     name = answers.annotators[answers.annotator[row]]
     return f"{name}, deciding" if answers.is_decision[row] else name
 
@@ -359,7 +359,8 @@ def _voice(answers: Answers, row: int) -> str:
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
     """Return the items of a view, in order.
 
-    In the view "doubted", the most contradicted items come first; in other views, the items answered last.
+    In the view "doubted", the answers that the model contradicts most come first. In other views, the items
+    answered last come first.
     """
     if view == "doubted":
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
@@ -375,7 +376,7 @@ def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArra
 
 
 def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
-    """Return the number of items in each view. For "doubted", only clear contradictions are counted."""
+    """Return the number of items in each view. "doubted" counts only clear contradictions."""
     items = answers.items
     by_status = np.bincount(items.status, minlength=len(STATUS_CODES))
     counts = {view: int(by_status[code]) for view, code in STATUS_CODES.items() if view in VIEWS}

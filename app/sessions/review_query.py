@@ -23,7 +23,7 @@ def find(
 ) -> Mask:
     """Return a mask of shape (n_rows,) of the rows that match every word of the line.
 
-    Each of the words yes, no, unsure and skip matches this answer. Any other word matches if it is the item's
+    The words yes, no, unsure and skip match answers of this kind. Any other word matches if it is the item's
     id, part of the item's or the annotator's name, or the day or month of the answer. Examples of days and
     months are 2026-11-21, 2026-11, today and yesterday. Case is ignored.
 

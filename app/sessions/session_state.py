@@ -165,9 +165,9 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether these selections may be shown again; if so, lease their items.
 
-        The selections must be unanswered. Neither their items nor near-duplicates of these may be leased to
-        sessions other than this one and those in `beside`. The items must be in the pool; a damaged log may
-        name other items.
+        They may be shown if they are unanswered and no other session has leased their items or, if the queue
+        asks about near-duplicates only once, near-duplicates of these. Sessions in `beside` don't count as
+        other. The items must be in the pool; a damaged log may name other items.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -183,8 +183,8 @@ class SessionState:
     def _has_been_said(self, record: SelectionRecord) -> bool:
         """Return whether the item needs no answer any more, because it was answered in the meantime.
 
-        An item of the queue needs none either once a near-duplicate was answered, unless it is shown again
-        after an undo.
+        If the queue asks about near-duplicates only once, an answer about one of them is enough, unless this
+        item is shown again after an undo.
         """
         with self.concept.lock:
             state = self.concept.catch_up()

@@ -147,7 +147,7 @@ class WordSession(SearchSession):
         return 0 if pool is None else len(self.found(pool))
 
     def _is_own(self, batch: Batch) -> bool:
-        """Return whether the batch was found by words, among the current features of the items."""
+        """Return whether the batch was found by words, with the features of the items that are in use now."""
         return super()._is_own(batch) and description_of(batch[0]) == self.session.concept.description
 
     def _take_up(self, batch: Batch) -> None:
@@ -172,7 +172,7 @@ class WordSession(SearchSession):
     def _searched(self, pool: Pool) -> _Search | None:
         """Return the last search, or search this snapshot of the pool if there is none.
 
-        Without a description, return None. If it can't be searched for, set `problem` and return None.
+        If there is no text to search for, return None. If a search is impossible, set `problem`, too.
         """
         if not self.text or self.problem is not None:
             return None

@@ -99,7 +99,7 @@ class NewProject:
         None, subfolders are classes if the question names one of them, or if `positive_class` is given.
     source : Source or None
         The source that `source_word` describes, with classes from folders if it has any. None if it has not
-        been made yet: it then is made when the project is created, which can take long across a network.
+        been made yet. Then creating the project makes it, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
     """
@@ -396,7 +396,7 @@ class Workspace:
         return DEMO
 
     def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
-        """Return the project's file, its classes, and its source, which is None for an existing pool."""
+        """Return a new project's file, its classes, and its source, which is None for an existing pool."""
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def select_again(replays: Sequence[Replay], pool: Pool, then: Pool) -> Iterator[str]:
-    """Yield one sentence for each selection that has other items than the log, or can't be repeated.
+    """Repeat the selections; yield a sentence for each that finds other items now, or can't be repeated.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def select_again(replays: Sequence[Replay], pool: Pool, then: Pool) -> Iterator[
     pool : Pool
         The newest snapshot of the pool.
     then : Pool
-        The snapshot of which the items were selected.
+        The snapshot from which the items were selected.
     """
     last: tuple[Lasso, NDArray[np.int64]] | None = None
     for replay in replays:

@@ -123,7 +123,7 @@ class _Side:
         return float(np.sum(self.yes + np.where(unknown > 0, unknown * self.share, 0.0)))
 
     def posterior(self, rng: np.random.Generator) -> Floats:
-        """Draw the number of positives on this side from its posterior, `DRAWS` times; of shape (DRAWS,)."""
+        """Return `DRAWS` posterior draws of the number of positives on this side, of shape (DRAWS,)."""
         prior = 0.5 / len(self.items)
         share = np.where(self.effective > 0, self.share, 0.0)
         theta = rng.beta(
@@ -159,9 +159,8 @@ def estimate(
         Probability with which each item was drawn (`core.audit.inclusion`). Multiplying all probabilities by
         the same number has no effect.
     asked : array of shape (n_asked,), int
-        Rows of the items that the query strategy selected. These are the items that the classifier was
-        trained on, and audited items that were passed over (`core.audit.pass_over`). Rows in `asked` must not
-        be in `audited`.
+        Rows of the items that the classifier was trained on, and of audited items that were passed over
+        (`core.audit.pass_over`). None of these rows may be in `audited`.
     asked_yes : int
         Number of positives among `asked`.
     level : float, 0 to 1

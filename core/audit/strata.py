@@ -6,10 +6,10 @@ The pool is therefore stratified by the score wᵀx + b of the current classifie
 with fewer items is split into halves. For a rare class, this is the side of the predicted positives. The
 larger side is split into bands that start at the hyperplane and double in size, which suits a skewed
 distribution of scores [1]_. A quarter of the draws come from the smaller side. The other draws are divided
-among the bands of the larger side in proportion to the square roots of the band sizes. An equal number of
-draws from each band would be best for estimating the number of positives alone [2]_. But if n_h draws from
-the N_h items of band h find no positive, the band may still contain up to about N_h / n_h positives. Draws in
-proportion to √N_h minimize the sum of these bounds.
+among the bands of the larger side in proportion to the square roots of the band sizes. If only the
+number of positives were estimated, an equal number of draws from each band would be best [2]_. But if n_h
+draws from the N_h items of band h find no positive, the band may still contain up to about N_h / n_h
+positives. Draws in proportion to √N_h minimize the sum of these bounds.
 
 The classifier changes during an audit, and the bands are made for one classifier. Items are therefore drawn
 from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`). Then a new frame

@@ -127,7 +127,7 @@ class ItemGroups:
         return whole.hexdigest()
 
     def group(self, item: int) -> tuple[Kind, Items] | None:
-        """Return the kind and the items of the item's group, ascending; None if it has no group."""
+        """Return the kind of the item's group, the first of `KINDS`, and its items, ascending; or None."""
         found = ((kind, partition.members(item)) for kind, partition in self._partitions.items())
         return next(((kind, members) for kind, members in found if len(members)), None)
 

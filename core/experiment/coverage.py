@@ -6,9 +6,8 @@ makes the search faster and less accurate. The search is compared in two ways wi
 rows by the kernel:
 
 - **Coverage**, on the left of the figure, is the share of the first k items of the search that are among the
-  first n items of the scan. Search and scan rank items by the same kernel, so the coverage is at most
-  min(n/k, 1). For n = k, the coverage is recall@k. If the search finds fewer than k items, the missing items
-  count as not covered.
+  first n items of the scan. It is at most min(n/k, 1). For n = k, it is recall@k. If the search finds fewer
+  than k items, the missing items count as not covered.
 - **Accuracy**, on the right, is the share of queries whose k nearest items vote for the right class
   (`core.experiment.neighbours.voted`). The figure shows the accuracy as a function of ε.
 

@@ -252,7 +252,7 @@ def same_pairs(
 ) -> NDArray[np.bool_]:
     """Return, for each pair of items, whether both items have the same value in `values`.
 
-    `upper` has the positions of the first items of all pairs, and the positions of the second items.
+    `upper` is two arrays: the position of each pair's first item, and the position of its second item.
     """
     return np.asarray((values[:, None] == values)[upper])
 

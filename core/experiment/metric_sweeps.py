@@ -124,8 +124,7 @@ class MetricSweeps:
         dict
             For each metric, one dict for a scan and one for each pair that `searches` returns: ``metric``
             ("original" or "learned"); ``labels`` (None for the original metric); ``search`` ("scan" or
-            "orders");
-            ``bits``, ``epsilon`` and ``orders`` (number of orders built), all None for the scan;
+            "orders"); ``bits``, ``epsilon`` and ``orders`` (number of orders built), all None for the scan;
             ``accuracy``, ``searched`` and ``recall`` as in `compare_metrics`; ``gamma``, ``n_pairs``,
             ``upper`` and ``accuracy_when_chosen`` (None for the original metric); ``seed``.
 

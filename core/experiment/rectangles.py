@@ -70,7 +70,7 @@ and returns the method fitted to the points.
 
 
 class Method(NamedTuple):
-    """Name of a method to compute codes.
+    """A method to compute codes: a hash family, and what it hashes.
 
     Parameters
     ----------

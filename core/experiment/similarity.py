@@ -171,7 +171,7 @@ class Measured:
         Measured numbers of each form: first those of the codes, by number of bits, then those of the
         structures.
     yardsticks : dict
-        Name of the measure by which true neighbours are found, for each form by its name.
+        For the name of each form, the name of the measure by which its true neighbours are found.
     refused : dict
         Reasons why a form could not be fitted with some number of bits. Keys are "form, n bits", or "n bits"
         for a form without a name. The key "" means that the whole family does not apply.

@@ -223,7 +223,8 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Return the side that has turn `number`. Sides that have no item to show are passed over.
+        """Return the side that has turn `number`: a strategy, or the judge. Sides without an item are
+        skipped.
 
         The order of the sides is drawn at random for each block of turns.
         """
@@ -245,7 +246,7 @@ class BlindComparison:
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
-    """Return the side's last rounds, except the round whose item is in view."""
+    """Return the last rounds of one of the strategies, except the round whose item is in view."""
     return [record for record in side.history if side.shown is None or record.id != side.shown.id]
 
 
