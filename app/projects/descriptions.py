@@ -253,10 +253,7 @@ class Descriptions:
             building.stop()
 
     def being_built(self) -> dict[str, Progress | None]:
-        """Return the progress of each description that this process builds, by name of the description.
-
-        The progress is None until it is known.
-        """
+        """Return the progress of each description that this process builds, by name; None if unknown."""
         with self._lock:
             running = {name: one for name, one in self._buildings.items() if one.is_running}
         return {name: building.progress() for name, building in running.items()}
