@@ -64,7 +64,7 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return an unfitted family that approximates `agreement_within` of the recipe's fitted family.
+        """Return an unfitted hash family with about the same `agreement_within` as the recipe's fitted one.
 
         Only recipes for shift-invariant codes with a radius need such a family, because the width of their
         kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the

@@ -59,7 +59,7 @@ class LearnedMetric(AnswersMetric):
         self.finished = time.time()
 
     def state(self) -> dict[str, Any]:
-        """Return figures for the page: number of labels, slack parameter γ, age and learning time in s."""
+        """Return numbers for the page: labels, slack parameter γ, the metric's age and learning time in s."""
         age = time.time() - self.finished
         return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 

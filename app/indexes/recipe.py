@@ -1,9 +1,9 @@
 """The settings of a search by hashing: the codes, the structure over them, the number of codes compared.
 
 A `Recipe` is an immutable value. Each session has a recipe. Indexes in memory have recipes as their keys, and
-the folders of saved indexes are named by them. A setting of None means the setting's default, which depends
-on the family and the structure. A setting that equals its default is replaced by None, so that equal searches
-have equal recipes.
+the folders of saved indexes are named after recipes. A setting of None means the setting's default, which
+depends on the family and the structure. A setting that equals its default is replaced by None, so that equal
+searches have equal recipes.
 """
 
 from __future__ import annotations

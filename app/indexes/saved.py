@@ -118,7 +118,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A fitted family and the codes of a pool's rows.
+    """A fitted hash family and its codes of a pool's rows.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Coded:
 
 
 class Kept:
-    """A store of codes that loads them from a folder, or builds and saves them. Not thread-safe.
+    """A store of hash codes, which loads them from a folder, or builds and saves them. Not thread-safe.
 
     Parameters
     ----------

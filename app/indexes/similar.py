@@ -252,7 +252,7 @@ class Similar:
 
     @property
     def kernels(self) -> Mapping[str, str]:
-        """Return the kernels that suit the pool's features, as a mapping from words to display names."""
+        """Return the kernels that suit the pool's features, as names such as "chi2" and display names."""
         unsuitable = OF_HISTOGRAMS if self.estimates.has_negatives else ()
         return {word: label for word, label in KERNELS.items() if word not in unsuitable}
 
@@ -311,7 +311,7 @@ class Similar:
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return a recipe's fitted family if it is in memory, otherwise the result of `Estimates.family`."""
+        """Return a recipe's fitted hash family if it is in memory, otherwise `Estimates.family` of it."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:

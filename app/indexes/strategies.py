@@ -276,7 +276,7 @@ def _needed(name: str, pool: Pool) -> Step:
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
-    """Return whether to extend an index of `n_items` items to the pool; its last fit took `seconds`."""
+    """Return whether to extend an index of `n_items` items, last fitted in `seconds`, to the whole pool."""
     if n_items >= len(pool):
         return False
     return seconds <= CHEAP_SECONDS or pool.complete or len(pool) >= GROWTH * n_items

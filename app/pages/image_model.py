@@ -1,4 +1,4 @@
-"""The picker of what describes images: GIST, or one of the image models on the server's machine."""
+"""The picker of the features of images: GIST, or those of an image model on the server's machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def choose_model(workspace: Workspace, *, offers_gist: bool = True) -> tuple[Pat
     """Offer the image models, and the execution providers if there are several.
 
     Return the chosen model, its provider, and the seconds until labeling starts. The model is None for GIST,
-    or if there are no models. The provider is None, which means the CPU, if there are
-    fewer than two.
+    or if there are no models. The provider is None, which means the CPU, if there is no choice.
     """
     offered = image_models(workspace.folder)
     name = st.selectbox(

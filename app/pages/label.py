@@ -318,7 +318,7 @@ def withdraw_description(session: LabelingSession, person: Person) -> None:
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """Show fields for the number of people per item and, if it is above 1, for the share of such rounds."""
+    """Show fields for the number of people per item and the share of rounds for another opinion."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:

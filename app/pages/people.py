@@ -62,7 +62,7 @@ def pick_view() -> str:
 
 @fragment
 def show_people(session: LabelingSession) -> None:
-    """Show each annotator's figures and the agreement between annotators."""
+    """Show each annotator's statistics and the agreement between annotators."""
     try:
         page = team(session, person_at(session.project), zone_named(st.context.timezone))
     except (InputError, StorageError) as error:

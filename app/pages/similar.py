@@ -87,7 +87,7 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family, with the work of computing each family's codes."""
+    """Show the picker of the hash family, with what it takes to compute each family's codes."""
     n_rows = 0 if project.pool is None else len(project.pool)
 
     def cost(name: str) -> str:

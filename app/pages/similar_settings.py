@@ -107,7 +107,7 @@ class Draft:
 
 
 def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
-    """Show the settings that apply, and the draft's cost; `n_rows` is the pool's number of items."""
+    """Show the settings that have an effect, and the draft's cost. The pool has `n_rows` items."""
     draft = Draft(similar)
     names = _offered(draft.recipe, is_learned=similar.view == "learned")
     with st.popover("More", icon=":material/tune:", key="more"), st.container(width=WIDTH):

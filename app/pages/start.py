@@ -54,7 +54,7 @@ class _Press:
     made : str or None
         Key of the project that was created.
     at : float
-        Time when it was created, as of `time.monotonic`.
+        Time when the project was created, as of `time.monotonic`.
     lock : Lock
         Held while the project is created. A second press starts another run in another thread meanwhile.
     """

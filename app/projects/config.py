@@ -167,7 +167,7 @@ class ProjectFile:
 
 
 def home_of(description: str, folder: Path) -> Path:
-    """Return the folder of a description: `folder` itself, the project's, for the first description."""
+    """Return a description's folder. The first description has the project's `folder` itself."""
     return folder / DESCRIPTIONS_FOLDER / description if description else folder
 
 

@@ -118,7 +118,7 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
 def cost(plan: Plan) -> tuple[float, float]:
     """Estimate the disk space in bytes that a description needs, and the time in seconds that it takes.
 
-    The time is 0 for features without a model, which take about a millisecond per image.
+    Features without a model take about a millisecond per image; this time is given as 0.
     """
     size = estimate(plan.source)
     if not isinstance(plan.source, Embedded):
@@ -154,7 +154,7 @@ def name_from(word: str) -> str:
 
 
 def describe_examples(concepts: Concepts, pool: Pool) -> None:
-    """Compute and store the features of examples that lack them.
+    """Compute and store the features of example images that lack them.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def describe_examples(concepts: Concepts, pool: Pool) -> None:
 
 
 def use_description(folder: Path, name: str) -> None:
-    """Put a description of a project that is not being served to use; "" is the first one.
+    """Use a description from now on, in a project that is not being served; "" is the first one.
 
     Raises
     ------

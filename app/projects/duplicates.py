@@ -75,7 +75,7 @@ class Duplicates:
 
 
 def _stamps(pool: Pool) -> Stamps:
-    """Return a stamp for each kind of groups in the pool's folder; it differs after each save."""
+    """Return, for each kind of groups in the pool's folder, a value that differs after each save."""
     found: Stamps = {}
     for kind in KINDS:
         with suppress(OSError):

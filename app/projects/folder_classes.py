@@ -37,7 +37,7 @@ class FolderClasses:
 
     @classmethod
     def of(cls, source: Source | None) -> FolderClasses:
-        """Return the possible classes of a source; None, which stands for an existing pool, has none."""
+        """Return the possible classes of a source; none if it is None, which means an existing pool."""
         if source is None or not source.classes or source.without_folder_classes().classes:
             return cls(())
         return cls(source.classes)

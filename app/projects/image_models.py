@@ -20,11 +20,10 @@ def image_models(projects: Path) -> dict[str, Path]:
 
 
 def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
-    """Describe a model's features and its speed, which is measured once on this machine.
+    """Describe a model's features and speed; also return the seconds until labeling can begin, roughly.
 
-    The model runs on this execution provider (`core.onnx.runtime.PROVIDERS`), by default on the CPU.
-
-    Also return the approximate number of seconds until labeling can begin.
+    The speed is measured once on this machine, on the given execution provider
+    (`core.onnx.runtime.PROVIDERS`) or on the CPU.
 
     Raises
     ------
@@ -44,7 +43,7 @@ def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
 
 
 def providers() -> dict[str, str]:
-    """Return the display names of the execution providers that are offered here, by name, the CPU first."""
+    """Return the execution providers offered here, as names and display names; the CPU is the first."""
     from closecall.core.onnx.runtime import PROVIDERS, offered_providers
 
     return {name: PROVIDERS[name].label for name in offered_providers()}

@@ -82,7 +82,7 @@ class Intake:
         )
 
     def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
-        """Return the undos and the answers about items of the pool, and refusals of all other answers."""
+        """Return what can be stored, undos and answers about the pool's items, and refusals of the rest."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
         pool = self._pool()

@@ -151,7 +151,7 @@ class Project:
         self.store.close()
 
     def leave(self) -> None:
-        """Stop following the pool, after another object has taken this one's place."""
+        """Stop this object's own background work, after another object has taken its place."""
         self._opened.close()
 
     def describe(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
@@ -178,7 +178,7 @@ class Project:
         self.descriptions.stop(name)
 
     def prepare(self, name: str) -> None:
-        """Make a description ready for `succeeded`: compute the features of examples that lack them.
+        """Compute the missing features of example images under a description, before `succeeded` uses it.
 
         Raises
         ------
@@ -443,7 +443,7 @@ class Project:
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Give sessions the leases back that they had in an earlier process (`app.engine.leases`)."""
+        """Give sessions back the leases that they had in an earlier process (`app.engine.leases`)."""
         last = self.log.last_shown()
         if last is None:
             return

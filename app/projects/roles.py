@@ -4,8 +4,8 @@ Without sign-in, people may label under any name, or without a name; their name 
 server with sign-in (OpenID Connect), the provider verifies the name.
 
 Annotators label, and review and correct their own answers. Owners create projects and questions, change
-shared settings, archive questions, adjudicate, and see everybody's figures. If no owner is named and nobody
-has to sign in, everybody is an owner.
+shared settings, archive questions, adjudicate, and see everybody's statistics. If no owner is named and
+nobody has to sign in, everybody is an owner.
 
 Names are compared character by character. In e-mail addresses and in names that people type, the letters A to
 Z equal a to z. The provider's id of a person (the "subject") is compared without this exception. There are no

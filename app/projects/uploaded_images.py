@@ -59,7 +59,7 @@ def describing_source(pool: Pool | None, what: str = "Example images") -> Source
 
 
 def why_not_described(source: Source, what: str = "Example images") -> str | None:
-    """Return why images, called `what`, can't be compared with the items of a source, or None."""
+    """Return why images can't be compared with a source's items, or None. The text calls them `what`."""
     if source.describes_images:
         return None
     return f"{what} can't be used here: this pool's features can't be computed from an image"

@@ -38,7 +38,7 @@ def is_own_machine(host: str) -> bool:
 
 
 def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
-    """Yield the folders of projects with labels in files, and the workspace's if new labels go to files."""
+    """Yield the folders of projects with labels in files; also the workspace's, if new labels are files."""
     if workspace.can_create and not workspace.labels_go_to_a_server:
         yield workspace.folder
     for key in workspace.served_keys():

@@ -52,8 +52,8 @@ def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptReco
 def answers(session: SessionState, card: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the autopilot's answers by item, for the item in view and the items that may follow it.
 
-    Items whose true class is unknown are skipped. The result is None in a person's session, and if the
-    question's positive class is not a class of the pool.
+    The answer about an item whose true class is unknown is "skip". The result is None in a person's session,
+    and if the question's positive class is not a class of the pool.
     """
     pool, positive = session.project.pool, session.concept.record.positive_class
     if not is_autopilot(session) or pool is None or positive not in pool.classes:

@@ -29,7 +29,7 @@ AHEAD_SECONDS = 0.25
 
 
 class ItemView:
-    """The item that an annotator sees, and the look-ahead from it. Thread-safe: calls take turns.
+    """The item that an annotator sees, and the items prepared to follow it. Thread-safe: calls take turns.
 
     A session has several views, such as this one and a grid, but shows only one at a time. When the view
     changes, the new view selects again.
@@ -266,7 +266,7 @@ class ItemView:
         self.session.shown, self.session.trouble = None, trouble
 
     def _look_ahead(self) -> Lookahead | None:
-        """Return the look-ahead from the item in view; start it if there is none or it is outdated."""
+        """Return the look-ahead, which prepares the items that may follow; start a new one if necessary."""
         shown, pool, main = self.shown, self.project.pool, self.session
         if shown is None or pool is None:
             return None

@@ -143,7 +143,7 @@ def summary(
     problem: str | None,
     progress: Progress | None = None,
 ) -> ProjectSummary:
-    """Return the summary of a project from its values, with the texts that the start page shows."""
+    """Summarize a project, given its values: compose the texts that the start page shows."""
     return ProjectSummary(
         key=key,
         title=concept.question,

@@ -257,8 +257,8 @@ class Review:
     ) -> NDArray[np.int64]:
         """Return the items of a view that match the search.
 
-        The list is kept until another one is requested, so that corrections don't move items. Only a list of
-        doubted items is made again each time if `keep` is false, because `judgement` is outdated then.
+        The list is kept until another one is requested, so that corrections don't move items. If `judgement`
+        is outdated, `keep` is false, and a list of doubted items is not kept.
         """
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:

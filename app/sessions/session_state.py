@@ -165,9 +165,10 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether these selections may be shown again; if so, lease their items.
 
-        They may be shown if they are unanswered and no other session has leased their items or, if the queue
-        asks about near-duplicates only once, near-duplicates of these. Sessions in `beside` don't count as
-        other. The items must be in the pool; a damaged log may name other items.
+        They may be shown if they are unanswered, their items are in the pool (a damaged log may name others),
+        and no other session has leased these items. If the queue asks about near-duplicates only once, no
+        other session may have leased near-duplicates of the items, either. Sessions in `beside` don't count
+        as other.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):

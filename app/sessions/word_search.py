@@ -172,7 +172,7 @@ class WordSession(SearchSession):
     def _searched(self, pool: Pool) -> _Search | None:
         """Return the last search, or search this snapshot of the pool if there is none.
 
-        If there is no text to search for, return None. If a search is impossible, set `problem`, too.
+        If there is no text to search for, return None. If the search fails, set `problem` and return None.
         """
         if not self.text or self.problem is not None:
             return None

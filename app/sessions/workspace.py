@@ -331,7 +331,7 @@ class Workspace:
         return key
 
     def use_description(self, key: str, name: str, *, by: Person = OPERATOR) -> None:
-        """Put another description of a project's items to use; "" is the first one.
+        """Use another description of a project's items from now on; "" is the first one.
 
         Requests under way end with the former description. All later ones get the new one.
 

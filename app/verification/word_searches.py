@@ -1,4 +1,4 @@
-"""Repeat the logged searches by words, each with the direction that the log has."""
+"""Repeat the logged searches by words. The log has the vector (direction) of each text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups by item. Items keep their ids while a pool grows, so a log can refer to such groups for ever."""
+"""Groups of near-duplicates as ids of items. Ids stay when a pool grows, so a log can refer to groups."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class ItemGroups:
         return whole.hexdigest()
 
     def group(self, item: int) -> tuple[Kind, Items] | None:
-        """Return the kind of the item's group, the first of `KINDS`, and its items, ascending; or None."""
+        """Return the kind and ascending items of the item's burst, else of its near-duplicates; or None."""
         found = ((kind, partition.members(item)) for kind, partition in self._partitions.items())
         return next(((kind, members) for kind, members in found if len(members)), None)
 

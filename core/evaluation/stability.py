@@ -1,6 +1,6 @@
-"""Figures about a classifier that need no answers beyond its training labels.
+"""Measures of a classifier that need no answers beyond its training labels.
 
-The figures are the cross-validated accuracy, the number of items within the margin, and the change of
+They are the cross-validated accuracy, the number of items within the margin, and the change of
 predictions from one classifier to the next. They do not show how good the classifier is on the pool. Most
 labeled items are hard items near the hyperplane, and a classifier may agree with its predecessor although
 both are wrong. `core.audit` has unbiased estimates.
@@ -44,7 +44,7 @@ def held_out_scores(
     Parameters
     ----------
     labels : Labels
-        Labeled items, which may include the examples of a concept.
+        Labeled items, which may include example images.
     folds : int
         Number of folds, at least 2.
     C, class_weight
@@ -141,7 +141,7 @@ def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
     """Return the features of up to n random items, of shape (min(n, len(pool)), n_features).
 
     On these items, the predictions of successive classifiers are compared (`core.evaluation.stopping`). Some
-    of them may be answered.
+    of the items may be answered.
     """
     n = min(n, len(pool))
     return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))

@@ -18,7 +18,7 @@ classifier finds new kinds of positives.
 
 The recommendation does not depend on how good the classifier is. It only says that more labels of the same
 kind will not change the classifier much. The audit (`core.audit`) measures the quality of the classifier, so
-show its figures beside the recommendation.
+show its results beside the recommendation.
 
 References
 ----------

@@ -75,11 +75,11 @@ class Rates(NamedTuple):
     Parameters
     ----------
     n_near : int
-        Number of near-duplicates.
+        Number of pairs that are near-duplicates.
     n_found : int
         Number of pairs within the angle.
     n_right : int
-        Number of near-duplicates within the angle.
+        Number of pairs within the angle that are near-duplicates.
     """
 
     n_near: int

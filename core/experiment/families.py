@@ -279,7 +279,7 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms in which comparisons measure a family: for each form's name, a function that makes it.
+    """Return the forms of a family that are compared: a function for each name, which makes the family.
 
     If a family has only one form, the name of this form is "".
 

@@ -82,7 +82,7 @@ class Retrieval:
         Rows are called alike if they have the class of the query. The average precision is the mean of the
         precisions at the ranks of these rows. If no row is alike, it is zero. Suppose that r of the n rows at
         one distance are alike, that N rows are nearer, and that R of the nearer rows are alike. The i-th of
-        the n rows is alike with probability r/n. In this case, (i − 1)(r − 1)/(n − 1) of the first i − 1 rows
+        the n rows is alike with probability r/n. If it is, (i − 1)(r − 1)/(n − 1) of the i − 1 rows before it
         at this distance are alike on average (McSherry and Najork 2008). The expected precisions at this
         distance therefore add up to
 

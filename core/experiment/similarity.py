@@ -348,7 +348,7 @@ def _structure(
     n_searched: int,
     seed: int,
 ) -> Iterator[_Number]:
-    """Yield recall@10, shares of the pool and times of a search structure, for each share in `SEARCHED`."""
+    """Yield recall@10, cost and times of a search structure, for each share of the pool in `SEARCHED`."""
     pool = truths.pool
     start = thread_time()
     a_candidate = COMPARED.get(name, USUALLY_COMPARED)

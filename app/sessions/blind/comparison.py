@@ -56,7 +56,7 @@ class BlindComparison:
     Parameters
     ----------
     leader : LabelingSession
-        The session of the first side. Its parameters name the sessions of all sides.
+        The session of the first strategy. Its parameters name the sessions of both strategies and the judge.
     """
 
     def __init__(self, leader: LabelingSession) -> None:
@@ -223,8 +223,7 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Return the side that has turn `number`: a strategy, or the judge. Sides without an item are
-        skipped.
+        """Return the side (a strategy or the judge) that has turn `number`; skip sides without an item.
 
         The order of the sides is drawn at random for each block of turns.
         """
@@ -274,5 +273,5 @@ def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> 
 
 
 def _copy_id(side: LabelingSession, name: str) -> str:
-    """Return an id for the side's copy of an answer. The same arguments always give the same id."""
+    """Return the id of a copy of an answer, made for one side. Equal arguments always give equal ids."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{side.id} {name}"))

@@ -42,7 +42,7 @@ class Result:
     learned: LearnedMetric | None
 
     def metric_in_view(self, view: str) -> str:
-        """Return the name of the metric whose figures a view shows: "original" or "learned"."""
+        """Return the name of the metric whose time and recall a view shows: "original" or "learned"."""
         return "learned" if view != "original" and "learned" in self.lists else "original"
 
     def in_view(self, view: str, first: int) -> list[tuple[str, int, int]]:

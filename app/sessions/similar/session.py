@@ -156,7 +156,7 @@ class SimilarSession(SearchSession):
         self.set_recipe(self.recipe.by(name))
 
     def set_codes(self, name: str) -> None:
-        """Compare the codes of another hash family from now on.
+        """Search by the codes of another hash family from now on.
 
         Raises
         ------
