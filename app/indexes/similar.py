@@ -219,7 +219,7 @@ class Similar:
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """Return the display names of the methods, by name."""
+        """Return the names of the search methods, with display names."""
         return METHODS
 
     @property

@@ -43,7 +43,7 @@ class Duplicates:
         self._watch = Watch("duplicates", self.read, POLL_SECONDS)
 
     def start(self) -> None:
-        """Read the groups, and start to watch them."""
+        """Read the groups, and start to watch their files."""
         self.read()
         self._watch.start()
 

@@ -23,7 +23,7 @@ from closecall.app.runtime.background import ClosedError
 from closecall.core.numerics.kernel_cache import Step, marker, use_writable_folder
 
 PATIENCE = 300.0
-"""Maximum number of seconds to wait for the child; after that, this process compiles the kernels itself."""
+"""Maximum number of seconds to wait for the child process; later, this process compiles for itself."""
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Preparation:
 
     def __init__(self, command: list[str]) -> None:
         self.share = 0.0
-        """The share of kernels that are compiled, 0 … 1."""
+        """The share of Numba functions that are compiled, 0 … 1."""
         self._complete = {step: threading.Event() for step in get_args(Step)}
         self._stopped = False
         # The child may be killed at any moment, so its temporary files are removed here.

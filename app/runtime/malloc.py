@@ -18,7 +18,7 @@ With a smaller size, the program often requests and returns pages, which is slow
 """
 
 LARGE_IN_SERVERS = 1 << 16
-"""The same size in a process that serves people."""
+"""The size that replaces `LARGE` in a process that serves people."""
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's <malloc.h>
 

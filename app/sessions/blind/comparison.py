@@ -254,7 +254,7 @@ def _recent(side: LabelingSession, n: int) -> list[AnswerRecord]:
 
 
 def _answer_about(side: LabelingSession, item: int) -> AnswerRecord | None:
-    """Return the side's current answer about an item, or None."""
+    """Return the current answer about an item on one side, or None."""
     return next((answer for answer in _recent(side, _RECENT) if answer.item == item), None)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 60
-"""Number of last searches whose figures the page shows."""
+"""Number of last searches whose time and recall the page shows."""
 
 RECALLED = 10
 """Number of nearest items for which recall is measured."""
