@@ -1,4 +1,4 @@
-"""The page on which owners describe a project's images again, and choose the description in use."""
+"""The page on which owners let other features of the images be computed, and choose those in use."""
 
 from __future__ import annotations
 

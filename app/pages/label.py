@@ -55,7 +55,7 @@ OVERLAP_PERCENT = (5, 10, 20, 50, 100)
 """Selectable shares, in percent, of rounds that show an item to a further annotator."""
 
 MOST_SHOWN = 120
-"""Maximum number of characters of a description in the settings."""
+"""Maximum number of characters of a description in words in the settings."""
 
 CLASSES = "classes"
 """Address parameter that requests the class view."""
@@ -292,7 +292,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def offer_description(project: OpenProject) -> None:
-    """Show the button that opens the page on which the images are described again."""
+    """Show the button that opens the page on which other features of the images are computed."""
     if st.button("Describe again…", help="By other features, such as a better model's.", width="stretch"):
         st.switch_page("describe.py", query_params={"project": project.key})
 

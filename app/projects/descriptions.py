@@ -44,7 +44,7 @@ FIRST = "first"
 
 @dataclass(frozen=True)
 class Description:
-    """A description of a project's items.
+    """A description of a project's items: a pool with features of one kind.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
 
 
 def cost(plan: Plan) -> tuple[float, float]:
-    """Estimate the disk space in bytes that a description needs, and the time in seconds that it takes.
+    """Estimate the disk space in bytes and the time in seconds that other features of the items need.
 
     Features without a model take about a millisecond per image; this time is given as 0.
     """
@@ -132,7 +132,7 @@ def descriptions(folder: Path) -> list[Description]:
 
 
 def whole_pool(folder: Path, name: str) -> Pool:
-    """Return the pool of a description that can be used.
+    """Return the pool with the features of a description; raise InputError if it can't be used.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def use_description(folder: Path, name: str) -> None:
 
 
 class Descriptions:
-    """The descriptions of a project that is served, and the processes that build them. Thread-safe.
+    """The descriptions of a served project's items, and the processes that build them. Thread-safe.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class Project:
         load_training()
 
     def _describe_new_examples(self) -> None:
-        """Compute the features of examples that came from a backup made with another description."""
+        """Compute the features of example images from a backup made with another description of items."""
         if self.description and self.pool is not None:
             try:
                 describe_examples(self.concept_store, self.pool)
@@ -155,7 +155,7 @@ class Project:
         self._opened.close()
 
     def describe(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
-        """Start to build or continue a description in the background; return its name.
+        """Start or continue to compute other features of the items (a description); return its name.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class Project:
         return self.descriptions.build(word, provider)
 
     def stop_describing(self, name: str, *, by: Person = OPERATOR) -> None:
-        """Stop building a description; `describe` continues it.
+        """Stop computing other features of the items (a description); `describe` continues it.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Project:
         describe_examples(self.concept_store.under(name), whole_pool(self.folder, name))
 
     def succeeded(self, name: str) -> Self:
-        """Put another description to use, and return the object that takes this one's place.
+        """Put another description of the items to use, and return the object that takes this one's place.
 
         The labels, questions and leases stay. If this fails, the description in use stays.
 
@@ -221,7 +221,7 @@ class Project:
 
     @contextmanager
     def kept_in_use(self) -> Iterator[None]:
-        """Keep this object's description in use during the block.
+        """Keep this object's description of the items in use during the ``with`` block.
 
         Raises
         ------
@@ -354,7 +354,7 @@ class Project:
     def copy_concept(
         self, concept: ConceptRecord, name: str, *, archived: bool = False, in_its_place: bool = False
     ) -> ConceptRecord:
-        """Add a concept that asks the same question, without labels or examples.
+        """Add a concept that asks the same question, without labels or example images.
 
         If `archived`, the copy is archived. If `in_its_place`, the copy replaces the original, which is then
         archived.

@@ -1,4 +1,4 @@
-"""The parts of a served project that do not depend on the description of its items.
+"""The parts of a served project that do not depend on the features of its items (their description).
 
 When another description is put to use, a new `Project` is made, as after a restart, but it takes these parts
 over: the lock, the labels, the leases, the threads, and the processes that build descriptions.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 HISTORY = 60
-"""Number of last rounds whose figures the card shows."""
+"""Number of last rounds whose measurements the card shows."""
 
 ATTENDED_SECONDS = 600
 """A session counts as attended (somebody is using it) for this many seconds after its last activity.

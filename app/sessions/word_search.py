@@ -70,7 +70,7 @@ class _Search:
 
 
 class WordSession(SearchSession):
-    """A search for the items nearest to a description.
+    """A search for the items nearest to a description in words.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class WordSession(SearchSession):
         session.project.background.submit(_load_model, session.project.pool)
 
     def look_for(self, text: str, excluded: str = "", first: int = 0) -> None:
-        """Search for the description, and show the page that contains place `first` of the results, from 0.
+        """Search by words, and show the page that contains place `first` of the results, from 0.
 
         Raises
         ------

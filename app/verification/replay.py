@@ -31,7 +31,7 @@ REPLAYED = tuple(why for why in WHYS if why != "undo")
 """Values of `SelectionRecord.why` whose selections are repeated: all except "undo", which selects nothing."""
 
 GROUPED = tuple(why for why in REPLAYED if why not in ("audit", "overlap", "search", "similar", "words"))
-"""Values of `SelectionRecord.why` whose selections may leave out near-duplicates of asked items."""
+"""Values of `SelectionRecord.why` whose selections may leave out near-duplicates of answered items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def replays_of(
     Parameters
     ----------
     concepts : Concepts
-        The store that has the concept's examples.
+        The store that has the concept's example images.
     concept : ConceptRecord
         The concept of the selections.
     answers : sequence of AnswerRecord

@@ -3,8 +3,8 @@
 The angle is that between the feature vectors of the two images. It is measured on two types of pairs:
 
 - Frames are images of an object on a turntable. Two frames are near-duplicates if they show the same kind of
-  object, turned around the same axis, and if the numbers of the frames differ by at most k. No other frames
-  are near-duplicates, even if their numbers differ by k + 1.
+  object, turned around the same axis, and if the numbers of the frames differ by at most a given k. No
+  other frames are near-duplicates, even if their numbers differ by k + 1.
 - An altered copy of a photograph is a near-duplicate of its original, and of no other photograph.
 
 The images are divided into two halves, which share no kind (`halves`). The angle is chosen on one half, and
@@ -36,7 +36,7 @@ Floats64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 PRECISION, RECALL = 0.99, 0.975
-"""Minimum precision and recall for the choice of the angle. The aim on other kinds is a recall of 0.95."""
+"""Minimum precision and recall on the kinds that choose the angle; on others, recall should be 0.95."""
 
 FRAME = r"(?P<kind>.*)/(?:(?P<axis>[^/_\d][^/_]*)_)?(?P<frame>\d+)[^/]*"
 """Regular expression for names of frames as in the data set Fruits-360.

@@ -163,7 +163,7 @@ class Truths:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Results of one family in one draw.
+    """Results of one hash family in one `Draw`, a repetition of the comparison.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def measure_family(
     structures: Sequence[str] = STRUCTURES,
     told: Callable[[str], None] = lambda _: None,
 ) -> Measured:
-    """Measure all forms of a family.
+    """Measure a hash family in all its forms, which are sets of parameters.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class BlindComparison:
         return sum(max(0, n) for n in missing)
 
     def tell(self) -> None:
-        """Reveal the strategy of each side.
+        """Reveal the strategies, whose names were hidden.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class BlindComparison:
             self.is_told = True
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store each of the browser's answers for the side that chose the item; see `ItemView.store`."""
+        """Store the browser's answers, each for the strategy that chose the item; see `ItemView.store`."""
         given = {str(answer.get("id")) for answer in answers}
         acked: list[str] = []
         refused: list[Refusal] = []
@@ -141,7 +141,7 @@ class BlindComparison:
         return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
-        """Return the annotator's answers on all sides, by item, without the labels copied at the start."""
+        """Return the annotator's answers for all sides, by item, without the labels copied at the start."""
         answers: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
@@ -178,7 +178,7 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Return the sides for which an answer must be stored, with the answer in the form for each side.
+        """Return the sides (strategies, judge) that get an answer, each with the answer in its own form.
 
         The last side is the one that chose the item. An undo or a correction is stored for all sides that
         have an answer about the item. Any other answer is stored only for the side that chose the item.
@@ -209,7 +209,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Copy answers between sides until no side shows an item that was answered on another side.
+        """Copy answers until no side (strategy or judge) shows an item that was answered for another.
 
         Return all answers, as `labels` does.
         """
