@@ -1,4 +1,4 @@
-"""The search methods of Find similar, their indexes built in the background, and the recall check.
+"""The search methods of Find similar, their indexes built in the background, and checks of their recall.
 
 An index is immutable, and belongs to one snapshot of the pool and one metric. Until it is ready, the exact
 scan is used instead. When the pool has grown, the index stays in use until an extended index replaces it;
