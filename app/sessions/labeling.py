@@ -89,7 +89,7 @@ class LabelingSession(SessionState):
     def withdraw_description(self, direction: Direction, withdrawn: bool = True, *, by: Person) -> None:
         """Withdraw a description in words, with which labeling starts; if not `withdrawn`, use it again.
 
-        This applies to everybody who labels the question. Answers about items that it selected stay.
+        This applies to everybody who labels the question. Answers that were given because of it stay.
 
         Raises
         ------

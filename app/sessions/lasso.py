@@ -2,8 +2,8 @@
 
 Each page shows the items that have no answer yet, nearest to the hyperplane first. Like a grid of the queue,
 it leaves out items that are leased to other sessions. If the queue asks about near-duplicates only once, it
-also leaves out near-duplicates of answered or leased items. The log records the lasso, so that ``closecall
-verify`` can repeat the selection.
+also leaves out near-duplicates of answered or leased items. The log records the lasso, so that
+``closecall verify`` can repeat the selection.
 """
 
 from __future__ import annotations
