@@ -134,7 +134,7 @@ class Truths:
     _found: dict[str, tuple[Ids, float]] = field(default_factory=dict)
 
     def by(self, key: str, nearness: Nearness) -> tuple[Ids, float]:
-        """Return the neighbours by one measure, and the median seconds of an exact scan.
+        """Return the nearest rows of each query by one measure, and the median seconds of an exact scan.
 
         Parameters
         ----------
@@ -348,7 +348,10 @@ def _structure(
     n_searched: int,
     seed: int,
 ) -> Iterator[_Number]:
-    """Yield recall@10, cost and times of a search structure, for each share of the pool in `SEARCHED`."""
+    """Yield the time and memory to build a search structure, then its results for each share in `SEARCHED`.
+
+    The results are recall@10, the share of the codes that are compared, and the time of a query.
+    """
     pool = truths.pool
     start = thread_time()
     a_candidate = COMPARED.get(name, USUALLY_COMPARED)

@@ -37,13 +37,13 @@ def sessions(
     A session has one positive class (see `single_planes`). It begins with correct labels: either one item of
     the class and five other items, drawn at random, or the result of `labels_before`. In each round, the SVM
     is trained on all labels so far, and its hyperplane is recorded. The strategy selects one item for this
-    hyperplane, and the answer of the annotator is the next label. An item near the hyperplane that the
-    strategy misses is still in the pool for the next hyperplane. A strategy is therefore best measured in
-    sessions in which it selected the items itself.
+    hyperplane, and the answer of the annotator is the next label. If the strategy misses an item near one
+    hyperplane, the item stays in the pool and may be found for a later one. A strategy is therefore best
+    measured in sessions in which this strategy selected the items.
 
     Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
-    positive, every third group of four sessions has noisy answers, which `Plane.setting` mentions. Twelve
-    sessions therefore have each SVM twice without noise and once with noise. The annotator of a noisy session
+    positive, every third group of four sessions has noisy answers; `Plane.setting` says so. Of twelve
+    sessions, each SVM has therefore two without noise and one with noise. The annotator of a noisy session
     s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by side, because
     one pass over the pool can select an item for each session. A session does not depend on the number of
     other sessions.
@@ -176,7 +176,7 @@ class _Session:
         self.planes: list[Plane] = []
 
     def ask(self) -> Request:
-        """Train on the labels so far, record the plane, and return the request for a strategy to answer."""
+        """Train on the labels so far, record the hyperplane, and return a request for an item near it."""
         hyperplane = learn(self._labels, C=self._C, class_weight=self._class_weight).hyperplane
         assert hyperplane is not None
         labeled, positive = np.sort(self._labels.ids), self._oracle.positive

@@ -53,8 +53,8 @@ def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, see
     """Choose the slack parameter γ of a learned kernel by cross-validation.
 
     The nearest neighbours of a row are the rows with the largest cosine in the feature space of the kernel.
-    In each fold, the kernel is learned from half the default number of pairs of `LearnedKernelHash`, and from
-    at most the default number of rows.
+    In each fold, the kernel is learned with the default `n_constrained` and half the default `n_pairs` of
+    `LearnedKernelHash`.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ figure  varied                                      compared with
 1       rank r of KLSH                              all components
 2a      rank r of Nyström                           all components
 2b      form: original, low rank, transformed, …    nothing
-2c      eigenvalues of the kernel for each scale s  nothing
+2c      scale s; the results are eigenvalues        nothing
 3       scale s of exp(s(κ − 1)), at the best rank  κ itself at this rank
 t       number t of landmarks, at the best rank     Gaussian vectors: the limit of large t
 ======  ==========================================  ======================================

@@ -24,7 +24,7 @@ BIT_REVERSED = np.array([int(f"{i:05b}"[::-1], 2) for i in range(SIDE)])
 
 @kernel
 def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
-    """Write AB to `out`, always summed in the same order; A must have a multiple of 8 columns."""
+    """Write the product AB to `out`. The order of summation is fixed. A must have a multiple of 8 columns."""
     rows, inner, columns = A.shape[0], A.shape[1], B.shape[1]
     for i in range(rows):
         for j in range(columns):

@@ -29,7 +29,7 @@ among the 80 images with the most similar LSH codes of 128 bits:
     6 × 6 bins of direction, 8 of strength                           49           47          11
     6 × 6 bins of direction, 8 of strength, windows of 4×4 pixels    50           49           8
     a grid of 8×8 windows of 8×8 pixels, three levels                42           44          10
-    as above, with mean and gradients in 8 bins for c, s and e       34           34
+    row above, with 8 bins of mean and gradients instead of c, s, e  34           34
 
 Finer bins separate classes better. But then almost all images are nearly orthogonal, and codes cannot resolve
 the differences between their angles.

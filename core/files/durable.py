@@ -84,8 +84,8 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 def publish_folder(temporary: Path, path: Path) -> None:
     """Rename a folder of finished files to `path`.
 
-    A folder that is already there is deleted first, so for a moment there is none. It must therefore be left
-    over from an interrupted attempt: no manifest names it, or it has no manifest, so that nobody reads it.
+    If `path` exists, it is deleted first, so for a moment there is no such folder. The caller must make sure
+    that nobody reads the old folder, for example because no manifest names it.
     """
     sync_folder(temporary)
     if path.exists():
@@ -123,7 +123,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Turn an OSError in the block into an InputError that names `path` and says if the disk is full."""
+    """Turn an OSError of the `with` block into an InputError about `path`, which says if the disk is full."""
     try:
         yield
     except OSError as error:

@@ -95,7 +95,7 @@ def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _density_of_z(z: NDArray[np.float64], rho: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     """Return the density of arctanh R, where R is the uncentred correlation of `samples` Gaussian pairs.
 
-    It equals Fisher's density of the usual, centred correlation with one more pair.
+    This is Fisher's density for the usual, centred correlation of `samples` + 1 pairs.
     """
     n = samples + 1
     R = np.tanh(z)

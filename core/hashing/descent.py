@@ -19,11 +19,10 @@ _HALVINGS = 30
 def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: float) -> Floats64:
     """Minimise an objective from `start` and return the best point found.
 
-    Momentum carries the last accepted point ahead, and a step starts from there. The step size is first at
-    most 1.5 times that of the previous step, and is halved until the objective decreases by at least half of
-    the amount that the gradient predicts. If the new value is still above that of the last accepted point,
-    the new point is rejected and the momentum is reset. The value therefore never increases between accepted
-    points.
+    Momentum carries the last accepted point ahead, and a step starts from there. A step first tries a size of
+    at most 1.5 times the size of the previous step. The size is halved until the objective decreases by at
+    least half of the amount that the gradient predicts. If the new point is worse than the last accepted
+    point, it is rejected and the momentum is reset. Accepted points therefore never become worse.
 
     Parameters
     ----------

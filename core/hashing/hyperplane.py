@@ -90,9 +90,9 @@ class HyperplaneHasher(ABC):
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
         Moments (`core.hashing.reconstruction`) are learned only if `weighted` is true, the code has at most
-        4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, the weights of a
-        query are the numbers whose signs would be the bits of the hyperplane's normal if it were a point.
-        These weights estimate scores less exactly.
+        4,000 bits, and an embedded point E(x) has at most 1,000 numbers. Without moments, queries have less
+        exact weights: the normal of the hyperplane is hashed like a point, and the weight of a bit is the
+        number whose sign is the bit.
 
         Without `n_directions`, sparse points are projected on int8 vectors (`core.hashing.projection`).
 
@@ -187,7 +187,7 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
-        """Draw the functions, given a sample Z of augmented points, and set the attributes in `_drawn`."""
+        """Draw the functions, given a sample Z of augmented points; set the attributes listed in `_drawn`."""
 
     @property
     @abstractmethod

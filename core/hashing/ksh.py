@@ -188,9 +188,9 @@ class SupervisedKernelHash(ByKernel):
         Returns
         -------
         array of shape (n_points, n_anchors)
-            Matrix T such that k(x) = Tᵀk₀(x) for any point x. k₀(x) contains the values of `_kernel` for x
-            and `points_`. k(x) contains those of the kernel that bits are learned with, for x and the
-            anchors.
+            Matrix T such that k(x) = Tᵀk₀(x) for any point x. k₀(x) contains the values of the kernel
+            `_kernel` for x and `points_`. k(x) contains the values of another kernel, which the bits are
+            learned with, for x and the anchors. By default, both kernels are the same and T is the identity.
         """
         self.points_ = anchors
         return np.eye(len(anchors))

@@ -54,7 +54,10 @@ class RandomHyperplaneLSH(SimilarityHasher):
         self.centred = centred
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Return the angles between q − μ and x − μ in radians, of shape (n_queries, n_points)."""
+        """Return the angles between rows q of Q and x of X, of shape (n_queries, n_points).
+
+        They are measured from the centre μ, so they are the angles between q − μ and x − μ, in radians.
+        """
         return angles(self._rows(Q), self._rows(X), self.centre_)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
@@ -92,9 +95,10 @@ def projected(X: Rows, vectors: Vectors) -> Floats32:
 
 
 def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
-    """Return the angle between each q − μ and x − μ in radians, of shape (n_queries, n_points), in float64.
+    """Return the angles in radians between rows of Q and X, measured from `centre`, in float64.
 
-    A row equal to the centre has no direction; it is treated as being at a right angle to every row.
+    The result has shape (n_queries, n_points). A row equal to the centre has no direction; its angle to every
+    row is a right angle.
     """
     Q, X = Q.astype(np.float64), X.astype(np.float64)
     to_q, to_x = Q @ centre, X @ centre

@@ -82,7 +82,10 @@ class MetricLSH(SimilarityHasher):
         self.centred = centred
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Return the angles under the metric in radians, measured from μ, of shape (n_queries, n_points)."""
+        """Return the angles under the metric in radians, of shape (n_queries, n_points).
+
+        They are measured from the mean of the fitted rows if `centred` is true, otherwise from the origin.
+        """
         Q, X, metric, centre = self._rows(Q), self._rows(X), self._metric(), self.centre_[None]
         to_q, to_x = metric.inner(Q, centre)[:, 0], metric.inner(X, centre)[:, 0]
         own = metric.squared_norms(centre)[0]

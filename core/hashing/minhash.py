@@ -20,10 +20,10 @@ row. The hash value is the feature with the smallest a, together with its intege
 
     t = ⌊ln x / r + β⌋,   ln a = ln c − r (t − β + 1)
 
-Both similarities of Chum et al. [3]_ are overlaps of this form. In the first, the weight of a word is its
-idf. In the second, the weight is idf times the number of occurrences in the text. The hash functions of Chum
-et al. for the second similarity copy a word for each occurrence, so they require integers. Consistent
-weighted sampling takes real weights, so rows can have unit norm, as in a pool.
+Chum et al. [3]_ compare texts by two overlaps of this form. In the first, the weight of a word is its idf. In
+the second, the weight is idf times the number of occurrences in the text. The hash functions of Chum et al.
+for the second overlap copy a word for each occurrence, so they require integers. Consistent weighted sampling
+takes real weights, so rows can have unit norm, as in a pool.
 
 **b bits.** Instead of the value itself, a code contains the last b of the 64 bits of the value's random
 number [4]_. These bits practically never decide which number is the smallest. The last bits of two different
@@ -245,8 +245,8 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
     """Return the row number of each non-zero entry, and initialise `out`.
 
-    In `out`, empty rows get the numbers of the feature `nothing`, which no row has. Other rows get the
-    largest 64-bit number.
+    An empty row is treated as the set of the feature `nothing`, which no other row has, so `out` gets the
+    random numbers of this feature. For other rows, it gets the largest 64-bit number.
     """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -269,10 +269,10 @@ def _least(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to the smallest number of each row's features, for each function.
+    """Set `out` to the smallest random number of each row's features, for each function.
 
     `out` has the shape (n_rows, n_functions). Features are processed in order, so that the numbers of each
-    feature are computed only once. `nothing` is a feature that no row has.
+    feature are computed only once. `nothing` is the only feature of an empty row.
     """
     rows = _begun(starts, keys, nothing, out)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -297,10 +297,10 @@ def _sampled(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to a random number for the sampled feature of each row and its integer t.
+    """Set `out` to a random number for each row and function, computed from the hash value.
 
-    The sampled feature is the one with the smallest a. The module defines a and t. `logarithms` are the
-    logarithms of the weights. The other arguments are the same as in `_least`.
+    The hash value is the feature with the smallest a, together with its integer t; the module defines a and
+    t. `logarithms` are the logarithms of the weights. The other arguments are the same as in `_least`.
     """
     rows = _begun(starts, keys, nothing, out)
     k = keys.shape[0]

@@ -159,8 +159,8 @@ class SimilarityHasher(ABC):
         Parameters
         ----------
         radius : float
-            If the family's `radius_of` is "angle", the radius is the angle between unit rows in radians,
-            measured from the centre of the family if it has one. With "overlap", it is 1 minus the overlap.
+            The family's `radius_of` says what the radius is. "angle": the angle between unit rows in radians,
+            measured from the centre of the family if it has one. "overlap": 1 minus the overlap of two sets.
 
         Raises
         ------

@@ -119,8 +119,9 @@ def sides(
     """Run dual coordinate descent from alpha = 0, in place.
 
     The descent ends when all projected gradients of a pass over all labels are within `tolerance` of each
-    other, or after `passes` passes. To save time, a label at a bound is left out of passes (shrinking) if its
-    gradient points out of the box and is outside the range of the projected gradients of the last pass.
+    other, or after `passes` passes. To save time, a label is left out of all further passes (shrinking) if it
+    is at a bound, and its gradient points out of the box and lies beyond all projected gradients of the pass
+    before.
     """
     n = alpha.shape[0]
     w = np.zeros(d + 1, dtype=np.float32)
@@ -227,8 +228,8 @@ def pivots(
 
     The face is the set of free labels, with 0 < αᵢ < Cᵢ. At the optimum of a face, the margins of its labels
     are all 1. Each step moves alpha towards this optimum as far as the box allows, and labels that reach a
-    bound leave the face. Once the optimum is reached, those labels outside the face that most violate their
-    optimality condition join it.
+    bound leave the face. Once the optimum is reached, the labels that most violate their optimality condition
+    join the face.
 
     Returns
     -------

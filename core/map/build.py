@@ -3,13 +3,13 @@
     map/layout      the layout of a sample, with the digest of the rows from which the sample was drawn
     map/00000000    the positions of the first rows, with the digest of these rows and of the layout
     map/00065536    the positions of the next rows, and so on
-    map/earlier/…   the positions on a map that was made again, in a folder named by the digest of its layout
+    map/earlier/…   the positions on each earlier map, in a folder named by the digest of its layout
 
 Each of these folders is written completely or not at all, by `core.selection.files`. A build that was killed
 continues after the last folder, and its result is bit for bit the same as without the interruption. When a
 pool grows, its old rows keep their positions. The map is made again with a new layout only when the pool has
-more than `GROWTH` times as many rows as when the sample was drawn. Earlier positions are kept, because logs
-refer to them. Together they are less than twice as large as the newest.
+more than `GROWTH` times as many rows as when the sample was drawn. The positions on earlier maps are kept,
+because logs refer to them. Together they take less than twice the space of the positions on the newest map.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PoolMap:
         pool : Pool
             The pool, complete or not.
         digest : str or None
-            The layout of the map, which may be an earlier one; by default, the newest.
+            Digest of the layout, which selects the newest map or an earlier one; by default, the newest.
 
         Raises
         ------
@@ -239,7 +239,10 @@ def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
 
 
 def _put_aside(folder: Path, pool: Pool, following: str) -> None:
-    """Keep the positions on the map that one with the layout `following` replaces, unless it is damaged."""
+    """Keep the positions on the present map, before it is replaced by one with the layout `following`.
+
+    Nothing is kept if the present map is damaged or has the same layout.
+    """
     try:
         earlier = PoolMap.open(pool)
     except InputError:  # nothing to keep
@@ -252,7 +255,7 @@ def _put_aside(folder: Path, pool: Pool, following: str) -> None:
 
 
 def _earlier(folder: Path, digest: str) -> Path:
-    """Return the folder of an earlier map; other text than a digest names a folder that never exists."""
+    """Return the folder of an earlier map. If `digest` is not a digest, this folder never exists."""
     return folder / _EARLIER / (digest if re.fullmatch("[0-9a-f]+", digest) else "none")
 
 

@@ -1,4 +1,4 @@
-"""Layout of a map: UMAP places a sample of the items, and all other items are placed between these.
+"""Layout of a map: UMAP places a sample of the items, and other items are placed among the sample.
 
 UMAP [1]_ places items in the plane such that items with similar features are near each other. This takes half
 an hour for a million items, so only a sample is placed in this way. Every other item is then placed at the

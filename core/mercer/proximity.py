@@ -18,8 +18,8 @@ rank and two words that occur in the fitted images. The inner product of a fitte
 exactly K̃.
 
 This module interprets [1]_ as follows; the survey [3]_ only mentions the kernel. A feature is not its own
-neighbour. All features as near as the r-th neighbour count as among the r nearest. In an image of n ≤ R
-features, all n − 1 others are neighbours if r ≥ n − 1. K is normalised like the pyramid match.
+neighbour. Features at the same distance as the r-th neighbour count as among the r nearest. In an image of
+n ≤ R features, all n − 1 others are neighbours if r ≥ n − 1. K is normalised like the pyramid match.
 
 References
 ----------
@@ -115,16 +115,17 @@ class ProximityDistribution:
         return self.vocabulary_.rows(owners, bins, 1 / np.sqrt(squares[owners]), len(sets))
 
     def _bins(self, sets: Sequence[LocalFeatures]) -> tuple[Places, Bins]:
-        """Return two arrays with one entry per rank r, per feature, and per neighbour among its r nearest.
+        """Return the set and the bin of each entry of the sparse rows, as two arrays.
 
-        The first array has the index of the set, the second the bin, which is the rank and the two words.
+        There is an entry for each rank r, each feature, and each of the r nearest neighbours of the feature.
+        Its bin consists of the rank, the word of the feature and the word of the neighbour.
         """
         pairs = [self._pairs(own) for own in sets]
         owners = np.repeat(np.arange(len(sets)), [len(own) for own in pairs])
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return (r, word, neighbour's word) per rank r, feature, and neighbour among its r nearest."""
+        """Return (r, word, neighbour's word) for each r, feature, and neighbour among the r nearest to it."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

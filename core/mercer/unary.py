@@ -93,9 +93,9 @@ def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[S
 
 
 def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """Return two arrays: the order of the entries by set and bin, and a number for each ordered entry.
+    """Return the order of the entries by set and bin, and the number of each entry among its equals.
 
-    The number counts the earlier entries of the same set and bin.
+    In this order, an entry's number is the number of earlier entries with the same set and bin.
     """
     order = np.lexsort((places, owners))
     ordered = np.stack([owners[order], places[order]])

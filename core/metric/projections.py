@@ -165,7 +165,7 @@ def _step(
 
 @kernel
 def _edge(t: float, delta: float) -> float:
-    """Return the positive μ with 1 + μt − μ²Δ = 0, for Δ ≥ 0; infinity if there is none."""
+    """Return the positive root μ of 1 + μt − μ²Δ, where Δ ≥ 0, or infinity if no root is positive."""
     root = np.sqrt(t * t + 4 * delta)
     if t > 0:
         return float((t + root) / (2 * delta)) if delta > 0 else np.inf

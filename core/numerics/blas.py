@@ -1,12 +1,11 @@
 """Limit BLAS to one thread where the number of threads would affect the last bits or the timing.
 
-The limit applies to the whole process. Suppose that each caller saved the number of BLAS threads on entry and
-restored it on exit. A caller that enters while another one is inside would then save a limited number, and
-restore the limit for good. This module therefore counts the callers inside `one_thread`, and the last one to
-leave restores the original number.
+The limit applies to the whole process, and several threads may need it at the same time. The first caller to
+enter `one_thread` saves the number of BLAS threads, and the last caller to leave restores it. If every caller
+did both, a caller that enters second and leaves last would save the limit and then restore the limit.
 
-Newer versions of threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all other
-threads. `_set` lifts this restriction.
+In newer versions of threadpoolctl, only one thread at a time can limit OpenBLAS, and calls from other threads
+are silently ignored. `_set` lifts this restriction.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def _gram(
 def _factor(G: NDArray[np.float64]) -> None:
     """Replace the lower triangle of G by its Cholesky factor, several columns at a time.
 
-    The contributions of four such columns to the later columns are subtracted at once, so that G is read into
-    the cache less often.
+    The contributions of four columns to all later columns are subtracted at once, so that G is read into the
+    cache less often.
     """
     n = G.shape[0]
     panel = np.empty((_COLUMNS, n))

@@ -26,14 +26,14 @@ R = TypeVar("R")
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` at its first call, with fused multiply-add, and cache the code on disk.
 
-    The cache only checks the modification time and the size of the file that contains `function`. A kernel
-    must therefore only call kernels of its own file.
+    The cache only checks the modification time and the size of the file that contains `function`. It does not
+    notice changes in other files, so a kernel must only call kernels of its own file.
     """
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath={"contract"})(function))
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `kernel`, but let sums be reassociated, so that the last bits depend on the machine."""
+    """Compile like `kernel`, but let the compiler reorder sums; the last bits then depend on the machine."""
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath=True)(function))
 
 
@@ -46,7 +46,7 @@ def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _as_pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Generate the code that turns an address, the first argument of the intrinsic, into a pointer."""
+    """Generate the code of a Numba intrinsic that turns its first argument, an address, into a pointer."""
     return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
 
 

@@ -1,7 +1,7 @@
 """Functions that find the files of a model and detect changes to them.
 
-A pair of models such as CLIP has both in one folder. `vision_model.onnx` reads images. `text_model.onnx`
-reads texts that were converted to numbers with `tokenizer.json`.
+A pair of models, such as CLIP, is two files in one folder. `vision_model.onnx` reads images.
+`text_model.onnx` reads texts that were converted to numbers with `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ def first_beside(file: Path, names: Iterable[str]) -> Path | None:
 
 
 def beside(file: Path, names: Iterable[str]) -> list[Path]:
-    """Return all paths at which files that belong to a model may be.
+    """Return all paths at which files with these names that belong to a model may be.
 
     They may be in the model's folder. If this folder is called `onnx`, they may also be in its parent folder.
-    In the cache of the Hugging Face hub, model files are symbolic links. The folder of the link comes before
-    the folder of its target.
+    In the cache of the Hugging Face hub, a model file is a symbolic link. The files may then be in the folder
+    of the link, which comes first, or in the folder of its target.
     """
     folders: dict[Path, None] = {}
     for folder in (file.parent, file.resolve().parent):

@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """Cache of the most recently used results of loading. An InputError is cached like a result.
+    """Cache of loaded objects, of which the most recently used are kept. An InputError is cached, too.
 
-    Threads that need the same result wait for a single load. Loads of different results run concurrently.
+    Threads that need the same object wait for a single load. Loads of different objects run concurrently.
 
     Parameters
     ----------
     most : int
-        Maximum number of results in the cache.
+        Maximum number of objects in the cache.
     """
 
     def __init__(self, most: int) -> None:
@@ -31,7 +31,7 @@ class Kept(Generic[T]):
         self._results: OrderedDict[Any, Future[T]] = OrderedDict()
 
     def get(self, key: Any, load: Callable[[], T]) -> T:
-        """Return the result for a key. Call `load` unless the result is cached or is already being loaded."""
+        """Return the object for a key. Call `load` unless the object is cached or is already being loaded."""
         with self._lock:
             result = self._results.get(key)
             is_new = result is None

@@ -41,9 +41,9 @@ def load_model(
 
 
 def model_named(word: str, provider: str = CPU) -> ImageModel | None:
-    """Load the model that a path names, or a path with "#" and the name of an output.
+    """Load the model at a path, which may be followed by "#" and the name of an output; see `load_model`.
 
-    Return None if there is no such file or folder. The model runs on this execution provider.
+    Return None if there is no such file or folder. `provider` is the execution provider.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 ONNX Runtime runs a model on an *execution provider*. The default is the CPU, which gives the same bits
 everywhere. Other providers are faster, but their results differ in the last digits. If a provider fails, ONNX
-Runtime would use the CPU instead and not tell; here, this is an error.
+Runtime would silently use the CPU instead; here, this is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Provider:
     runtime_name : str
         Name in ONNX Runtime.
     cure : str
-        What is needed to use it, for messages.
+        What must be installed to use the provider, for error messages.
     options : dict
         Options for ONNX Runtime.
     """
@@ -70,7 +70,10 @@ _sessions: Kept[Any] = Kept(2)
 
 
 def offered_providers() -> list[str]:
-    """Return the names of the `PROVIDERS` that ONNX Runtime offers here, the CPU first; none without it."""
+    """Return the names of the `PROVIDERS` that ONNX Runtime offers here, the CPU first.
+
+    The list is empty if ONNX Runtime is not installed.
+    """
     try:
         offered = _onnxruntime().get_available_providers()
     except InputError:
@@ -109,7 +112,10 @@ def _opened(file: Path) -> Any:
 
 
 def _opened_on(provider: Provider, file: Path) -> Any:
-    """Return the session of a model on a provider other than the CPU, which runs what the provider can't."""
+    """Return the session of a model on a provider other than the CPU.
+
+    The CPU runs those operations of the model that the provider does not support.
+    """
     runtime, name = _onnxruntime(), provider.runtime_name
     if name not in runtime.get_available_providers():
         raise ProviderError(f"ONNX Runtime does not offer {provider.label} here: it needs {provider.cure}")
@@ -134,7 +140,7 @@ def _opened_on(provider: Provider, file: Path) -> Any:
 
 
 class _InTurn:
-    """A session whose runs take turns: DirectML allows no others, and on one device they save no time."""
+    """A session that makes one run at a time. DirectML requires this; on a single device it costs no time."""
 
     def __init__(self, session: Any) -> None:
         self._session, self._lock = session, threading.Lock()
@@ -178,7 +184,7 @@ _KINDS = {"INVALID_PROTOBUF": "it is damaged, or no ONNX file", "NO_SUCHFILE": "
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error message, without the number and the name of the status."""
+    """Return the first line of an error message, without its status code and the place in ONNX Runtime."""
     line = str(error).strip().partition("\n")[0]
     status = re.match(r"\[ONNXRuntimeError\] : \d+ : (\w+) : (.*)", line)
     if status is None:

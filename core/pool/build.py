@@ -3,10 +3,11 @@
 The items that are neither held out for measuring accuracy nor already in the pool are divided, in order of
 their ids, into segments, and each segment into chunks. Threads compute the features of chunks. Results are
 consumed in order, so the files depend neither on the number of threads nor on how often the builder was
-killed. The first segment is small, so that labeling can start early. Each later segment has three times as
-many items as all before it, up to a limit, so the pool grows faster than it is labeled and ends with few
-segments. Held-out items are processed as soon as the pool has as many other items, at the latest before the
-last segment. Labeling of a large pool can therefore start before its held-out items are ready.
+killed. The first segment is small, so that labeling can start early. The size of each later segment is
+`SEGMENT_GROWTH` times the number of items in all earlier segments, up to a limit. The pool therefore grows
+faster than it is labeled and ends with few segments. Segments are smaller if the source `is_slow`. Held-out
+items are processed as soon as the pool has as many other items, at the latest before the last segment.
+Labeling of a large pool can therefore start before its held-out items are ready.
 
 A pool grows when it is built again from a source that has the same items followed by more.
 """
@@ -159,9 +160,9 @@ def build(
 
 
 def continuing(source: Source, pool: Path) -> Source:
-    """Return the source with which `build` continues the pool in a folder, or `source` if there is none.
+    """Return the source with which `build` continues the pool in a folder, or `source` if there is no pool.
 
-    Its items begin with those of the pool; see `Source.continuing`, also for the errors.
+    The first items of the returned source are those of the pool. `Source.continuing` describes the errors.
     """
     if not (pool / MANIFEST).exists():
         return source
@@ -172,7 +173,7 @@ def continuing(source: Source, pool: Path) -> Source:
 
 
 def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
-    """Write the manifest of a new pool, or check or extend that of an existing one; return the publisher."""
+    """Return the publisher of a pool; write the manifest first if the pool is new or its source has grown."""
     if not (pool / MANIFEST).exists():
         require_own_folder(pool)
         if not len(source):
@@ -362,7 +363,10 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _announced(
     chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the chunks; call `announce` with each chunk at least `ANNOUNCED_ITEMS` items before its turn."""
+    """Yield the chunks, after calling `announce` with each of them.
+
+    A chunk is announced at least `ANNOUNCED_ITEMS` items before it is yielded.
+    """
     waiting: deque[NDArray[np.int64]] = deque()
     ahead = 0
     for chunk in chunks:

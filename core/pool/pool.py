@@ -63,7 +63,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class _SavedSource:
-    """A pool's source as its manifest describes it. Equal ones of several snapshots are opened once."""
+    """A pool's source as its manifest describes it. Snapshots with the same source share one object."""
 
     spec: dict[str, Any]
     folder: Path | None
@@ -403,7 +403,7 @@ class Pool:
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """Check that `manifest` begins with this snapshot's segments; return the ones of full length."""
+        """Check that `manifest` begins with this snapshot's segments; return those not cut by `prefix`."""
         parts = self._manifest.segments
         if parts != manifest.segments[: len(parts)]:
             raise InputError(f"the pool {self.path} was replaced by another pool: open it again")
@@ -415,7 +415,7 @@ class Pool:
         return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
 
     def _saved_source(self, other: Pool | None) -> _SavedSource:
-        """Return the source of the manifest, shared with another snapshot if that has the same."""
+        """Return the source that the manifest describes, shared with `other` if that has the same source."""
         folder = self._manifest.source_folder
         own = _SavedSource(self._manifest.source, self.path / folder if folder else None)
         return other._source if other is not None and other._source == own else own

@@ -94,7 +94,9 @@ class Publisher:
         self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
-        """Add a segment with the remaining items below the id `stop`; with `last`, the pool is then complete.
+        """Add a segment: all items with ids below `stop` that earlier segments lack.
+
+        If `last`, the pool is then complete.
 
         Raises
         ------

@@ -131,7 +131,7 @@ def likeliest_buckets(
     The estimate of a bucket is offset + Σ weights · β, where β are the bits of the bucket's number as ±1,
     beginning with the highest bit. If `signed`, the absolute value of the sum is used. Of buckets with equal
     estimates, those with lower numbers are chosen. To avoid sorting all buckets, estimates are quantised to
-    levels. All buckets below the last level needed are taken, and only the buckets of this level are sorted.
+    levels. Only the buckets of the last level that is needed are sorted; those of lower levels are all taken.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
