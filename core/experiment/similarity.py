@@ -55,7 +55,7 @@ from closecall.core.similar import (
 STRUCTURES = ("scan", "table", "tables", "orders")
 
 SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of the pool that a structure may rank exactly. Every share is measured."""
+"""Shares of the pool whose exact distances a search may compute. Every share is measured."""
 
 USUALLY_COMPARED = 5
 """Number of codes to compare for each row that is ranked exactly; some structures ignore this number."""

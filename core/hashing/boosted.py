@@ -79,8 +79,8 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only
-        those at quantiles of its values in the pairs' rows are kept.
+        Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only the
+        thresholds at quantiles of its values are kept; the values are those of the rows in the pairs.
 
     Other parameters are those of `SimilarityHasher`.
 

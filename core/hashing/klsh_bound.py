@@ -21,7 +21,7 @@ angles measured from the origin.
 **Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The condition
 e < 1 therefore takes at least 730 landmarks. The bound is positive only for e < 1/2, which takes more than
 46,656 landmarks. The bound explains the effects of k, m and the eigenvalues. In practice, m is too small for
-useful figures.
+a useful bound.
 
 **Points that are left out.** Lemma 2 of [1]_ says that the condition N(x) > 1 − e holds for any x with
 probability at least 1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and

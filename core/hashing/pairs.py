@@ -139,9 +139,9 @@ def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the k other rows of X nearest to each of the given rows, of shape (len(rows), k).
+    """Return the indices of the k nearest other rows of X for each of the given rows.
 
-    The nearest rows are in no particular order.
+    The result has shape (len(rows), k). The nearest rows are in no particular order.
     """
     far = (X * X).sum(axis=1) - 2 * (X[rows] @ X.T)
     far[np.arange(len(rows)), rows] = np.inf

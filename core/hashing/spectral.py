@@ -20,7 +20,7 @@ exp(−‖·‖²/2ε²). The summary of the algorithm says eq. 22 instead of eq
 values.
 
 **Outliers** make the box larger than the region of most rows. The parameter `trim` leaves out a fraction of
-the rows at either end of each edge. Trimming improves short codes, but not long ones. The table gives the
+the rows at each end of each edge. Trimming improves short codes, but not long ones. The table gives the
 percentage of the 50 nearest items that are among the 500 items with the nearest codes. It was measured on
 GIST of the 50,000 images of CIFAR-10.
 
@@ -83,7 +83,7 @@ class SpectralHash(SimilarityHasher):
     Parameters
     ----------
     trim : float
-        Fraction of the rows that an edge leaves out at either end; 0 as published.
+        Fraction of the rows that an edge leaves out at each of its ends; 0 as published.
     n_functions, random_state
         As in `SimilarityHasher`. Nothing is drawn, so the seed has no effect.
 
@@ -195,7 +195,7 @@ def _principal(X: Rows, n_functions: int) -> Floats64:
 def _edges(X: Rows, directions: Floats64, trim: float) -> tuple[Floats64, Floats64]:
     """Return the ends a and b of the edge along each direction.
 
-    The edge leaves out the fraction `trim` of the rows at either end.
+    The edge leaves out the fraction `trim` of the rows at each end.
     """
     found = []
     for first in range(0, directions.shape[1], _AT_ONCE):

@@ -119,7 +119,7 @@ def sides(
     """Run dual coordinate descent from alpha = 0, in place.
 
     The descent ends when all projected gradients of a pass over all labels are within `tolerance` of each
-    other, or after `passes` passes. To save time, a label is left out of all further passes (shrinking) if it
+    other, or after `passes` passes. To save time, a label is left out of further passes (shrinking) if it
     is at a bound, and its gradient points out of the box and lies beyond all projected gradients of the pass
     before.
     """

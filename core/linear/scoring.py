@@ -43,7 +43,7 @@ def score_blocks(
     Parameters
     ----------
     segments : iterable of (int, array of shape (n, n_features), float32 or float16, or csr_array)
-        Pairs of the number of a first row, and an array of consecutive rows from this row on.
+        Pairs of a row number, and an array of the rows from this row on.
     hyperplanes : sequence of Hyperplane
         The k hyperplanes.
 

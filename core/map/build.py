@@ -92,7 +92,7 @@ class PoolMap:
         pool : Pool
             The pool, complete or not.
         digest : str or None
-            Digest of the layout, which selects the newest map or an earlier one; by default, the newest.
+            Digest of the layout of the newest map or of an earlier map; None means the newest.
 
         Raises
         ------

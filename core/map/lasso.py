@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 
 TESTS_AT_ONCE = 1 << 18
-"""Maximum number of pairs of a position and a side per call of matplotlib, about half a millisecond.
+"""Maximum number of pairs of a position and a side per call of matplotlib.
 
-Meanwhile, no other thread can run.
+A call takes about half a millisecond, during which no other thread can run.
 """
 
 

@@ -78,7 +78,7 @@ class Constraints:
         X : array or csr_array of shape (n_samples, n_features)
             The rows that the pairs refer to; the thresholds are percentiles over all of them.
         similar, dissimilar : array of shape (n, 2), int
-            Row indices; one of the two may be empty.
+            Row indices; one of the two arrays may be empty.
         percentiles : (float, float)
             Percentiles of the squared distances of random pairs of unequal rows, for `upper` and `lower`.
         random_state : int

@@ -154,7 +154,10 @@ class Projecting:
 def _step(
     p: float, sign: float, number: int, multipliers: Floats64, bounds: Floats64, gamma: float
 ) -> tuple[float, float]:
-    """Project onto a pair at squared distance p; return s = δa and the absolute change of the multiplier."""
+    """Project onto the constraint of a pair whose squared distance is p.
+
+    Return s = δa, and the absolute change of the multiplier.
+    """
     share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
     a = min(multipliers[number], sign * share * (1 / p - 1 / bounds[number]))
     if not np.isinf(gamma):
@@ -193,7 +196,10 @@ def _triple_step(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project onto one triple with vᵀAv = p, wᵀAw = q and vᵀAw = r; return μ, or NaN if no μ exists."""
+    """Project onto the constraint of a triple with vᵀAv = p, wᵀAw = q and vᵀAw = r.
+
+    Return μ, or NaN if no μ exists.
+    """
     t, delta, bound = p - q, max(p * q - r * r, 0.0), bounds[number]
     low, least = -multipliers[number], -_edge(-t, delta)
     if low <= least or _is_violated(low, t, delta, offset, bound, gamma):

@@ -25,7 +25,7 @@ MAX_CHARACTERS = 10_000
 """Maximum length of a text."""
 
 MAX_TOKENS = 8192
-"""Maximum context length. If the length is unknown, `tokenizer_config.json` contains an immense number."""
+"""Maximum context length. Larger numbers are ignored: in `tokenizer_config.json`, they mean "unknown"."""
 
 
 @dataclass(frozen=True, eq=False)
