@@ -332,7 +332,7 @@ class EHHash(HyperplaneHasher):
         self.query_samples = query_samples
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """Return the probability that a bit of a point and a hyperplane agrees, if no entries are sampled."""
+        """Return the probability that the bits of a point and a hyperplane agree, without `query_samples`."""
         return dense_agrees(theta) if self.rank_ is None else rank_agrees(theta, self.rank_)
 
     def _check(self) -> None:

@@ -17,10 +17,10 @@ solved in three steps:
    optimality condition within `TOLERANCE`. The dual objective increases from face to face, so the method
    terminates.
 3. *Numbers.* The free αᵢ are computed again, from the sides alone. All sums are taken in the order of the
-   ids, in plain IEEE arithmetic without reassociation, fused operations or BLAS. The weights are therefore the
-   same to the last bit for any order of the labels, any number of threads and every machine. There is one
-   exception: if the optimal sides are not unique, for example because one image is labeled under two ids, the
-   last bits may depend on the kind of machine.
+   ids, in plain IEEE arithmetic without reassociation, fused operations or BLAS. The weights are therefore
+   the same to the last bit for any order of the labels, any number of threads and every machine. There is
+   one exception: if the optimal sides are not unique, for example because one image is labeled under two ids,
+   the last bits may depend on the kind of machine.
 
 Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual depends only on inner products, so the
 n sparse rows can be replaced by n dense rows of n features with the same α. In the original features,
