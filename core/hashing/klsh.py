@@ -99,7 +99,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
-    """Return the positive eigenvalues and the eigenvectors of K, which is centred first if `centred` is true.
+    """Return the positive eigenvalues of K and their eigenvectors.
 
     Parameters
     ----------

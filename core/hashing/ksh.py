@@ -189,8 +189,8 @@ class SupervisedKernelHash(ByKernel):
         -------
         array of shape (n_points, n_anchors)
             Matrix T such that k(x) = Tᵀk₀(x) for any point x. k₀(x) contains the values of the kernel
-            `_kernel` for x and `points_`. k(x) contains the values of another kernel, which the bits are
-            learned with, for x and the anchors. By default, both kernels are the same and T is the identity.
+            `_kernel` for x and `points_`. k(x) contains the values of the kernel that the bits are learned
+            with, for x and the anchors. In this class, both kernels are the same and T is the identity.
         """
         self.points_ = anchors
         return np.eye(len(anchors))

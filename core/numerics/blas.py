@@ -2,7 +2,8 @@
 
 The limit applies to the whole process, and several threads may need it at the same time. The first caller to
 enter `one_thread` saves the number of BLAS threads, and the last caller to leave restores it. If every caller
-did both, a caller that enters second and leaves last would save the limit and then restore the limit.
+did both, a caller that enters second would save the limited number and, if it leaves last, restore that
+number for good.
 
 In newer versions of threadpoolctl, only one thread at a time can limit OpenBLAS, and calls from other threads
 are silently ignored. `_set` lifts this restriction.

@@ -110,7 +110,7 @@ class ImageModel:
     provider : str
     preprocessing : Preprocessing
     is_configured : bool
-        Whether a configuration was found.
+        Whether `preprocessing` was given or a configuration was found.
     outputs : list of Output
         All outputs that can be used as features, best first.
     output : Output

@@ -126,12 +126,13 @@ def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
 def likeliest_buckets(
     weights: NDArray[np.float32], offset: float, signed: bool, offsets: NDArray[np.uint32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the starts and stops of the buckets with the smallest estimates, with `wanted` rows in total.
+    """Return the starts and stops of the buckets with the smallest estimates.
 
-    The estimate of a bucket is offset + Σ weights · β, where β are the bits of the bucket's number as ±1,
-    beginning with the highest bit. If `signed`, the absolute value of the sum is used. Of buckets with equal
-    estimates, those with lower numbers are chosen. To avoid sorting all buckets, estimates are quantised to
-    levels. Only the buckets of the last level that is needed are sorted; those of lower levels are all taken.
+    The buckets have `wanted` rows in total; the last bucket may be cut. The estimate of a bucket is
+    offset + Σ weights · β, where β are the bits of the bucket's number as ±1, beginning with the highest bit.
+    If `signed`, the absolute value of the sum is used. Of buckets with equal estimates, those with lower
+    numbers are chosen. To avoid sorting all buckets, estimates are quantised to levels. Only the buckets of
+    the last level that is needed are sorted; those of lower levels are all taken.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
