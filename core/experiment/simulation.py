@@ -43,7 +43,7 @@ def sessions(
 
     Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
     positive, every third group of four sessions has noisy answers; `Plane.setting` says so. Of twelve
-    sessions, each SVM has therefore two without noise and one with noise. The annotator of a noisy session
+    sessions, each SVM therefore has two without noise and one with noise. The annotator of a noisy session
     s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by side, because
     one pass over the pool can select an item for each session. A session does not depend on the number of
     other sessions.

@@ -94,9 +94,9 @@ class Publisher:
         self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
-        """Add a segment: all items with ids below `stop` that earlier segments lack.
+        """Add the next segment; if `last`, the pool is then complete.
 
-        If `last`, the pool is then complete.
+        The segment has the items with ids below `stop` that are neither held out nor in an earlier segment.
 
         Raises
         ------
