@@ -94,7 +94,7 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
-    """Return the answer as it is stored, or None if it is new and can be stored."""
+    """Return the stored answer with this id, or None if there is none and this one can be stored."""
     stored = known.answers.get(given.id)
     if stored is None:
         _check_references(given, known)
@@ -104,7 +104,7 @@ def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
 
 
 def _check_leader(leader: str, batch: Mapping[str, AnswerRecord], known: _Known) -> None:
-    """Refuse an answer that is stored only along with the answer `leader`, if that one is refused."""
+    """Refuse an answer that depends on the answer `leader` if `leader` is refused."""
     if leader not in batch:
         raise _Refused("unknown-answer", f"answer {leader}, which must be stored with this one, is refused")
     _stored(batch[leader], known)

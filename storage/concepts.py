@@ -40,8 +40,8 @@ class Concepts:
     clock : callable
         Returns the time in milliseconds since 1970 UTC.
     description : str
-        Name of the description of the project's items to which the features of examples belong; "" is the
-        first.
+        Name of the description (a way of computing features) whose features the examples have; "" is the
+        project's first description.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Concepts:
         self._clock = clock
 
     def under(self, description: str) -> Concepts:
-        """Return the same concepts, with the features of examples under another description."""
+        """Return the same concepts; their examples have the features of another description."""
         return Concepts(self.database, self._clock, description)
 
     def create(
@@ -166,7 +166,7 @@ class Concepts:
             connection.execute(insert(AuditShare).values(concept_id=concept_id, share=share))
 
     def withdrawn(self, concept_id: int) -> frozenset[str]:
-        """Return the digests of the directions whose descriptions in words have been withdrawn."""
+        """Return the withdrawn descriptions in words, as digests of their texts (`Direction.digest`)."""
         query = select(Withdrawal.direction, Withdrawal.is_withdrawn)
         in_order = query.where(Withdrawal.concept_id == concept_id).order_by(Withdrawal.seq)
         with self.database.read() as connection:
@@ -175,7 +175,7 @@ class Concepts:
         return frozenset(direction for direction, is_withdrawn in last.items() if is_withdrawn)
 
     def set_withdrawn(self, concept_id: int, direction: str, is_withdrawn: bool, *, annotator: str) -> None:
-        """Withdraw the description in words whose direction has this digest, or let it return.
+        """Withdraw a description in words, or restore it; `direction` is its `Direction.digest`.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Concepts:
         is_positive : bool
             Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            Features of the image under this object's description, on which the SVM is trained.
+            Features of the image under `self.description`, on which the SVM is trained.
 
         Raises
         ------
@@ -253,7 +253,7 @@ class Concepts:
         return _example(row)
 
     def undescribed(self) -> list[ExampleRecord]:
-        """Return the examples of all concepts whose features under this object's description are unknown."""
+        """Return the examples, of all concepts, that have no features stored under `self.description`."""
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None))
         query = (
             self._described()
@@ -266,9 +266,10 @@ class Concepts:
             return [_example(row) for row in connection.execute(query)]
 
     def describe_example(self, example_id: int, feature: ArrayLike | None) -> None:
-        """Store the features of an `undescribed` example. None means that the description finds none.
+        """Store the features of an example that `undescribed` has returned.
 
-        Features that have been stored in the meantime stay.
+        None means that the description can't compute features of the image. If the example has got features
+        since `undescribed` returned it, these are kept.
 
         Raises
         ------
@@ -283,7 +284,7 @@ class Concepts:
                 connection.execute(insert(ExampleFeature).values(**values, feature=vector))
 
     def _described(self) -> Select[Any]:
-        """Return a query for examples with their features under this object's description."""
+        """Return a query for examples, with their features under `self.description`."""
         here = and_(ExampleFeature.example_id == Example.id, ExampleFeature.description == self.description)
         own = Example.feature if not self.description else null()
         feature = case((ExampleFeature.example_id.is_not(None), ExampleFeature.feature), else_=own)

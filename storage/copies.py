@@ -165,7 +165,7 @@ def _checked_version(copy: Path, source: Path | None = None) -> str:
 
 @contextmanager
 def _set_aside(path: Path) -> Iterator[Path | None]:
-    """Rename an old database and its journal during the block.
+    """Rename an old database and its journal, then run the block, which creates the new database.
 
     The old journal would otherwise be replayed into the new database. If the block fails, both files get
     their names back, unless another program has created a file at `path`.

@@ -44,8 +44,8 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     StorageError
         If `file` exists and `overwrite` is false (kind `exists`), or if writing fails (kind `full`,
         `read-only` or `other`). Without `overwrite`, a failure leaves no new `file`. With `overwrite`, `file`
-        then has its earlier content or the new one, either of them whole: a replacement whose name can't be
-        flushed to disk is not undone, because it may be there after a power failure, or not.
+        has either its complete earlier content or the complete new content after a failure. A replacement is
+        not undone if its name can't be flushed to disk.
     """
     with explained(file):
         _sync_file(partial)

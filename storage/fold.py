@@ -44,7 +44,7 @@ class _Vote:
 
 
 class _Meaning(NamedTuple):
-    """Status and training label of an item, and whether it is audited, from all answers not undone."""
+    """Status and training label of an item, and whether it is audited; computed from its answers."""
 
     status: Status | None
     label: bool | None
@@ -208,10 +208,7 @@ class LabelState:
         return self._meaning(item).status
 
     def repeats(self, item: int) -> bool | None:
-        """Return whether the item repeats an item with an answer other than a skip; None if it is no repeat.
-
-        See `Standing.repeats`.
-        """
+        """Return the item's value in `Standing.repeats_answered`, or None if it is not in `repeats`."""
         return self._repeats.mark(item) if self._repeats is not None else None
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
@@ -278,7 +275,7 @@ class LabelState:
         counts: Counts,
         wanted: NDArray[np.int64],
     ) -> Standing:
-        """Return the `Standing` as if items had the `supposed` meanings, but with the current repeats."""
+        """Return the `Standing` that results if items get the `supposed` meanings; repeats don't change."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
@@ -291,7 +288,7 @@ class LabelState:
         return standing._replace(repeats=repeats, repeats_answered=of_answers, groups=self._repeats.groups)
 
     def _undone_item(self, undo: AnswerRecord) -> int:
-        """Return the item of the undone answer. It is the undo's own item, unless the log was changed."""
+        """Return the item of the undone answer; an undo in a manipulated log may name another item."""
         for item in (undo.item, *self._votes):
             if any(vote.id == undo.undoes for vote in self._votes.get(item, ())):
                 return item
@@ -300,7 +297,7 @@ class LabelState:
         )
 
     def _settle(self, item: int, before: tuple[_Vote, ...], votes: tuple[_Vote, ...], annotator: str) -> None:
-        """Replace the answers about the item, after the annotator has added or undone an answer."""
+        """Replace the item's answers `before` by `votes`; the annotator has added or undone one of them."""
         if votes:
             self._votes[item] = votes
         else:
@@ -365,13 +362,13 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """Return an item's mark in each set of `_Sets`, or None for a set that does not include the item."""
+    """Return the mark that an item has in each set of `_Sets`, or None where the set lacks the item."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
 
 def _together(votes: Sequence[_Vote]) -> _Meaning:
-    """Combine the answers about an item that were not undone, given in the log's order."""
+    """Combine the answers about an item. `votes` are those not undone, in the log's order."""
     if not votes:
         return _NOTHING
     if len(votes) == 1:
@@ -386,7 +383,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
 
 
 def _asked(votes: Sequence[_Vote]) -> bool | None:
-    """Return an item's mark in `Repeats`: None unless asked, else whether it has more than skips."""
+    """Return whether an item has an answer other than a skip, or None if it is not asked; see `Repeats`."""
     given = [vote for vote in votes if vote.trains]
     if all(vote.decides for vote in given):
         return None

@@ -140,8 +140,8 @@ def digest_of(path: Path) -> str:
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
     """Yield the labels of a file in order; lines without a label are skipped.
 
-    Files written by `export` are supported. If a file has the current labels, the votes are read. If a file
-    has the log, the answers that were not undone are read.
+    Files written by `export` are supported. From a file of current labels, the counted answers and the
+    adjudications are read. From a file of the log, the answers that were not undone are read.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """Yield the votes counted in a line of current labels, and its adjudication; annotators are not named."""
+    """Yield the answers that a line of current labels counts, without annotators, and the adjudication."""
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"
     number, said = 0, dict.fromkeys(VOTE_COLUMNS, 0)

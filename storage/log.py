@@ -390,7 +390,7 @@ class LabelLog:
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """Return the same result as `counts`, but let the database count, which is faster."""
+        """Return the number of items by status, as `counts` does. The database counts, which is faster."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )
@@ -511,7 +511,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """Return a query for an answer to a `selection`, by its session's annotator, that was not undone."""
+    """Return a query for an answer, not undone, to a `selection` by the annotator of its session."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
@@ -527,7 +527,7 @@ def _answers_to() -> Select[Any]:
 def _in_force() -> Select[Any]:
     """Return a query for answers that were not undone, newest first.
 
-    If an answer corrects another answer that was undone, the last column is the `seq` of this undo.
+    The last column is for corrections: the `seq` of the undo of the corrected answer. Otherwise, it is null.
     """
     undo, replaced = aliased(Answer), aliased(Answer)
     return (

@@ -111,8 +111,8 @@ class Example(Base):
 class Withdrawal(Base):
     """Withdrawal of a description in words, or its return if not `is_withdrawn`; the last row counts.
 
-    Labeling doesn't start with a withdrawn description. `direction` is the digest of its texts, which the
-    selections have.
+    Labeling doesn't start with a withdrawn description. `direction` is the digest of the description's texts.
+    The texts themselves are in the selections.
     """
 
     __tablename__ = "withdrawals"
@@ -133,8 +133,8 @@ class Withdrawal(Base):
 class ExampleFeature(Base):
     """Features of an example under a description of the project's items.
 
-    `Example.feature` has the features under the first description, "", unless a row here replaces it. Without
-    features, the description finds none in the image.
+    `Example.feature` has the features under the first description, "", unless a row here replaces it. In a
+    row without features, the description can't compute features of the image.
     """
 
     __tablename__ = "example_features"

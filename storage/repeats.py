@@ -26,9 +26,9 @@ class Repeats:
     """The items of all groups of near-duplicates that have an asked item.
 
     An item is asked if it has an answer that was given for training, even a skip, and not undone; see
-    `storage.fold`. Each asked item has a mark: whether it has an answer other than a skip. The mark of an
-    item that is not asked is None. An update of an item's mark takes time proportional to the size of its
-    groups.
+    `storage.fold`. An asked item is marked True if it has an answer other than a skip, and False otherwise;
+    an item that is not asked is marked None. The time for changing a mark is proportional to the size of the
+    item's groups.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Repeats:
     Attributes
     ----------
     n_open : int
-        Number of the repeats that have no answer.
+        Number of these items that have no answer.
     """
 
     def __init__(self, groups: ItemGroups, answered: Container[int], asked: Mapping[int, bool]) -> None:
@@ -55,7 +55,7 @@ class Repeats:
             self.settle(item, None, mark)
 
     def settle(self, item: int, before: bool | None, after: bool | None) -> None:
-        """Update the items after a change of an item's mark."""
+        """Update the items after the mark of `item` has changed from `before` to `after`."""
         members = self.groups.members(item).tolist()
         was_in = {member for member in members if self.mark(member) is not None}
         for mark, change in ((before, -1), (after, 1)):
@@ -82,7 +82,7 @@ class Repeats:
             self.n_open += -1 if is_answered else 1
 
     def n_open_after(self, item: int, *, is_asked: bool) -> int:
-        """Return what `n_open` would be after an answer about the item, which may be given for training."""
+        """Return `n_open` as it would be after an answer about the item, given for training if `is_asked`."""
         n_open = self.n_open - (self.mark(item) is not None and item not in self._answered)
         if is_asked:
             members = self.groups.members(item).tolist()
@@ -91,7 +91,7 @@ class Repeats:
         return n_open
 
     def read(self) -> tuple[Items, Marks]:
-        """Return the items, ascending, and whether each repeats an item with an answer other than a skip."""
+        """Return the items, ascending, and the `mark` of each."""
         return self._items.read()
 
     def supposing(self, item: int, before: bool | None, after: bool | None) -> tuple[Items, Marks]:
@@ -103,10 +103,11 @@ class Repeats:
         return self._items.read({member: self.mark(member, answered, skipped) for member in members})
 
     def mark(self, item: int, answered: int = 0, skipped: int = 0) -> bool | None:
-        """Return whether the item repeats an item with an answer other than a skip; None if it is no repeat.
+        """Return True if the item is in a group with an asked item that has an answer other than a skip.
 
-        `answered` and `skipped` are numbers of further asked items that the item is assumed to repeat: items
-        with an answer other than a skip, and items that only have skips. They may be negative.
+        Return False if all asked items in its groups only have skips, and None without asked items. The
+        numbers of asked items with other answers and of those with skips are first changed by `answered` and
+        `skipped`.
         """
         if self._numbers[True].get(item, 0) + answered:
             return True

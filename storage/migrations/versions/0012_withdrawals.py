@@ -1,4 +1,4 @@
-"""Withdrawals of descriptions in words, with which labeling then no longer starts."""
+"""Withdrawals of descriptions in words. Labeling no longer starts with a withdrawn description."""
 
 from __future__ import annotations
 
