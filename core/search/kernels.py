@@ -335,17 +335,17 @@ def ball_around(
 ) -> tuple[NDArray[np.int64], int]:
     """Return the positions of the codes in the smallest Hamming ball around the query with `wanted` codes.
 
-    The nearest codes come first. The second result is the number of codes compared. An address consists of
-    the first bits of a code. Addresses are read in ascending distance from the query's address. The distance
-    between two codes is at least the distance between their addresses. The ball is therefore complete once
-    all addresses within its radius have been read.
+    The nearest codes come first. The second result is the number of codes compared. The address of a code
+    consists of its first bits. Addresses are read in ascending distance from the query's address. The
+    distance between two codes is at least the distance between their addresses. The ball is therefore
+    complete once all addresses within its radius have been read.
 
     Parameters
     ----------
     words : shape (n, 1)
         The codes, sorted by address.
     offsets : shape (2 ** width + 1,)
-        Position of the first code with each address, followed by n.
+        Position of the first code with each address; the last entry is n.
     address, code :
         Address and code of the query.
     wanted :
@@ -393,7 +393,7 @@ def ball_around(
 
 @kernel
 def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
-    """Return the smallest number above `number` that has equally many bits set; `last` if `number` is 0."""
+    """Return the next larger number with equally many bits set, or `last` if `number` is 0."""
     if number == 0:
         return last
     lowest = number & (~number + np.uint64(1))
@@ -405,7 +405,7 @@ def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
 def _nearest_first(
     places: NDArray[np.int64], far: NDArray[np.uint8], held: NDArray[np.int64], radius: int, n_within: int
 ) -> NDArray[np.int64]:
-    """Return the `places` within `radius` in order of their distances `far`.
+    """Return the `places` whose distances `far` are at most `radius`, in ascending order of distance.
 
     `held` has the number of places at each distance, and `n_within` is the number of places to return.
     """
@@ -434,8 +434,9 @@ def from_tables(
     """Return up to `wanted` distinct rows of the likeliest buckets, and the number of buckets that were read.
 
     The search first reads the bucket with the key of the query in each table. It then repeatedly reads the
-    cheapest unread bucket among all tables, as in Lv et al. (2007). The key of any other bucket follows from
-    the key of the query by some of the changes in `flips`; the cost of the bucket is the sum of their costs.
+    cheapest unread bucket among all tables, as in Lv et al. (2007). The key of such a bucket is the key of
+    the query after some of the changes in `flips`. The cost of the bucket is the sum of the costs of these
+    changes.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ added to the key in ascending order of ρ, except those whose bits correlate wit
 key.
 
 ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
-similar whole codes. On a million images, a table with a key of random functions must compare about twice as
-many codes, or more, to reach the same recall.
+similar whole codes. On a million images, a table with a key of random functions must compare at least about
+twice as many codes to reach the same recall.
 
 References
 ----------

@@ -3,8 +3,8 @@
 In some of the orders, near codes have a long common prefix, that is, their first functions agree. A query is
 therefore located in each order, and the rows around its position are read, beginning with the longest common
 prefixes (Charikar 2002; section 2.3 of [1]_; section 3.3 of [2]_). This acts like a hash table whose key
-length adapts to each query, so that a query never reads too few or too many rows. For H-Hash, both bits of a
-function must agree.
+length adapts to each query, so that a query never reads too few or too many rows. Two codes agree in a
+function of H-Hash if both its bits are equal.
 
 **The number of orders.** An order takes 8 bytes per row: 4 for a prefix of the code (32 functions, or 16 for
 H-Hash) and 4 for the number of the row. Rows with the same prefix are sorted by number. There are as many
@@ -51,7 +51,7 @@ PREFIX_BITS = 32
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
     """Return the number of orders that fit into `n_bytes`, from 1 to `MOST_ORDERS`.
 
-    If `epsilon` is given, the maximum is the number by Charikar's rule (`orders_for`) instead.
+    If `epsilon` is given, the number by Charikar's rule (`orders_for`) replaces `MOST_ORDERS`.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class PermutedOrders(SearchStructure):
     def published(cls, codes: Codes, epsilon: float, *, n_bytes: int, seed: int) -> Self:
         """Build orders by Charikar's rule (`orders_for`), or as many as fit into `n_bytes`.
 
-        If the rule gives M orders, a query reads 2M entries.
+        A query reads 2M entries if the rule gives M orders, even if fewer orders fit.
 
         Raises
         ------

@@ -11,15 +11,17 @@ disagreements
     The number of functions whose values differ in at least one bit, as in the papers.
 difference
     For H-Hash: |A_u − A_v|, where A_u counts the functions whose first bits agree, and A_v those whose second
-    bits agree. The mean of A_u − A_v is k(1 − 2θ/π) at the angle θ. Near the right angle, it changes in
-    proportion to the deviation of θ. The number of functions with two agreeing bits only changes with the
-    square of the deviation. `difference` is therefore much more precise with the same bits.
+    bits agree. Let θ be the angle between a row and the normal of the hyperplane. The mean of A_u − A_v is
+    k(1 − 2θ/π), so near the hyperplane it is proportional to π/2 − θ. The number of functions with two
+    agreeing bits only changes with (π/2 − θ)². `difference` is therefore much more precise with the same
+    bits.
 weights
-    A weighted sum of the bits (`QueryCode.weights`). For a hyperplane, it estimates the score wᵀx + b with
-    H-Hash, and the squared score with other families. With H-Hash, its absolute value is used. Each weight is
-    rounded to ±1 or ±3 times a common step. Rounding keeps 88 % of the squared length of normally distributed
-    weights, whereas ±1 alone keeps 64 %. The comparison takes two bit counts per word: the bits that differ
-    from the signs of the weights, and the differing bits with a weight of ±3.
+    A weighted sum of the bits (`QueryCode.weights`). For a hyperplane, the sum estimates the squared score
+    (wᵀx + b)². With H-Hash, it estimates the score itself, and the measure is its absolute value. Each weight
+    is rounded to ±1 or ±3 times a common step. For normally distributed weights, the squared cosine between
+    the weights and the rounded weights is 0.88; with ±1 alone, it would be 0.64. The comparison takes two bit
+    counts per word: the bits that differ from the signs of the weights, and the differing bits with a weight
+    of ±3.
 
 A measure is computed as |m + 2m' − centre|. Here, m is the number of bits in which the code differs from a
 pattern, and m' is the number of these bits that a mask selects. For `difference`, the pattern is the code of
@@ -80,7 +82,7 @@ class Comparison:
     most : int
         Upper bound of the dissimilarity.
     together : int
-        Number of bits in a group, 1, 2, 4, 8 or 16. If this is more than 1, d is the number of groups with a
+        Number of bits in a group: 1, 2, 4, 8 or 16. With more than one bit, d is the number of groups with a
         differing bit, and `heavy` is ignored.
     """
 

@@ -6,8 +6,8 @@ bucket of each table, the bucket with the key of the query. But the query also s
 each function is. Multi-probe hashing (Lv et al. 2007) therefore also reads buckets whose keys differ in the
 least certain functions. If the query is a hyperplane, the bucket with its key is not even the likeliest.
 
-**Probing.** The bits of a key give an estimate of the score, or of the square of the score, for all points in
-the bucket (`core.hashing.reconstruction`). The error is about the same in all buckets. Buckets are read in
+**Probing.** The bits of a key give an estimate of the score wᵀx + b, or of its square, for all points in the
+bucket (`core.hashing.reconstruction`). The error is about the same in all buckets. Buckets are read in
 ascending order of the absolute estimate for H-Hash, and of the estimated square for other families. A key is
 so short that all buckets can be ordered. The estimates of each half of the key are tabulated, and the
 estimate of a bucket is the sum of two entries.
@@ -71,7 +71,8 @@ class HashTable(SearchStructure):
     Attributes
     ----------
     functions_ : array of shape (width,), int64
-        Functions of the key. The first function has the highest bits of the key, which numbers the buckets.
+        Functions of the key. The first function has the highest bits of the key. A key is the number of its
+        bucket.
     offsets_ : array of shape (n_buckets + 1,), uint32
         Bucket b has the positions from offsets_[b] up to, but not including, offsets_[b + 1].
     rows_ : array of shape (n_rows,), uint32

@@ -3,15 +3,16 @@
 A grid of the n items nearest to a hyperplane often shows the same photograph many times. To avoid this, the
 strategy chooses more items than requested, and n of these are selected. The items are visited in the order of
 the strategy, and an item is selected if its angle to every item selected so far is large enough. This is the
-greedy algorithm of [1]_ with one change. [1]_ minimizes a weighted sum of |wᵀx + b| and the cosine, which
-have no common scale. Here, there is a minimum angle instead. If too few items are far enough apart, the item
-farthest from the selected items is added repeatedly, until n items are selected, as in [2]_.
+greedy algorithm of [1]_ with one change. [1]_ minimizes a weighted sum of |wᵀx + b| and the largest cosine
+with a selected item, which have no common scale. Here, there is a minimum angle instead. If too few items are
+far enough apart, the item farthest from the selected items is added repeatedly, until n items are selected,
+as in [2]_.
 
 The minimum angle is given as a fraction of the median angle between two items of the pool, estimated from 64
 rows. A fixed angle would not suit every pool, because the usual angle between two rows depends on the
 features.
 
-Cosines are summed by einsum, which adds in the same order for any number of threads. BLAS does not.
+Cosines are computed by einsum, which adds in the same order for any number of threads; BLAS does not.
 
 References
 ----------
@@ -80,7 +81,7 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
 
 
 def _unit(X: Features) -> NDArray[np.float64]:
-    """Return the rows in float64 with unit norm; a rotation makes sparse rows dense (`gram_rotation`)."""
+    """Return the rows in float64 with unit norm. Sparse rows are rotated into few dense columns."""
     wide = rotated(X) if is_sparse(X) else X.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
     return unit

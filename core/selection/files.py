@@ -124,7 +124,7 @@ def _replace(folder: Path, temporary: Path, stamps: dict[str, Stamp]) -> None:
 
 
 def _replacement(name: str, stamp: Stamp) -> str:
-    """Return the name of an array's file if the array has replaced another one."""
+    """Return the file name of an array that replaces an earlier one; it contains the checksum."""
     return f"{name}-{stamp.checksum[:16]}.npy"
 
 

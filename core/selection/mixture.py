@@ -126,7 +126,7 @@ class Mixture(QueryStrategy):
         )
 
     def _drawn(self, query: Query) -> Rows:
-        """Return, for each item, the number of the part that selects it."""
+        """Return the index into `PARTS` of the part that selects each item."""
         rng = np.random.default_rng([self.random_state, query.seed, _DRAWING])
         ends = np.cumsum([getattr(self, part) for part in PARTS])
         u = rng.random(min(query.n, self.n_items))

@@ -59,7 +59,7 @@ def _covers(strategy: QueryStrategy, pool: PoolRows) -> bool:
 
 
 def parts_of(word: str) -> tuple[str, dict[str, str]]:
-    """Return the name in a word, and the text of each parameter.
+    """Split a word like "subsample:n_scored=500" into the name and the text of each parameter.
 
     Raises
     ------

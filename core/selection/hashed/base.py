@@ -72,7 +72,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, without excluded rows: at least one, unless all rows are excluded."""
+        """Return the rows to score, none of them excluded; no rows only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -16,9 +16,9 @@ is Σ_j w_j² Δ_j² / 12.
 κ is the slope of the logarithm of the density of scores at zero. If a hyperplane passes far from the pool,
 the density of rows increases steeply with the distance from the hyperplane. The nearest row is then probably
 one of the many rows with a large partial score, whose unread part moves the score towards zero. If the unread
-part is normally distributed, weighting by the density moves the mean score by κσ² towards zero. The float32
-rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates may differ by less
-than this error.
+part is normally distributed, the rows with a score near zero have partial scores that are κσ² from zero on
+average. The float32 rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates
+may differ by less than this error.
 
 **Memory.** Let s₀ be the score of a row x under an earlier hyperplane with the normal w₀. Then wᵀx + b =
 α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that minimizes the variance of δᵀx. A first test of

@@ -88,9 +88,9 @@ class Layout:
         If too many rows of the new layout have strayed (`STRAYED`), the clusters are fitted again, to all
         rows of the pool.
 
-        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept unless the pool
-        has doubled since the clusters were fitted, or the clusters were fitted to all rows because of strayed
-        rows.
+        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept, with two
+        exceptions: the pool has doubled since the clusters were fitted, or strayed rows had caused a fit to
+        all rows.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
