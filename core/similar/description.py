@@ -71,7 +71,7 @@ class Description:
     ------
     InputError
         If there is no text, a text or template is empty, a template has no `{}`, a text is both wanted and
-        excluded, or a number is out of range.
+        excluded, there are too many texts, or alpha is out of range.
     """
 
     texts: Sequence[str]

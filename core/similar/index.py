@@ -197,8 +197,8 @@ class HashedSimilarity(SimilaritySearch):
         Exact nearness, by which candidates are ranked.
     n_compared : int
         Number of whole codes that are compared with the code of each example; a scan compares all codes. With
-        k > 1 examples, the number is at most the fraction 1/k of the pool's rows (or `LEAST_SHARE`, if that
-        is larger), but at least `LEAST_COMPARED`.
+        k > 1 examples, the number is limited to the fraction max(1/k, `LEAST_SHARE`) of the pool's rows, but
+        is at least `LEAST_COMPARED`.
     n_candidates : int
         Number of candidates to rank, which are the items with the most similar codes. There are at least ten
         candidates per requested item. With k > 1 examples, each gets 1/k of the candidates, but at least
@@ -306,7 +306,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`. If fewer than n candidates remain, more are searched for."""
+        """See `SimilaritySearch.neighbours`. If too many candidates are excluded, more are searched for."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)

@@ -14,8 +14,8 @@ among the nearest, and float64 distances rank these rows, so that ties go to the
 (`SimilarityHasher.by_angle`). `ByFamily` is for all other families. It orders rows by the quantity that the
 family itself defines (`SimilarityHasher.between`).
 
-The page Find similar uses `ByAngle`. Without a metric, it orders rows by the angle between q and x as stored,
-with cos θ = qᵀx. Under a metric A = GᵀG, it orders rows by the angle between Gq and Gx, with
+The page Find similar uses `ByAngle`. Without a metric, it orders rows by the angle θ between q and x, with
+cos θ = qᵀx. Under a metric A = GᵀG, it orders rows by the angle between Gq and Gx, with
 cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
 
 **Several queries.** The nearness of a row to several queries is its nearness to the nearest of them. A search
@@ -200,7 +200,7 @@ class ByDistance(Nearness):
 
 
 class ByAngle(Nearness):
-    """Order by the angle θ between a query and a row, either as stored or under a metric.
+    """Order by the angle θ between a query q and a row x or, under a metric GᵀG, between Gq and Gx.
 
     Parameters
     ----------
