@@ -60,10 +60,9 @@ class UnshownItemError(InputError):
     Parameters
     ----------
     name, place : str
-        Names of the item and of the source, for the message.
+        Name of the item, and place of the source, for the message. Only owners may see the place.
     reason : str
-        Why the item can't be displayed, without its name and without the place of the source, which only
-        owners may see.
+        Why the item can't be displayed, without these two.
     """
 
     def __init__(self, name: str, place: str, reason: str) -> None:

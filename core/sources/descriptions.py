@@ -1,4 +1,4 @@
-"""Descriptions: other features for the images of a source, as one word.
+"""Descriptions: words that name other features for the images of a source.
 
 gist              GIST of the grayscale image
 edges             edge histograms
@@ -30,16 +30,16 @@ PLAIN = ("gist", "edges")
 def described(source: Source, word: str, provider: str | None = None) -> Source:
     """Return the items of `source` with the features that `word` names.
 
-    A model runs on this execution provider (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU, or the
-    provider of the pool that is continued.
+    `provider` is the execution provider of a model (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU
+    for a new pool. A pool that is continued keeps its own provider.
 
-    If `source` itself has other features than its images would have, these features are left out.
+    If `source` is itself such a source (`OtherFeatures`), only its images are used.
 
     Raises
     ------
     InputError
-        If there is no such model, the model or the provider can't be used, only a model has a provider, or
-        `source` has no images to describe.
+        If there is no such model, the model or the provider can't be used, a provider is given without a
+        model, or `source` has no images to describe.
     """
     images = source
     while isinstance(images, OtherFeatures):

@@ -7,11 +7,12 @@ such as uploads, can't be computed.
 If the model is the vision model of a pair such as CLIP, the text model in the same folder maps words to
 vectors that can be compared with those of images. The pool stores the digest of the text model, too, and
 another text model is refused. If the text model was added after the build had begun, its digest is not
-stored; it is then accepted only if the vision model is still that of the build. The vectors of both models
-must have the same length. Whether the models were trained together can't be checked.
+stored; it is then accepted only if the vision model has not changed since the build. The vectors of both
+models must have the same length. Whether the models were trained together can't be checked.
 
-The pool also stores the execution provider, unless it is the CPU. New images are described with the same
-provider, or with the CPU where that provider can't be used; `Embedded.note_on_new_images` then says so.
+The pool also stores the model's execution provider, unless it is the CPU. The features of new images are
+computed with the same provider. If it can't be used, the CPU computes them, and
+`Embedded.note_on_new_images` says so.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class Embedded(OtherFeatures):
     source : Source
         Source of images without features of its own.
     model : ImageModel
-        The model. Its provider describes the items of a new pool.
+        The model, with the execution provider for a new pool.
     is_chosen : bool
-        Whether the provider was chosen. If it was not, an existing pool is continued with its own.
+        Whether the user chose the provider. If not, an existing pool is continued with the pool's provider.
 
     Raises
     ------

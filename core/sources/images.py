@@ -191,7 +191,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Wait until this many pixels are free, and reserve them; reserve at most all pixels of the room."""
+        """Wait until this many pixels are free, and reserve them. If there are not as many, reserve all."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)

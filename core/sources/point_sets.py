@@ -100,7 +100,7 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns: the sum over all bins of the largest number of points of one set in the bin."""
+        """Number of columns: for each bin, as many as the largest number of points of a set in the bin."""
         return self.pyramid.n_features_
 
     @property

@@ -152,7 +152,7 @@ class TextTable(Texts):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; items of the first version are chosen by a hash of the row number."""
+        """See `Source.held_out`; rows of the table's first version are chosen by a hash of the row number."""
         return self._held_out
 
     @cached_property

@@ -66,7 +66,7 @@ def check_lengths(path: Path) -> None:
 
 
 def _raw(path: Path) -> tuple[NDArray[np.uint8], int]:
-    """Memory-map whole rows as bytes, of shape (n_rows, row_bytes); also return how many bytes follow."""
+    """Memory-map all whole rows as bytes, of shape (n_rows, row_bytes), and count the bytes after them."""
     dtype = TYPES[path.suffix.lower()]
     try:
         size = path.stat().st_size

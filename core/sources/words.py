@@ -173,9 +173,9 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True, provider:
 
 
 def _model(rest: str, word: str, provider: str) -> tuple[ImageModel, str]:
-    """Return the model, and the word that describes the source of images.
+    """Split `rest`, MODEL:SOURCE, into the loaded model and the word that describes the source of images.
 
-    Both may contain colons. The model is the longest beginning of `rest` that names a model which can be
+    Both parts may contain colons. MODEL is the longest beginning of `rest` that names a model which can be
     loaded.
     """
     colons = [colon.start() for colon in re.finditer(":", rest) if colon.start() and rest[colon.end() :]]

@@ -164,7 +164,7 @@ class Videos(PackedImages):
 
 
 def _frames(file: Path, rate: Fraction) -> Contents:
-    """Return the frames of a video or, if it can't be used, one item whose range has the reason."""
+    """Return the frames of a video. If it can't be used, return one item with the reason as its range."""
     try:
         timeline = read_timeline(file)
     except UnusableVideoError as error:

@@ -141,12 +141,12 @@ class AddressList(RemoteImages):
         return grown
 
     def _agrees_with(self, earlier: Listing) -> bool:
-        """Return whether the first images have the whole addresses that are their names in `earlier`."""
+        """Return whether the names in `earlier` equal the whole addresses of the first images."""
         pairs = zip(earlier.paths, self._addresses or (), strict=False)
         return all(address is None or _path(address.identity) == path for path, address in pairs)
 
     def _named_as_in(self, earlier: Listing) -> Listing:
-        """Return the current list, with the earlier names of images whose names now have row numbers."""
+        """Return the current list, with the names of `earlier` for images that now have row numbers."""
         known, names = set(earlier.paths), dict[str, str]()
         for name, address, _ in self._rows():
             if address is not None and (path := _path(address.shown)) in known:

@@ -12,7 +12,7 @@ class UnreachableError(InputError):
     ----------
     message : str
     reason : str
-        The same for people who may not see the address.
+        The problem without the address, for people who may not see the address.
     """
 
     def __init__(self, message: str, reason: str = "its server can't be read") -> None:
