@@ -190,7 +190,7 @@ class LabelState:
         return self._sets.answered.read()[0]
 
     def audited_items(self) -> NDArray[np.int64]:
-        """Return the items with an answer for an audit that was not undone; ascending, shape (n_items,)."""
+        """Return the items with an answer given for an audit and not undone; ascending, shape (n_items,)."""
         return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
@@ -383,7 +383,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
 
 
 def _asked(votes: Sequence[_Vote]) -> bool | None:
-    """Return whether an item has an answer other than a skip, or None if it is not asked; see `Repeats`."""
+    """Return whether an item's answers for training are more than skips, or None if it has none."""
     given = [vote for vote in votes if vote.trains]
     if all(vote.decides for vote in given):
         return None

@@ -1,9 +1,9 @@
 """Read labels and predictions from files. Words such as class names are not interpreted here.
 
 The labels in a file become answers, by default with the purpose "import". They are in separate sessions, one
-per concept and annotator. The ids of sessions and answers are derived from the digest of the file and their
-own content. A file that is imported twice is therefore stored once, and `closecall verify` can check that the
-log still agrees with the file.
+per concept and annotator. The ids of sessions and answers are derived from the digest of the file and from
+their own content. A file that is imported twice is therefore stored once, and `closecall verify` can check
+that the log still agrees with the file.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def _text(path: Path, line: Line, column: str) -> str:
 
 
 def _word(path: Path, line: Line, column: str) -> str:
-    """Return a label as text. In JSON and Parquet, it may be a truth value or a number."""
+    """Return a label as text. JSON and Parquet files may have a truth value or a number instead."""
     value = line.cells[column]
     if isinstance(value, bool):
         return "yes" if value else "no"

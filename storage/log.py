@@ -511,7 +511,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """Return a query for an answer, not undone, to a `selection` by the annotator of its session."""
+    """Return a query for an answer to `selection`, given by its session's annotator and not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
@@ -527,7 +527,7 @@ def _answers_to() -> Select[Any]:
 def _in_force() -> Select[Any]:
     """Return a query for answers that were not undone, newest first.
 
-    The last column is for corrections: the `seq` of the undo of the corrected answer. Otherwise, it is null.
+    In the row of a correction, the last column has the `seq` at which the corrected answer was undone.
     """
     undo, replaced = aliased(Answer), aliased(Answer)
     return (

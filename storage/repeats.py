@@ -1,4 +1,4 @@
-"""Items that repeat answered items: near-duplicates, about which the queue need not ask again."""
+"""Items that repeat answered items: near-duplicates, about which nobody needs to be asked again."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ class Repeats:
     def mark(self, item: int, answered: int = 0, skipped: int = 0) -> bool | None:
         """Return True if the item is in a group with an asked item that has an answer other than a skip.
 
-        Return False if all asked items in its groups only have skips, and None without asked items. The
-        numbers of asked items with other answers and of those with skips are first changed by `answered` and
-        `skipped`.
+        Return False if its groups only have asked items with skips, and None if they have no asked items.
+        The result supposes that there are `answered` more asked items of the first kind, and `skipped` more
+        with skips; a negative number means fewer.
         """
         if self._numbers[True].get(item, 0) + answered:
             return True

@@ -264,7 +264,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Fields of an answer without a column in `Answers`: the undone answer, the round, and the strategy."""
+    """Fields of an answer that are no columns of `Answers`: the undone answer, the round and the strategy."""
 
     undoes: str | None
     round: int | None
