@@ -80,8 +80,8 @@ class HashTable(SearchStructure):
     codes_ : Codes
         Code at each position.
     key_ : Reconstruction or None
-        Reconstruction of points from the bits of the key alone. If None, the bits of the key have the same
-        weights as in whole codes.
+        Reconstruction of points from the bits of the key alone, which gives these bits their weights. If
+        None, they have the same weights as in whole codes.
     """
 
     name = "table"

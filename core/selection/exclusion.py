@@ -14,7 +14,7 @@ def excluded_rows(pool: PoolRows, query: Query) -> Rows:
 
 
 def rows_among(pool: PoolRows, ids: Ids) -> Rows:
-    """Return the rows of those `ids` that are in the pool. `ids` must be ascending, and the rows are, too."""
+    """Return the rows of those `ids` that are in the pool. Both the ids and the rows are ascending."""
     if not len(ids) or not len(pool):
         return np.empty(0, dtype=np.int64)
     rows = np.minimum(np.searchsorted(pool.ids, ids), len(pool) - 1)

@@ -294,9 +294,9 @@ class Source(ABC):
         return None
 
     def note_on_new_images(self) -> str | None:
-        """Return a sentence on how features of new images differ from the pool's, or None.
+        """Return a sentence on how the features of new images will differ from the pool's, or None.
 
-        The sentence says what is known without loading a model.
+        No model is loaded to find this out, so a difference may still be unknown.
         """
         return None
 

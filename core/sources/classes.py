@@ -6,11 +6,10 @@ of file names and classes, as the folder `val` of Tiny ImageNet does. Then the l
 images in this folder. If there is a file `words.txt`, WordNet ids are replaced by their names in it. If all
 images have the same class, they count as images without classes.
 
-**Held out.** If there is a split `train`, the images of the split `test` that have a known class are held
-out. If there are none, the images of the split `val` that have a known class are held out. If there are none
-of these either, or no split `train`, a tenth of the images with a known class, at most 10,000, are chosen by
-a hash of their paths. If images come in groups, such as the frames of a video, a tenth of the groups is
-chosen.
+**Held out.** If there is a split `train`, the held-out images are those of the split `test` with a known
+class or, if there are none, those of the split `val` with a known class. If there is no split `train`, or
+there are no such images, a tenth of the images with a known class, at most 10,000, are chosen by a hash of
+their paths. If images come in groups, such as the frames of a video, a tenth of the groups is chosen.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def described(source: Source, word: str, provider: str | None = None) -> Source:
     `provider` is the execution provider of a model (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU
     for a new pool. A pool that is continued keeps its own provider.
 
-    If `source` is itself such a source (`OtherFeatures`), only its images are used.
+    If `source` is itself a source with other features (`OtherFeatures`), only its images are used.
 
     Raises
     ------

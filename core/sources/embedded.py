@@ -40,7 +40,7 @@ from closecall.core.sources.registry import open_source
 
 
 def model_name(file: Path) -> str:
-    """Return the display name of a model: the name of its folder (above a folder `onnx`) and of its file."""
+    """Return the display name of a model: the names of its folder and file, ignoring a folder `onnx`."""
     folder = file.parent.parent if file.parent.name == "onnx" else file.parent
     return f"{folder.name}/{file.name}" if folder.name else file.name
 

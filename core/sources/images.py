@@ -191,7 +191,7 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Wait until this many pixels are free, and reserve them. If there are not as many, reserve all."""
+        """Reserve this many pixels, or all if there are fewer, during the block; wait until they are free."""
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)

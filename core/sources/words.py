@@ -199,7 +199,7 @@ def _texts(rest: str, word: str, use_classes: bool) -> Source:
 
 
 def _table(rest: str) -> re.Match[str] | None:
-    """Match the file of a table and the names of up to two columns; return None if no table is named."""
+    """Match FILE[,COLUMN[,COLUMN]]; return None if FILE does not have the extension of a table."""
     return re.fullmatch(r"(.+?\.(?:csv|jsonl|parquet))(?:,([^,]+))?(?:,([^,]+))?", rest, flags=re.IGNORECASE)
 
 

@@ -248,7 +248,7 @@ class CodeSearch(HashedSearch):
 
 
 class HHashSearch(CodeSearch):
-    """Query strategy: H-Hash, which hashes the hyperplane and looks up its code, with two bits per function.
+    """Query strategy: H-Hash, which hashes the hyperplane with two bits per function and looks up its code.
 
     Two codes agree in a function if they agree in both bits. See `core.hashing.HHash`, and `CodeSearch` for
     the parameters.
@@ -267,7 +267,7 @@ class HHashSearch(CodeSearch):
 
 
 class EHHashSearch(CodeSearch):
-    """Query strategy: EH-Hash, which hashes the hyperplane and looks up its code, with dense d × d matrices.
+    """Query strategy: EH-Hash, which hashes the hyperplane with dense d × d matrices and looks up its code.
 
     See `core.hashing.EHHash`. With d features, hashing takes d²/2 multiplications per function and item. All
     processors share the work. With 384 features and 300 functions, one processor hashes an item in about

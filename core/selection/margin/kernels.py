@@ -1,7 +1,8 @@
 """Search for the rows nearest to a hyperplane: densest clusters first, with increasingly exact scores.
 
 **Order.** Within a cluster, wᵀx + b is assumed to be normally distributed, with the mean and variance over
-the rows of the cluster. Clusters are read in descending order of the density at zero.
+the rows of the cluster. Clusters are read in descending order of the density at zero. If all are read, only
+the first `FRONT` are ordered.
 
 **Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
@@ -278,7 +279,7 @@ def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, roundin
 
 @kernel
 def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
-    """Return the clusters to read for `limit` rows; clusters with the highest density at zero come first."""
+    """Return the clusters to read for `limit` rows. Those with the densest scores at zero come first."""
     n_clusters = outlook.means.shape[0]
     clusters = np.empty(n_clusters, dtype=np.int64)
     logs = np.empty(n_clusters, dtype=np.float32)

@@ -139,7 +139,7 @@ def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32
 
 
 def _nearest(P: Floats32, centroids: Floats32) -> Labels:
-    """Return the number of the nearest centroid for each row of P, of shape (len(P),)."""
+    """Return the index of the nearest centroid for each row of P, of shape (len(P),)."""
     towards, squares = -2 * centroids.T, (centroids**2).sum(axis=1)
     labels = np.empty(len(P), dtype=np.uint16)
     for first in range(0, len(P), _ROWS_AT_ONCE):

@@ -122,7 +122,7 @@ class PackedImages(ListedImages):
     def _classes(
         self, shards: Shards, contents: list[Contents], names: list[str], *, use_folders: bool
     ) -> Truth:
-        """Return the truth that is stored in the shards or, with `use_folders`, the truth from folders."""
+        """Return the classes stored in the shards. Without these, use folders as classes if `use_folders`."""
         if any(held.labels for held in contents):
             told = [label for held in contents for label in held.labels or [""] * len(held.names)]
             return classes.of_labels(told, self.most_classes)

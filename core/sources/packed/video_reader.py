@@ -279,7 +279,7 @@ class _Reader:
                 return
 
     def _ways_to(self, keyframe: int) -> Iterator[Iterator[Any]]:
-        """Yield iterators of packets that begin before a keyframe, each iterator from further back.
+        """Yield iterators over packets. Each begins before the keyframe, and farther back than the last one.
 
         Several are needed, because seeking may lead beyond the keyframe.
         """
