@@ -319,7 +319,7 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """Return the examples as they were at the position `through` of their log, oldest first.
+        """Return the examples as they were at the position `through` of the log of examples, oldest first.
 
         Withdrawn examples are left out. If `through` is None, it is the end of the log.
         """

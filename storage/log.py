@@ -336,8 +336,8 @@ class LabelLog:
         `shown` lists the ids of foreseen selections that the browser has shown. These, and the foreseen
         selections to which an answer refers, are moved to the log of selections in the same transaction.
 
-        `along` has the ids of answers that depend on another answer in `answers`, each with the id of that
-        other answer. If the other answer is refused, they are refused as well.
+        `along` maps the id of an answer to the id of another answer, in `answers`, on which it depends. If
+        the other answer is refused, the dependent answer is refused as well.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""All search structures for queries that are points, and a function that builds a structure by name."""
+"""All search structures for queries that are points, not hyperplanes; a function builds one by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ranking of codes by their similarity to a query.
 
 Comparing codes of k functions takes one or two cache lines per row, far less than reading the features of the
-row. Far more rows can therefore be compared by their codes than by their features.
+row. In the same time, far more rows can therefore be compared by their codes than by their features.
 
 Measures
 --------

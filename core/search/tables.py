@@ -140,8 +140,8 @@ class Guarantee:
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
         """Return this guarantee with as many independent tables as fit into memory, at least one.
 
-        Tables are independent if they have no common function. Each table takes 12 bytes per row, the bits
-        of its functions in the codes of all rows, and the memory of these functions.
+        Tables are independent if they have no common function. The memory of a table is 12 bytes per row,
+        plus the bits of its functions in the codes of all rows, plus the functions themselves.
 
         Parameters
         ----------
