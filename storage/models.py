@@ -212,7 +212,7 @@ class Selection(Base):
 
 
 class Foreseen(Base):
-    """Foreseen selection: the next selection if the annotator gives one particular answer to the current item.
+    """Foreseen selection: the next selection if the annotator gives a particular answer to the current item.
 
     It is stored before it is sent to the browser, and moves to `selections` when it is shown or answered.
     This table is not a log: the oldest rows of a session are deleted.
