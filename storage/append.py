@@ -94,7 +94,7 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
-    """Return the stored answer with this id, or None if there is none and this one can be stored."""
+    """Return the stored answer with the id of `given`, or None if there is none and `given` can be stored."""
     stored = known.answers.get(given.id)
     if stored is None:
         _check_references(given, known)

@@ -52,7 +52,7 @@ class Concepts:
         self._clock = clock
 
     def under(self, description: str) -> Concepts:
-        """Return the same concepts; their examples have the features of another description."""
+        """Return the same concepts, whose examples have the features of the given description."""
         return Concepts(self.database, self._clock, description)
 
     def create(
@@ -268,8 +268,8 @@ class Concepts:
     def describe_example(self, example_id: int, feature: ArrayLike | None) -> None:
         """Store the features of an example that `undescribed` has returned.
 
-        None means that the description can't compute features of the image. If the example has got features
-        since `undescribed` returned it, these are kept.
+        `feature` is None if the description can't compute features of the image. If the example has got
+        features since `undescribed` returned it, these are kept.
 
         Raises
         ------

@@ -297,7 +297,7 @@ class LabelState:
         )
 
     def _settle(self, item: int, before: tuple[_Vote, ...], votes: tuple[_Vote, ...], annotator: str) -> None:
-        """Replace the item's answers `before` by `votes`; the annotator has added or undone one of them."""
+        """Replace the item's answers `before` by `votes`: one answer by the annotator was added or undone."""
         if votes:
             self._votes[item] = votes
         else:
@@ -383,7 +383,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
 
 
 def _asked(votes: Sequence[_Vote]) -> bool | None:
-    """Return whether an item's answers for training are more than skips, or None if it has none."""
+    """Return whether any answer for training is not a skip, or None if there is no answer for training."""
     given = [vote for vote in votes if vote.trains]
     if all(vote.decides for vote in given):
         return None

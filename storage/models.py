@@ -133,8 +133,8 @@ class Withdrawal(Base):
 class ExampleFeature(Base):
     """Features of an example under a description of the project's items.
 
-    `Example.feature` has the features under the first description, "", unless a row here replaces it. In a
-    row without features, the description can't compute features of the image.
+    `Example.feature` has the features under the first description, "", unless a row here replaces it. If
+    a row has no features, the description can't compute features of the image.
     """
 
     __tablename__ = "example_features"

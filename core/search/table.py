@@ -141,8 +141,8 @@ class HashTable(SearchStructure):
         numbers, except for a few buckets at the end.
 
         A bucket is likely if the absolute score of its points is small, as estimated from its key (see the
-        module). With the measure "disagreements" and several bits per function, the likely buckets are
-        instead those whose keys differ from the query's in few functions, except for H-Hash.
+        module). Families with several bits per function other than H-Hash are an exception: with the measure
+        "disagreements", their likely buckets are those whose keys differ from the query's in few functions.
         """
         n_rows = min(n_rows, len(self.codes_))
         if measure == "disagreements" and query.bits > 1 and not query.signed:

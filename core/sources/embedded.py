@@ -7,7 +7,7 @@ such as uploads, can't be computed.
 If the model is the vision model of a pair such as CLIP, the text model in the same folder maps words to
 vectors that can be compared with those of images. The pool stores the digest of the text model, too, and
 another text model is refused. If the text model was added after the build had begun, its digest is not
-stored; it is then accepted only if the vision model has not changed since the build. The vectors of both
+stored. It is accepted nevertheless if the vision model has not changed since the build. The vectors of both
 models must have the same length. Whether the models were trained together can't be checked.
 
 The pool also stores the model's execution provider, unless it is the CPU. The features of new images are

@@ -1,9 +1,9 @@
 """Reading of videos with PyAV: the times of all frames, and single frames.
 
-The keyframe of a frame is the last keyframe shown before it, or the frame itself. Decoding of a frame always
-begins at its keyframe. The pixels therefore don't depend on what was read before, and a damaged frame affects
-only the frames up to the next keyframe. Readers keep their position, so frames that are read in order are
-decoded only once.
+The keyframe of a frame is the last keyframe shown before it, or the frame itself if it is one. Decoding of a
+frame always begins at its keyframe. The pixels therefore don't depend on what was read before, and a damaged
+frame affects only the frames up to the next keyframe. Readers keep their position, so frames that are read in
+order are decoded only once.
 
 Only formats that are a single file are opened, so that a playlist can't lead to other files or addresses.
 """
