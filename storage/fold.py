@@ -8,8 +8,8 @@ Only yes and no become training labels. Ties, and answers that were given for an
 training.
 
 An item is *asked* if it has an answer that was given for training, even a skip, and not undone. Its
-near-duplicates are repeats (`storage.repeats`). Answers for an audit don't count, because they must not
-change what else is selected.
+near-duplicates are repeats (`storage.repeats`). An answer for an audit doesn't make an item asked, because it
+must not change what else is selected.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ and tables fit into memory. If codes have fewer functions, some functions are in
 often find the same rows. `BucketTables.guarantee` therefore only counts tables without a common function
 (`n_independent`). The other tables find additional rows that are not guaranteed.
 
-**Multi-probe.** Most rows that more tables would find are in buckets whose keys differ from the key of the
-query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets whose
-keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v be
-the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
+**Multi-probe.** Of the near rows that l tables miss, most are in buckets whose keys differ from the key of
+the query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets
+whose keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v
+be the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
 flipped bit therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all
 tables, until there are enough rows to compare. This compensates for tables that do not fit into memory. If a
 function has several bits, all its wrong values are equally likely. The search then reads all buckets whose

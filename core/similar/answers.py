@@ -1,7 +1,7 @@
 """A metric learned from yes and no answers, under which positive items are near each other.
 
-Items answered yes should be near each other, and far from items answered no. Two items answered no need not
-be near each other. The metric is therefore learned from similar pairs (yes, yes) and dissimilar pairs
+Items answered "yes" should be near each other, and far from items answered "no". Two items answered "no" need
+not be near each other. The metric is therefore learned from similar pairs (yes, yes) and dissimilar pairs
 (yes, no), drawn uniformly, by information-theoretic metric learning (`core.metric`).
 
 The cost γ of slack is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a
