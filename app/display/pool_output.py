@@ -53,7 +53,7 @@ def show_build(
     problems = pool.problems()
     click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:
-        click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
+        click.echo(f"{len(problems):,} could not be read; closecall pool info {out} says why.")
     _require_complete(pool)
 
 

@@ -175,7 +175,7 @@ class Pool:
         segments = []
         for segment in self._segments:
             n = min(n_rows - segment.first_row, len(segment))
-            if n <= 0:
+            if n <= 0 and len(segment):
                 break
             segments.append(
                 replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
@@ -398,6 +398,8 @@ class Pool:
         """Sixteen hexadecimal digits that identify these rows, equal for equal snapshots of a pool."""
         digest = hashlib.blake2b(digest_size=8)
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
+            if not len(segment):  # `prefix` can't know whether the snapshot ended before such a segment
+                continue
             stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]
             digest.update(f"{stamps} {len(segment)}\n".encode())
         return digest.hexdigest()

@@ -24,7 +24,7 @@ const COURSES = {
   },
   agreement: {
     name: "Stability",
-    note: "How far predictions agree with those of a quarter fewer labels (kappa).",
+    note: "How far predictions agree with those of the classifier before (kappa).",
   },
 };
 
