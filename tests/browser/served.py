@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -122,6 +123,13 @@ class Server:
         with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(query, (session,))]
+
+    def leased_to_others(self, session: str) -> set[int]:
+        """The items that other sessions had when the session's last round began."""
+        query = "SELECT leased FROM selections WHERE session_id = ? ORDER BY round DESC, seq LIMIT 1"
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:
+            (leased,) = connection.execute(query, (session,)).fetchone()
+        return set(json.loads(leased))
 
     def answered(self) -> set[int]:
         """Every item that somebody gave an answer about."""
