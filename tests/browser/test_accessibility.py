@@ -200,7 +200,7 @@ def page(screen: BrowserContext) -> Iterator[Page]:
     made.close()
 
 
-QUICK = {("desktop-light", "label"), ("phone-dark", "grid")}
+QUICK = {("phone-dark", "grid")}
 LOOKS = [
     look if look in QUICK else thorough(*look) for look in ((s, name) for s in SCREENS for name in VISITS)
 ]

@@ -82,6 +82,7 @@ def test_the_back_button_comes_back_to_the_same_session(server: Server, labeling
     assert stored(server, session) == given(labeling)
 
 
+@pytest.mark.thorough
 def test_two_tabs_on_one_session_store_each_item_once(server: Server, labeling: Labeling) -> None:
     """Both show the same image: the first answer counts, the second is told so; then each goes on."""
     labeling.press("y")

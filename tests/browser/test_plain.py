@@ -66,6 +66,7 @@ def test_a_double_click_answers_once(server: Server, plain: PlainLabeling) -> No
     assert [row["answer"] for row in server.answers(plain.session)] == ["no"]
 
 
+@pytest.mark.thorough
 def test_where_the_card_does_not_run_plain_buttons_are_offered(
     server: Server, context: BrowserContext
 ) -> None:

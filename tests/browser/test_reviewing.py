@@ -92,6 +92,7 @@ def test_a_held_key_corrects_once(server: Server, reviewing: Reviewing) -> None:
     assert [row["answer"] for row in stored(server, reviewing)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_an_item_is_found_by_its_id_and_letters_of_the_search_answer_nothing(
     server: Server, reviewing: Reviewing
 ) -> None:

@@ -196,6 +196,7 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     assert len(server.answers(view.session)) == len(given)
 
 
+@pytest.mark.thorough
 def test_other_settings_are_behind_more(server: Server, context: BrowserContext) -> None:
     """Those that apply; what they cost is shown before they are applied, and what is wrong with them."""
     view = alike(server, context.new_page(), f"&like={first_of(server, '5')}")
@@ -237,6 +238,7 @@ def test_other_settings_are_behind_more(server: Server, context: BrowserContext)
     expect(page.locator(".how")).to_contain_text("Hashing, Hamming ball (low rank):", timeout=PATIENCE)
 
 
+@pytest.mark.thorough
 def test_settings_are_chosen_by_the_data_and_guaranteed(server: Server, context: BrowserContext) -> None:
     """A rank, which is entered and not applied yet; and what tables for a radius find."""
     view = alike(server, context.new_page(), f"&like={first_of(server, '5')}")

@@ -24,6 +24,7 @@ from tests.projects import (
     truth_word,
     wait_for_index,
 )
+from tests.scale import thorough
 from tests.unit.app.engine.test_audit import verify
 
 
@@ -138,7 +139,10 @@ def test_malformed_answers_are_refused_and_the_rest_is_stored(project, session):
     assert stored(project) == [(good["item"], "yes")]
 
 
-@pytest.mark.parametrize("name", list(STRATEGIES))
+QUICK = {"random", "exhaustive", "margin-index", "h-hash", "eh-hash"}
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else thorough(name) for name in STRATEGIES])
 def test_the_strategy_can_be_changed_in_mid_session(session, name):
     """Every strategy of the picker chooses the item in view as soon as it is picked."""
     label(session, 4)

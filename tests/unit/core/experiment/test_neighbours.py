@@ -108,6 +108,7 @@ def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
     assert rows[0]["gamma"] is None
 
 
+@pytest.mark.thorough
 def test_texts_are_sets_too(tmp_path):
     """By their overlaps, weighted or not, each against its own scan; through any structure."""
     texts = build(FakeTexts(700, held_out=range(0, 700, 5)), tmp_path / "texts", threads=1)

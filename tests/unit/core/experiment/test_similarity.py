@@ -140,6 +140,7 @@ def test_the_slack_of_a_learned_metric_is_recorded(signed):
     assert all(one.measure != "gamma" for one in measure("lsh", signed, bits=(16,)).values)
 
 
+@pytest.mark.thorough
 def test_the_slack_of_a_learned_kernel_is_recorded(signed):
     own = draw(signed)
     (make,) = forms_of("ksh-learned", own).values()
@@ -226,6 +227,7 @@ def test_a_learned_metric_is_taught_by_the_classes(signed):
     assert np.mean(gained) > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_sparse_rows_are_hashed_by_what_applies_to_them(tmp_path):
     """Plain and under a metric that few labels teach; kernels refuse them."""

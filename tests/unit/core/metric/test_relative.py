@@ -10,6 +10,7 @@ from closecall.core.errors import InputError
 from closecall.core.metric import ITML, ImplicitMetric, KernelLearning, RelativeConstraints
 from closecall.core.metric.kernel_learning import root_of
 from closecall.core.metric.metrics import weights_of
+from tests.scale import thorough
 from tests.yardsticks import nearest_metric
 
 D = 3
@@ -55,7 +56,7 @@ def full(metric):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("gamma", [0.3, 5.0, np.inf])
+@pytest.mark.parametrize("gamma", [thorough(0.3), 5.0, np.inf])
 def test_the_metric_is_the_one_that_another_solver_finds(form, gamma):
     """The optimum is unique: both must arrive at it, for any price of slack and without."""
     X = rows()

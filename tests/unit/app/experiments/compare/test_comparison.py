@@ -88,6 +88,7 @@ def undrawn(monkeypatch):
     monkeypatch.setattr("closecall.app.experiments.compare.comparison.write_report", lambda *_: "not written")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_unit_is_the_race_of_its_words(folder, finished):
     """Class, run, seed and first labels are those that were asked for."""
@@ -361,6 +362,7 @@ def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, 
                 RacePlan.read(out)
 
 
+@pytest.mark.thorough
 def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_path, undrawn):
     """Dense EH-Hash: its time and memory, then how far it is; nothing of strategies that take seconds."""
     told: list[str] = []

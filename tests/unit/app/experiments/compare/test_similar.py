@@ -24,7 +24,8 @@ from tests.families import learning_little
 from tests.scale import scaled
 from tests.unit.app.experiments.histograms import ten_classes
 
-pytestmark = pytest.mark.xdist_group("compare similar")  # they share a comparison of all families
+# They share a comparison of all families.
+pytestmark = [pytest.mark.xdist_group("compare similar"), pytest.mark.thorough]
 
 WORDS = ("--bits", 32, "--bits", 16, "--draws", 2, "--queries", 15, "--landmarks", 60, "--share", 0.004)
 WORDS += ("--neighbours", 20, "--seed", 5)

@@ -89,6 +89,7 @@ def test_a_list_may_have_keys_of_a_bucket(tmp_path: Path, s3: Any) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_vanished_bucket_is_one_sentence(tmp_path: Path, s3: Any) -> None:
     """While it is listed and while it is read; the build goes on once it is back."""
     with pytest.raises(InputError, match="there is no bucket s3://nowhere"):

@@ -22,6 +22,7 @@ def run(*words: object):
     return CliRunner().invoke(main, ["bench", "similar", *map(str, words)])
 
 
+@pytest.mark.thorough
 def test_each_form_gets_a_row(pool, tmp_path):
     """For each kernel, draw and centring; the table has their means and what is gained over the first."""
     file = tmp_path / "similar.json"
@@ -171,6 +172,7 @@ def test_structures_are_timed_beside_the_exact_scan(pool, tmp_path):
         assert message in wrong.output
 
 
+@pytest.mark.thorough
 def test_faiss_is_timed_beside_our_structures(pool, tmp_path):
     """By its own number of how far to look; its scan finds all, as the others do that look far."""
     file = tmp_path / "speed.json"

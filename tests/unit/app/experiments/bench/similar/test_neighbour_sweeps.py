@@ -21,6 +21,8 @@ from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from tests.unit.app.experiments.histograms import ten_classes
 
+pytestmark = pytest.mark.thorough  # tests/unit/core/experiment keeps what is computed
+
 
 def run(*words: object):
     return CliRunner().invoke(main, ["bench", "similar", "--what", "neighbours", *map(str, words)])

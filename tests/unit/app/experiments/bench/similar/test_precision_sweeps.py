@@ -24,6 +24,8 @@ from closecall.core.pool.build import build
 from tests.families import learning_little
 from tests.unit.app.experiments.histograms import ten_classes
 
+pytestmark = pytest.mark.thorough  # tests/unit/core/experiment keeps what is computed
+
 TAUGHT = ("metric-lsh", "ksh", "ksh-learned")
 WORDS = {
     "draws": 2,

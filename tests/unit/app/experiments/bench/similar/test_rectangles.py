@@ -17,6 +17,8 @@ from closecall.app.experiments.bench.similar.drawn import POINTS
 from closecall.app.experiments.bench.similar.rectangle_figures import BALLS, BITS, QUERY, lines_of
 from closecall.core.experiment.rectangles import METHODS, ON_SPECTRAL, TEN_DIMENSIONS, Box, Method
 
+pytestmark = pytest.mark.thorough  # tests/unit/core/experiment keeps what is computed
+
 N_POINTS, K = 300, 10
 
 

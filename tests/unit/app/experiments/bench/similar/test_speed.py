@@ -35,6 +35,8 @@ from closecall.core.pool.build import build
 from tests.fakes import FakeTexts
 from tests.unit.app.experiments.histograms import ten_classes
 
+pytestmark = pytest.mark.thorough  # tests/unit/core/experiment keeps what is computed
+
 
 def run(*words: object):
     return CliRunner().invoke(main, ["bench", "similar", "--what", "speed", *map(str, words)])
