@@ -429,9 +429,10 @@ def pool_info(pool: Path, check: bool) -> None:
 def find_in_pool(
     pool: Path, descriptions: tuple[str, ...], excluded: tuple[str, ...], n: int, templates: tuple[str, ...]
 ) -> None:
-    """List the images of POOL that DESCRIPTIONS describe, nearest first, with their similarity (cosine).
+    """List the images of POOL that match DESCRIPTIONS best, the best first, with their similarity (cosine).
 
-    POOL needs features from a model that also reads texts, such as CLIP. Several descriptions are averaged.
+    DESCRIPTIONS are texts that say what is sought, such as "a fox at night". Several of them are averaged.
+    POOL needs features from a model that also reads texts, such as CLIP.
     """
     from closecall.app.display.pool_output import show_found
     from closecall.core.similar.description import TEMPLATES, Description

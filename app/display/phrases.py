@@ -66,7 +66,7 @@ def of_class(question: str, name: str) -> str:
 
 
 def described(texts: Sequence[str], excluded: Sequence[str]) -> str:
-    """Return a description in words: "a fox at night; a red fox, but not a dog"."""
+    """Return a text that says what is sought: "a fox at night; a red fox, but not a dog"."""
     without = f", but not {'; '.join(excluded)}" if excluded else ""
     return "; ".join(texts) + without
 

@@ -57,7 +57,7 @@ class Framed:
     seed: int
 
     def params(self) -> dict[str, Any]:
-        """Return the description of the frame for the log; see `app.engine.selection_parameters.AUDIT`."""
+        """Return the parameters of the frame for the log; see `app.engine.selection_parameters.AUDIT`."""
         trained = self.trained
         return {
             "through": trained.through,
@@ -71,7 +71,7 @@ class Framed:
 Place = tuple[int, int, str]
 """Log position of an audit frame: the numbers of the last answer and the last example that it is based on.
 
-The description whose features it is based on comes last.
+The name of the features that it is based on comes last (`app.projects.descriptions`).
 """
 
 

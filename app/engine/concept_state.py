@@ -43,7 +43,7 @@ class _Model:
 
 
 def no_other_description(description: str) -> Pool:
-    """Raise an InputError. This is the `pool_under` of a concept whose items have only one description."""
+    """Raise an InputError. This is the `pool_under` of a concept whose items have one set of features."""
     raise InputError(f"There is no description {description!r} here")
 
 

@@ -25,16 +25,16 @@ PAGE = 60
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A description and its direction.
+    """A description in words and its direction.
 
     Parameters
     ----------
     texts : tuple of str
-        Descriptions of the same thing.
+        Texts that say what is sought, all about the same thing.
     excluded : tuple of str
-        Descriptions of what is not wanted.
+        Texts that say what is not wanted.
     vector : array of shape (n_features,), float32
-        The direction: the unit vector that the text model computes from the descriptions.
+        The direction: the unit vector that the text model computes from the texts.
     """
 
     texts: tuple[str, ...]

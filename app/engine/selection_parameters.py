@@ -58,7 +58,8 @@ describes the learned metric; it is null for the angle between the original feat
 WORDS = "words"
 """Selection parameter of items found by words: `texts`, `excluded` texts, and the item's `place`, from 0.
 
-The result is the items nearest to the description's `DIRECTION`, which only a page's first record has.
+The result is the items nearest to the direction of the texts. Only the first record of a page has it, under
+`DIRECTION`.
 """
 
 DIRECTION = "direction"

@@ -52,7 +52,7 @@ FEATURES = {
     "edges": "edge histograms",
     "sets": "the pyramid match embedding of the local edges",
 }
-"""Descriptions of features, by name of the extractor that computes them."""
+"""Display names of features, by name of the extractor that computes them."""
 
 _BLOCK = 10_000
 
@@ -158,7 +158,7 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
 
 
 def _features(pool: Pool) -> str:
-    """Describe the pool's features in words."""
+    """Return words that name the pool's features."""
     if pool.source.n_features:
         return pool.source.own_features
     kind = FEATURES[pool.source.extractor]

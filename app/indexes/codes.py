@@ -134,9 +134,9 @@ def parameters(
 
 
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the numbers of answers that the codes of a search learned from; None if there were none.
+    """Return how many answers the codes of a search learned from; None if they don't learn from answers.
 
-    `params` is a result of `parameters`. For the returned entries, see `app.indexes.similar.Method.taught`.
+    `params` is a result of `parameters`. `app.indexes.similar.Method.taught` lists the entries of the result.
     """
     if "labels" not in params:
         return None

@@ -94,7 +94,9 @@ class Waiter(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A search method that is ready.
+    """A search method that can search now.
+
+    It is the requested method or, until that is ready, the exact scan.
 
     Parameters
     ----------
@@ -103,8 +105,8 @@ class Method:
     params : mapping
         Parameters that are needed to repeat the search, besides the query.
     awaited : dict or None
-        The requested method, if it is still in preparation: its `label`, the finished `share`, 0 … 1, and a
-        `problem` or None.
+        None if this is the requested method. Otherwise facts about the requested method: its `label`, the
+        finished `share` of its preparation, 0 … 1, and a `problem` or None.
     recipe : Recipe
         Settings of the search.
     """
@@ -126,7 +128,7 @@ class Method:
 
     @property
     def taught(self) -> dict[str, Any] | None:
-        """How many answers the codes learned from, or None if they learned from none.
+        """How many answers the codes learned from, or None if they don't learn from answers.
 
         The value of "used" is the number of answers that the codes learned from, and "of" the number of all
         answers at that time. If a kernel was learned, "pairs" is the number of pairs that it learned from,

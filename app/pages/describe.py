@@ -1,4 +1,7 @@
-"""The page on which owners let other features of the images be computed, and choose those in use."""
+"""The page on which owners let other features of the images be computed, and choose those in use.
+
+A set of features of all images is called a description (`app.projects.descriptions`).
+"""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class ProjectFile:
     Parameters
     ----------
     pool : str
-        The folder of the pool with the first description; a relative path if the pool is inside the project's
-        folder.
+        The folder of the pool with the features with which the project was made; a relative path if the pool
+        is inside the project's folder.
     source : str
         The word for the pool's source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
@@ -64,7 +64,8 @@ class ProjectFile:
     database : str
         PostgreSQL address of the labels, without a password; empty if they are in the folder.
     description : str
-        Name of the description in use (`app.projects.descriptions`); empty for the first.
+        Name of the description in use, which is a set of features of all items (`app.projects.descriptions`);
+        empty for the first.
     format : int
         Version of this file.
     """
@@ -142,7 +143,7 @@ class ProjectFile:
         _write(folder, {name: value for name, value in stored.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
-        """Return the path of the pool that the project in `folder` uses, that of its current description."""
+        """Return the path of the pool that the project in `folder` uses, the one with the features in use."""
         return self.pool_under(self.description, folder)
 
     def pool_under(self, description: str, folder: Path) -> Path:
@@ -158,7 +159,7 @@ class ProjectFile:
         return home_of(description, folder) / POOL_FOLDER if description else folder / self.pool
 
     def index_path(self, folder: Path) -> Path:
-        """Return the path of the indexes of the pool with the description in use."""
+        """Return the path of the indexes of the pool with the features in use."""
         return home_of(self.description, folder) / INDEX_FOLDER
 
     def labels(self, folder: Path) -> Path | str:
@@ -167,7 +168,7 @@ class ProjectFile:
 
 
 def home_of(description: str, folder: Path) -> Path:
-    """Return a description's folder. The first description has the project's `folder` itself."""
+    """Return the folder of a description of the items. The first one has the project's `folder` itself."""
     return folder / DESCRIPTIONS_FOLDER / description if description else folder
 
 
@@ -279,7 +280,7 @@ def _check_kinds(read: ProjectFile) -> None:
 
 
 DESCRIPTION = re.compile("[a-z0-9][a-z0-9-]{0,79}")
-"""Pattern of a description's name, which is the name of its folder."""
+"""Pattern of the name of a description of the items. Its folder has the same name."""
 
 _KINDS = {str: "text without null characters", bool: "true or false", int: "a whole number"}
 

@@ -65,7 +65,7 @@ class Project:
     Attributes
     ----------
     description : str
-        Name of the description (`app.projects.descriptions`); "" is the first.
+        Name of the description of the items (`app.projects.descriptions`); "" is the first.
     is_superseded : bool
         Whether another object has taken this one's place.
 
@@ -101,7 +101,7 @@ class Project:
             undo.pop_all()
 
     def _open_description(self, file: ProjectFile) -> None:
-        """Open what depends on the description."""
+        """Open what depends on the features of the items."""
         store, description = self.store, self.description
         self.troubles, self.database, self.log = store.troubles, store.database, store.log
         self.archive, self.descriptions, self.leases = store.archive, store.descriptions, store.leases
@@ -178,7 +178,9 @@ class Project:
         self.descriptions.stop(name)
 
     def prepare(self, name: str) -> None:
-        """Compute the missing features of example images under a description, before `succeeded` uses it.
+        """Compute the features that example images lack under a description of the items.
+
+        This is done before `succeeded` puts the description to use.
 
         Raises
         ------
@@ -399,7 +401,10 @@ class Project:
         return self.duplicates.current if self.file.ask_once else None
 
     def groups_under(self, description: str) -> ItemGroups | None:
-        """Return the groups of near-duplicates of a description's pool; None if there are none to read."""
+        """Return the groups of near-duplicates in the pool with the features named `description`.
+
+        The result is None if there are no groups, or they can't be read.
+        """
         if description == self.description:
             return self.duplicates.current
         with suppress(InputError):

@@ -78,10 +78,10 @@ def open_members(
 ) -> list[int]:
     """Return the other items of the item's group that can be answered now, ascending, at most `at_most`.
 
-    The group is that under the `description` with this name, by default the session's own. An item can be
-    answered if it has no answer, or was skipped and the session shows skipped items again, and if no other
-    session has leased it. In a blind comparison, the result is empty, because an answer counts only for the
-    strategies that selected its item.
+    The group is that of the pool with the features named `description`, by default the session's own. An item
+    can be answered if it has no answer, or was skipped and the session shows skipped items again, and if no
+    other session has leased it. In a blind comparison, the result is empty, because an answer counts only for
+    the strategies that selected its item.
     """
     project, concept = session.project, session.concept
     groups = project.groups_under(concept.description if description is None else description)
@@ -110,8 +110,8 @@ def answers_alike(
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
     session in the meantime are left out. The result is empty for undos, corrections, audit answers and
-    further opinions, and if `record` is in the log or in `batch` already. The group is that under the
-    description with which the item was selected, even if another one is in use now.
+    further opinions, and if `record` is in the log or in `batch` already. The group is that of the pool with
+    the features by which the item was selected, even if other features are in use now.
 
     Raises
     ------

@@ -73,7 +73,10 @@ class FoundSession(SearchSession):
                 self.text, self.first, self.shown = text, first, ()
 
     def go_to(self, text: str) -> None:
-        """Search for the text in the address; if it is the current text, stay on the page in view."""
+        """Search for `text`, which comes from the address of the browser's page.
+
+        If it is the text of the current search, nothing changes, and the same results stay in view.
+        """
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 

@@ -2,8 +2,8 @@
 
 The search needs a pool whose features come from the vision model of a pair such as CLIP; see
 `core.similar.description`. Until the question has a yes and a no, labeling starts with the items nearest to
-the last description. The log records the direction of each description, so that ``verify`` can repeat the
-search, and the selections with which labeling starts, without the text model.
+the last description in words. The log records the direction of each description, so that ``verify`` can
+repeat the search, and the selections with which labeling starts, without the text model.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MOST = 10 * PAGE
 """Maximum number of items found; items further away hardly show what is described."""
 
 LONGEST = 500
-"""Maximum length of the description, and of what is excluded, in characters."""
+"""Maximum length of the description in words, and of what is excluded, in characters."""
 
 SEPARATOR = ";"
-"""What stands between several descriptions of the same thing."""
+"""Separator of several descriptions in words of the same thing."""
 
 
 def can_describe(pool: Pool | None) -> bool:
@@ -75,12 +75,12 @@ class WordSession(SearchSession):
     Attributes
     ----------
     text, excluded : str
-        Descriptions of what is wanted and of what is not wanted, separated by `SEPARATOR` if there are
-        several. There is no search as long as `text` is empty.
+        What is wanted and what is not wanted, in words. Several descriptions of the same thing are separated
+        by `SEPARATOR`. There is no search as long as `text` is empty.
     problem : str or None
         A sentence that says why there is no result, or None.
     notes : list of str
-        A sentence for each description that is too long for the model.
+        A sentence for each description in words that is too long for the text model.
     """
 
     MARK, QUERY, SIZE = WORDS, ("text", "excluded"), PAGE
@@ -114,7 +114,10 @@ class WordSession(SearchSession):
                 self.first, self.shown = first, ()
 
     def go_to(self, text: str, excluded: str = "") -> None:
-        """Search for the texts in the address; if they are the current ones, stay on the page in view."""
+        """Search for `text` and `excluded`, which come from the address of the browser's page.
+
+        If they are the texts of the current search, nothing changes, and the same results stay in view.
+        """
         if [_parts(text), _parts(excluded)] != [_parts(self.text), _parts(self.excluded)]:
             self.look_for(text, excluded)
 
@@ -210,7 +213,7 @@ def _tidy(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the descriptions in a text; empty ones are left out."""
+    """Return the parts of a text between separators (`SEPARATOR`); empty parts are left out."""
     return [" ".join(part.split()) for part in text.split(SEPARATOR) if part.strip()]
 
 

@@ -459,7 +459,7 @@ class Workspace:
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
     """Move a project's labels to an address that has no labels yet. The project must not be in use.
 
-    `undo` gets a callback that removes the labels from the address.
+    A callback is added to `undo`. If a later step fails, the callback removes the labels from the address.
     """
     remove = removal(address)
     try:

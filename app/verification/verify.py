@@ -83,7 +83,7 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
 
 
 class _Pools:
-    """The pools of a project by description, opened when they are needed.
+    """The pools of a project, one per set of features of its items, opened when they are needed.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class _Pools:
     Raises
     ------
     InputError
-        If the pool with the description in use can't be read.
+        If the pool with the features in use can't be read.
     """
 
     def __init__(self, project: Path, file: ProjectFile) -> None:
@@ -175,7 +175,7 @@ def _replay(
     pool: Pool,
     findings: Findings,
 ) -> None:
-    """Repeat the `selections`, which are all those under the pool's description."""
+    """Repeat the `selections`, which are all those made with the pool's features."""
     by_id = {selection.id: selection for selection in selections}
     replays = sorted(
         replays_of(concepts, concept, answers, by_id, annotators, kept, pool, findings), key=_index_of

@@ -235,7 +235,7 @@ def _mixed(x: np.uint64) -> np.uint64:
 
 @kernel
 def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
-    """Set `out` to the feature's random number under each function."""
+    """Write the random number that each function gives the feature to `out`."""
     own = _mixed((feature + np.uint64(1)) * _GOLDEN)
     for f in range(keys.shape[0]):
         out[f] = _mixed(keys[f] + own)
@@ -269,10 +269,11 @@ def _least(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to the smallest random number of each row's features, for each function.
+    """For each row and each function, write the smallest random number of the row's features to `out`.
 
-    `out` has the shape (n_rows, n_functions). Features are processed in order, so that the numbers of each
-    feature are computed only once. `nothing` is the only feature of an empty row.
+    Each function gives every feature a random number. `out` has the shape (n_rows, n_functions). Features are
+    processed in order, so that the numbers of each feature are computed only once. An empty row is treated as
+    if it had one feature, `nothing`, which no other row has.
     """
     rows = _begun(starts, keys, nothing, out)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -297,7 +298,7 @@ def _sampled(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """Set `out` to a random number for each row and function, computed from the hash value.
+    """For each row and each function, write a random number computed from the hash value to `out`.
 
     The hash value is the feature with the smallest a, together with its integer t; the module defines a and
     t. `logarithms` are the logarithms of the weights. The other arguments are the same as in `_least`.

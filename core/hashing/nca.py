@@ -116,9 +116,10 @@ def tuned(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[list[Layer], Floats64]:
-    """Fine-tune layers. Return the new layers and the objective on the mini-batch before each step.
+    """Fine-tune layers. Return the new layers, and one value of the objective per step.
 
-    The objective is divided by the size of the mini-batch.
+    The value of a step is the objective on the mini-batch of this step, before the step changes the layers.
+    It is divided by the size of the mini-batch.
 
     Parameters
     ----------

@@ -225,7 +225,10 @@ def _kept(folder: Path, pool: Pool) -> tuple[_SavedLayout, list[Floats32]] | Non
 
 
 def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
-    """Draw a sample and lay it out; put any earlier map aside and save the layout."""
+    """Choose rows at random, compute their positions by UMAP, and save them as the new layout.
+
+    If there is an earlier map, its positions are kept in the subfolder of earlier maps (`_put_aside`).
+    """
     rng = np.random.default_rng(seed_for("map", seed))
     sample = np.sort(rng.choice(len(pool), min(SAMPLE, len(pool)), replace=False)).astype(np.int64)
     saved = _SavedLayout(lay_out(pool.rows(sample), seed=seed), sample, len(pool))

@@ -35,7 +35,10 @@ class Croppable(Protocol):
         """Width and height."""
 
     def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
-        """Return a copy of the part in a box (left, top, right, bottom), in mode RGB or L."""
+        """Return a copy of a part of the image, as an image of mode RGB or L.
+
+        `box` has the edges of the part, in pixels: left, top, right, bottom.
+        """
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Text models in ONNX format, which map a text to the vector space of an image model.
 
-A text model and an image model are trained as a pair, so that an image and its description have similar
-vectors. Examples are CLIP (Radford et al. 2021, *Learning Transferable Visual Models From Natural Language
-Supervision*, Section 2.3) and SigLIP (Zhai et al. 2023, *Sigmoid Loss for Language Image Pre-Training*). On
-the Hugging Face hub, CLIP's models have the outputs `image_embeds` and `text_embeds`. Both models of SigLIP
-have the output `pooler_output`.
+A text model and an image model are trained as a pair, so that an image and a text that describes it have
+similar vectors. Examples are CLIP (Radford et al. 2021, *Learning Transferable Visual Models From Natural
+Language Supervision*, Section 2.3) and SigLIP (Zhai et al. 2023, *Sigmoid Loss for Language Image
+Pre-Training*). On the Hugging Face hub, CLIP's models have the outputs `image_embeds` and `text_embeds`. Both
+models of SigLIP have the output `pooler_output`.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _first_length(*lengths: Any) -> int:
 
 
 def _read_config(model: Path, name: str) -> Mapping[str, Any]:
-    """Return the configuration with this name that belongs to a model; empty if there is none."""
+    """Return the content of the JSON file `name` of a model; empty if the model has no such file."""
     file = first_beside(model, [name])
     if file is None:
         return {}

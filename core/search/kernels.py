@@ -333,12 +333,12 @@ def ball_around(
     wanted: int,
     farthest: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the positions of the codes in the smallest Hamming ball around the query with `wanted` codes.
+    """Return the positions of the codes in a Hamming ball around the query, the nearest codes first.
 
-    The nearest codes come first. The second result is the number of codes compared. The address of a code
-    consists of its first bits. Addresses are read in ascending distance from the query's address. The
-    distance between two codes is at least the distance between their addresses. The ball is therefore
-    complete once all addresses within its radius have been read.
+    It is the smallest ball that has at least `wanted` codes. The second result is the number of codes
+    compared. The address of a code consists of its first bits. Addresses are read in ascending distance from
+    the query's address. The distance between two codes is at least the distance between their addresses. The
+    ball is therefore complete once all addresses within its radius have been read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Search by words: compute the direction in feature space of the images that match a description.
+"""Search by words: compute the direction, in feature space, of images that match a description in words.
 
 CLIP's authors put the name of a class into several sentences, such as "a blurry photo of a {}.", and
 average the unit vectors of these sentences (Radford et al. 2021, *Learning Transferable Visual Models From
@@ -25,7 +25,7 @@ from closecall.core.errors import InputError
 from closecall.core.onnx.text import TextModel
 
 BLANK = "{}"
-"""Placeholder for the description in a template."""
+"""Placeholder for the description in words in a template."""
 
 TEMPLATES = (
     BLANK,
@@ -37,16 +37,16 @@ TEMPLATES = (
     "a bad photo of {}.",
     "a good photo of {}.",
 )
-"""The description alone, and the sentences for CIFAR-10 from `data/prompts.md` in CLIP's repository.
+"""The plain description in words, and the sentences for CIFAR-10 from `data/prompts.md` in CLIP's repository.
 Descriptions contain their own article, so the article before `{}` and the sentences with "small" and "big"
 are left out.
 """
 
 ALPHA = 0.5
-"""Weight of excluded descriptions."""
+"""Weight of excluded descriptions in words."""
 
 MOST_TEXTS = 100
-"""Maximum number of descriptions, of exclusions, and of templates."""
+"""Maximum number of descriptions in words, of excluded ones, and of templates."""
 
 _NO_DIRECTION = 1e-6
 """Length below which p − αn consists only of rounding errors and has no direction."""

@@ -95,7 +95,7 @@ class Source(ABC):
     n_features : int or None
         Length of the rows that `features` returns, or None if features are computed from `grey`.
     own_features : str
-        Description of the rows that `features` returns.
+        Display name of the features that `features` returns.
     extractor : {"gist", "edges", "sets"}
         Name of the extractor that computes features from `grey`, if the source has no features of its own.
     is_sparse : bool

@@ -1,4 +1,6 @@
-"""Descriptions: words that name other features for the images of a source.
+"""Words that name features, so that the images of a source can get other features than the source's own.
+
+A project can have several sets of features of its images, called descriptions. The words are:
 
 gist              GIST of the grayscale image
 edges             edge histograms
@@ -24,7 +26,7 @@ LABELS = {"gist": "GIST", "edges": "edge histograms", "sets": "sets of local edg
 """Display names of the features that extractors compute."""
 
 PLAIN = ("gist", "edges")
-"""Words of the descriptions that need no model."""
+"""Words for features that need no model."""
 
 
 def described(source: Source, word: str, provider: str | None = None) -> Source:
@@ -55,7 +57,7 @@ def described(source: Source, word: str, provider: str | None = None) -> Source:
 
 
 def spec_of_images(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a source's images, without a description: equal specs mean the same items."""
+    """Return the spec of a source's images, whatever their features. Equal specs mean the same items."""
     while spec.get("kind") in (Described.kind, Embedded.kind):
         spec = spec["source"]
     return spec

@@ -230,7 +230,10 @@ class _Parts:
         self.size = image.size if self._orientation < 5 else (image.height, image.width)
 
     def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
-        """Return the part of the upright image in a box (left, top, right, bottom)."""
+        """Return a part of the upright image.
+
+        `box` has the edges of the part, in pixels: left, top, right, bottom.
+        """
         left, top, right, bottom = box if self._orientation < 5 else (box[1], box[0], box[3], box[2])
         width, height = self._image.size
         if self._orientation in (2, 3, 7, 8):

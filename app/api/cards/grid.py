@@ -1,4 +1,4 @@
-"""The cards for many items at once: the grid, items found by name or by a description, and a lasso."""
+"""The cards for many items at once: the grid, items found by name or by words, and a lasso."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of items found by a description, including those that can't be answered."""
+    """Return the card with a page of items found by words, including those that can't be answered."""
     found.attend()
     with found.session.lock:
         words = {"excluded": found.excluded, "problem": found.problem}

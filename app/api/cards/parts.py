@@ -150,7 +150,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
 
 
 def _searched(shown: SelectionRecord) -> str | None:
-    """Return the searched name or description that found the item; None if it was chosen otherwise."""
+    """Return the name or the words whose search found the item; None if it was chosen in another way."""
     if SEARCH in shown.parameters:
         return str(shown.parameters[SEARCH]["text"])
     words = shown.parameters.get(WORDS) or shown.parameters.get(DIRECTION)

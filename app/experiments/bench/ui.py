@@ -1,8 +1,8 @@
 """Measurement of the labeling page in a real browser: response times, and a check of the stored answers.
 
 A project is created for a pool and served by ``closecall serve`` in a separate process. A simulated annotator
-who knows the true classes presses keys. The page records the picture that was painted at each key press.
-Finally, the answers are compared with the label database.
+who knows the true classes presses keys. At each key press, a script in the page records which picture is on
+the screen. Finally, the answers are compared with the label database.
 """
 
 from __future__ import annotations
