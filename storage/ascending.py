@@ -24,8 +24,9 @@ class Ascending:
 
     def __init__(self) -> None:
         self._changes: dict[int, bool | None] = {}
-        self._items: Items = NONE
-        self._marks = NO_MARKS
+        self._read: tuple[Items, Marks] = NONE, NO_MARKS
+        self._supposed: tuple[frozenset[int], tuple[Items, Marks]] = frozenset(), self._read
+        """The items whose marks were supposed last, and the result; both are of use for the next change."""
 
     def put(self, item: int, mark: bool | None) -> None:
         """Set the item's mark; None removes the item."""
@@ -37,9 +38,23 @@ class Ascending:
         The changes in `supposed` are applied to the result, but not kept.
         """
         if self._changes:
-            self._items, self._marks = _changed(self._items, self._marks, self._changes)
-            self._changes = {}
-        return _changed(self._items, self._marks, supposed) if supposed else (self._items, self._marks)
+            self._read = self._with(self._changes)
+            self._changes, self._supposed = {}, (frozenset(), self._read)
+        if not supposed:
+            return self._read
+        found = self._with(supposed)
+        if None not in supposed.values():
+            self._supposed = frozenset(supposed), found
+        return found
+
+    def _with(self, changes: Mapping[int, bool | None]) -> tuple[Items, Marks]:
+        """Return the items and marks after `changes`.
+
+        If other marks of the same items were supposed last, only the marks are copied, not the items.
+        """
+        items, last = self._supposed
+        is_known = items == changes.keys() and None not in changes.values()
+        return _changed(*(last if is_known else self._read), changes)
 
 
 def _changed(items: Items, marks: Marks, changes: Mapping[int, bool | None]) -> tuple[Items, Marks]:
@@ -51,7 +66,11 @@ def _changed(items: Items, marks: Marks, changes: Mapping[int, bool | None]) -> 
     places, there = _found(items, item)
     same = there.copy()
     same[there] = stays[there] & (marks[places[there]] == mark[there])
-    out, new = there & ~same, stays & ~same
+    marked = there & stays & ~same
+    out, new = there & ~stays, stays & ~there
+    if marked.any():
+        marks = marks.copy()
+        marks[places[marked]] = mark[marked]
     if out.any():
         items, marks = np.delete(items, places[out]), np.delete(marks, places[out])
     if new.any():

@@ -226,9 +226,12 @@ class LabelState:
         These items have at least one answer, but fewer than `persons` answers; skips don't count as answers.
         They have no adjudication. The annotator has neither answered nor skipped them.
         """
+        return self._overlap(persons).wanted(annotator)
+
+    def _overlap(self, persons: int) -> _Overlap:
         if persons not in self._overlaps:
             self._overlaps[persons] = _Overlap(persons, self._votes)
-        return self._overlaps[persons].wanted(annotator)
+        return self._overlaps[persons]
 
     def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
         """Return whether the item has an answer that was given for an audit and not undone.
@@ -255,10 +258,10 @@ class LabelState:
         meaning = _together(votes)
         number = dict(self._number)
         _count(number, self._meaning(item), meaning)
-        wanted = self.wanted(persons, annotator) if persons > 1 else NONE
+        wanted = self._overlap(persons).wanted_but(item, annotator) if persons > 1 else NONE
         if self._repeats is not None:
             number["repeats"] = self._repeats.n_open_after(item, is_asked=_asked(votes) is not None)
-        standing = self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
+        standing = self._standing({item: meaning}, Counts(**number), wanted)
         if self._repeats is None:
             return standing
         repeats, answered = self._repeats.supposing(item, _asked(before), _asked(votes))
@@ -329,6 +332,7 @@ class _Overlap:
         self._open = Ascending()
         self._said: dict[str, Ascending] = {}  # by annotator
         self._newest: tuple[str, NDArray[np.int64]] | None = None
+        self._but: tuple[str, int, NDArray[np.int64]] | None = None
         for item, given in votes.items():
             for annotator in {vote.annotator for vote in given}:
                 self.settle(item, given, annotator)
@@ -343,7 +347,7 @@ class _Overlap:
         is_open = 0 < labeled < self._persons and _decision(votes) is None
         self._open.put(item, is_open or None)
         self._said.setdefault(annotator, Ascending()).put(item, annotator in said or None)
-        self._newest = None
+        self._newest = self._but = None
 
     def wanted(self, annotator: str) -> NDArray[np.int64]:
         """See `LabelState.wanted`."""
@@ -351,6 +355,12 @@ class _Overlap:
             own = self._said[annotator].read()[0] if annotator in self._said else NONE
             self._newest = annotator, frozen(without(self._open.read()[0], own))
         return self._newest[1]
+
+    def wanted_but(self, item: int, annotator: str) -> NDArray[np.int64]:
+        """Return `wanted` without one item. The look-ahead asks for the same item several times."""
+        if self._but is None or self._but[:2] != (annotator, item):
+            self._but = annotator, item, frozen(without(self.wanted(annotator), np.array([item])))
+        return self._but[2]
 
 
 def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:

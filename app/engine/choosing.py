@@ -164,8 +164,10 @@ def draw_wanted(
     if not len(wanted):
         return None
     n = min(n, len(wanted))
-    wanted, draws = wanted.copy(), uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
-    for place, draw in enumerate(draws):  # the first steps of a Fisher–Yates shuffle (1938)
-        other = place + int((len(wanted) - place) * draw)
-        wanted[[place, other]] = wanted[[other, place]]
-    return wanted[:n], n / len(wanted)
+    drawn: list[int] = []
+    moved: dict[int, int] = {}  # items that are no longer where `wanted` has them, by place
+    for place, draw in enumerate(uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]):
+        other = place + int((len(wanted) - place) * draw)  # a step of a Fisher–Yates shuffle (1938)
+        drawn.append(moved.get(other, int(wanted[other])))
+        moved[other] = moved.get(place, int(wanted[place]))
+    return np.array(drawn, dtype=np.int64), n / len(wanted)
