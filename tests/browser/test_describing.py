@@ -38,7 +38,7 @@ def open_the_form(page: Page) -> None:
 
 @pytest.mark.thorough
 def test_who_labels_goes_on_with_the_new_features(beside: Server, context: BrowserContext) -> None:
-    """In a page that stays open: no answer is lost, and the queue is selected anew without a reload."""
+    """In a page that stays open: no answer is lost, and the queue is selected again without a reload."""
     url = f"{beside.url}/?project=described"
     labeling = Labeling(context.new_page(), f"{url}&session=new")
     for key in "nynyn":
