@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,18 @@ def answer(card: dict[str, Any], word: str, **changes: Any) -> dict[str, Any]:
         "browser_time": int(time.time() * 1000),
         "time_taken_ms": 700,
     } | changes
+
+
+def marks(
+    cells: Sequence[dict[str, Any]], words: Iterable[str | None], **changes: Any
+) -> list[dict[str, Any]]:
+    """The browser's answers: a word for each item, None for those that are left open."""
+    both = zip(cells, words, strict=False)
+    return [
+        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
+        for cell, word in both
+        if word
+    ]
 
 
 @contextmanager

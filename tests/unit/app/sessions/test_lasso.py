@@ -27,9 +27,9 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from tests.projects import (
-    answer,
     find_groups,
     give_answers,
+    marks,
     new_project,
     open_workspace,
     tamper,
@@ -129,15 +129,6 @@ def without_repeats(items, groups) -> list[int]:
 
 def ids(card) -> list[int]:
     return [cell["id"] for cell in card["cells"]]
-
-
-def marks(cells, words, **changes):
-    both = zip(cells, words, strict=False)
-    return [
-        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
-        for cell, word in both
-        if word
-    ]
 
 
 def truly(project, cells):

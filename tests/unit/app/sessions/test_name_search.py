@@ -13,7 +13,16 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import LONGEST, PAGE, FoundSession
 from closecall.app.verification.verify import verify_project
 from closecall.core.errors import InputError
-from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word, wait_for_index
+from tests.projects import (
+    answer,
+    label,
+    marks,
+    new_project,
+    open_workspace,
+    tamper,
+    truth_word,
+    wait_for_index,
+)
 
 
 @pytest.fixture
@@ -30,16 +39,6 @@ def called(project, *words):
     """The ids of the items whose names contain all words."""
     names = {int(item): project.pool.source.name(int(item)) for item in project.pool.ids}
     return [item for item, name in names.items() if all(word in name for word in words)]
-
-
-def marks(cells, words, **changes):
-    """The browser's answers: a word for each item, None for those that are left open."""
-    both = zip(cells, words, strict=False)
-    return [
-        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
-        for cell, word in both
-        if word
-    ]
 
 
 def truly(found, card):

@@ -28,7 +28,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.similar.description import Description
 from closecall.core.sources import source_from
 from closecall.storage import StorageError
-from tests.projects import answer, new_project, open_workspace, save_as_found, tamper, wait_for_index
+from tests.projects import answer, marks, new_project, open_workspace, save_as_found, tamper, wait_for_index
 from tests.words_kit import NAMES, Drawing, every_drawing, trained, write_drawings, write_pair
 
 PER_DRAWING = 7
@@ -82,15 +82,6 @@ def found(project) -> WordSession:
 def look(found, text, excluded="", first=0):
     found.look_for(text, excluded, first)
     return card_of(found)
-
-
-def marks(cells, words, **changes):
-    both = zip(cells, words, strict=False)
-    return [
-        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
-        for cell, word in both
-        if word
-    ]
 
 
 def shown(session):

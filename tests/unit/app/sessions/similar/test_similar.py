@@ -38,7 +38,7 @@ from closecall.core.similar.answers import (
 from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
-from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
+from tests.projects import answer, label, marks, new_project, open_workspace, tamper, truth_word
 from tests.similar import settled
 from tests.yardsticks import explicit
 
@@ -51,16 +51,6 @@ def similar(project) -> SimilarSession:
 def look(similar, word, first=0):
     similar.look_for(Like.of(str(word)), first)
     return card_of(similar)
-
-
-def marks(cells, words, **changes):
-    """The browser's answers: a word for each item, None for those that are left open."""
-    both = zip(cells, words, strict=False)
-    return [
-        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
-        for cell, word in both
-        if word
-    ]
 
 
 def truly(similar, card, n=PAGE):
