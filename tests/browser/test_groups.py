@@ -36,9 +36,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def grouped(labeling: Labeling) -> Labeling:
     """The page with an image of a burst in view."""
-    expect(labeling.page.locator(".alike .members img")).to_have_count(SIZE - 1, timeout=30_000)
+    wait_for_its_group(labeling)
     labeling.wait_for_what_follows()
     return labeling
+
+
+def wait_for_its_group(labeling: Labeling) -> None:
+    """Until the others of the burst are in view: a press answers those alone that the card shows."""
+    expect(labeling.page.locator(".alike .members img")).to_have_count(SIZE - 1, timeout=30_000)
 
 
 def burst_of(server: Server, item: int) -> set[int]:
@@ -71,13 +76,14 @@ def test_an_undo_takes_a_press_about_a_group_back(server: Server, grouped: Label
     grouped.press("u")
     assert grouped.item == own
     assert standing(server, grouped) == {}
-    expect(page.locator(".alike .members img")).to_have_count(SIZE - 1)
+    wait_for_its_group(grouped)
     grouped.wait_for_what_follows()
     page.keyboard.press("Shift+Y")
     page.keyboard.press("u")
     grouped.wait()
     assert grouped.item == own
     assert standing(server, grouped) == {}
+    wait_for_its_group(grouped)
     grouped.press("Shift+Y")
     assert standing(server, grouped) == dict.fromkeys(burst, "yes")
 
