@@ -7,7 +7,7 @@ for the load of other programs (`crowding`). They are rough, because rows may be
 training may converge early. If building codes took `MEASURABLE` seconds or more, the measured time corrects
 later estimates for the same family (`Paces`).
 
-For the families in the table of `docs/benchmarks.md` (a million rows of GIST, 128 bits, one thread),
+For the families in the table of `docs/benchmarks-similar.md` (a million rows of GIST, 128 bits, one thread),
 uncorrected estimates were 0.8 to 2.6 times the measured building time.
 """
 

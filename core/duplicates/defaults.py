@@ -1,7 +1,7 @@
 """Default angles for groups, as fractions of the typical angle between two items of a pool.
 
 A fixed angle would not suit every pool, because the typical angle depends on the features. The fractions come
-from measurements with `closecall bench duplicates`; see docs/benchmarks.md.
+from measurements with `closecall bench duplicates`; see docs/benchmarks-checks.md.
 """
 
 from __future__ import annotations
