@@ -253,7 +253,7 @@ def test_a_package_index_shows_no_broken_link():
 
 
 def test_every_source_is_described():
-    """Every form of SOURCE stands in the table of Sources and embeddings."""
+    """Every form of SOURCE stands in the table of Sources."""
     words = re.findall(r"([a-z0-9]+)(?=\[?:)", FORMS)
     assert len(words) > 8
     assert [word for word in words if f"| `{word}:" not in text_of(DOCS / "sources.md")] == []
