@@ -235,7 +235,7 @@ def _mixed(x: np.uint64) -> np.uint64:
 
 @kernel
 def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
-    """Write the random number that each function gives the feature to `out`."""
+    """Compute the random number of the feature in each function, and write these numbers to `out`."""
     own = _mixed((feature + np.uint64(1)) * _GOLDEN)
     for f in range(keys.shape[0]):
         out[f] = _mixed(keys[f] + own)

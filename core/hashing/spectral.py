@@ -76,14 +76,15 @@ Ints64 = NDArray[np.int64]
 class SpectralHash(SimilarityHasher):
     """Hash family with the bits sign(cos(kπ (uᵀx − a)/(b − a))).
 
-    u is a principal direction of the rows, and k = 1, 2, … is the mode. The interval from a to b is called an
-    edge and contains the projections of the rows on u. For sparse rows, only the `n_functions` directions
-    with the largest variance are considered. For dense rows, all principal directions are considered.
+    u is a principal direction of the rows, and k = 1, 2, … is the mode. The interval from a to b contains the
+    projections of the rows on u; it is an edge of the box that contains all rows. For sparse rows, only the
+    `n_functions` directions with the largest variance are considered. For dense rows, all principal
+    directions are considered.
 
     Parameters
     ----------
     trim : float
-        Fraction of the rows that an edge leaves out at each of its ends; 0 as published.
+        Fraction of the rows that the interval leaves out below a, and also above b; 0 as published.
     n_functions, random_state
         As in `SimilarityHasher`. Nothing is drawn, so the seed has no effect.
 

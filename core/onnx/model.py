@@ -324,7 +324,9 @@ def _input_of(name: str, shape: Sequence[Any], kind: str) -> _Input | None:
 
 
 def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Output | None:
-    """Choose the pooling of an output from the shape of its `value` for an image of height and width `size`.
+    """Choose how an output is pooled, by the shape of its `value`.
+
+    `value` is the output for a batch of images of height and width `size`.
 
     Return None if the output can't be turned into one vector per image.
     """

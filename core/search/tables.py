@@ -134,7 +134,7 @@ class Guarantee:
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return this guarantee for keys of at most `most` functions; shorter keys need fewer tables."""
+        """Return the guarantee with keys of at most `most` functions and as few tables as they need."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:

@@ -371,7 +371,7 @@ def _merged(
 
 
 def _to_any(each: list[Ranked], n: int) -> Ranked:
-    """Return the n rows nearest to any of several queries, given the n rows nearest to each query."""
+    """Merge the n rows nearest to each of several queries; return the n of them nearest to any query."""
     if len(each) == 1:
         return each[0]
     rows, far = np.concatenate([one.rows for one in each]), np.concatenate([one.far for one in each])

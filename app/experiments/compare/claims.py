@@ -129,7 +129,7 @@ class Measures:
         ]
 
     def gain(self, name: str) -> Floats:
-        """Return the increase in AUROC since round 0, in points, as a mean over rounds; shape (n_units,)."""
+        """Return the mean over rounds of AUROC minus its value in round 0, in points; shape (n_units,)."""
         return self.results.of(self.results.mean_gain, name)
 
     def last_gain(self, name: str) -> Floats:

@@ -87,7 +87,7 @@ class BlindComparison:
 
     @property
     def judge(self) -> LabelingSession | None:
-        """The side that draws items at random, or None if there is no judge."""
+        """The third side, which draws test items at random, or None if the comparison needs no test items."""
         return self.sides[2] if self.has_judge else None
 
     @property

@@ -55,7 +55,7 @@ class Quantizer:
     centroids : array of shape (n_clusters, min(d, CLUSTERED)), float32
         Centroids c of the clusters.
     steps : array of shape (d,), float32
-        Steps Δ of the coordinates, which are positive.
+        Positive steps Δ, one for each coordinate.
     """
 
     centre: Floats32
