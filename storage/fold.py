@@ -134,7 +134,7 @@ class LabelState:
         return self._repeats.groups if self._repeats is not None else None
 
     def regroup(self, groups: ItemGroups | None) -> None:
-        """Use these groups of near-duplicates from now on, also for answers that were applied earlier."""
+        """Use these groups of near-duplicates for all answers, including those applied before."""
         if groups is not self.groups:
             marks = ((item, _asked(votes)) for item, votes in self._votes.items())
             asked = {item: mark for item, mark in marks if mark is not None} if groups is not None else {}
@@ -393,7 +393,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
 
 
 def _asked(votes: Sequence[_Vote]) -> bool | None:
-    """Return whether any answer for training is not a skip, or None if there is no answer for training."""
+    """Return whether there is an answer for training other than a skip; None if no answer is for training."""
     given = [vote for vote in votes if vote.trains]
     if all(vote.decides for vote in given):
         return None

@@ -276,8 +276,8 @@ class LabelLog:
     def is_answered(self, selection_id: str) -> bool:
         """Return whether the annotator who was shown the selection has an answer to it that was not undone.
 
-        Corrections by other annotators do not count, although some of them refer to the selection in logs of
-        earlier versions.
+        Corrections by other annotators do not count. Logs of earlier versions have corrections that refer to
+        the selection nevertheless.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 

@@ -25,7 +25,7 @@ Taker = View | Review
 
 
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
-    """Store a person's `answers` as `settle` does, and return the card of `view` with the outcome."""
+    """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns."""
     settled = settle(project, view, answers, person)
     card = card_of(view)
     return {**card, **settled, "message": settled["message"] or card["message"]}

@@ -104,7 +104,7 @@ class Judge:
         self._examples: tuple[int, list[ExampleRecord]] = (-1, [])
 
     def judge(self, pool: Pool, labels: Labels) -> tuple[Judgement | None, bool]:
-        """Return the newest judgement, or None if there is none yet, and whether it is about these labels.
+        """Return the newest judgement, or None, and a bool: whether the judgement is about `labels`.
 
         Raises
         ------

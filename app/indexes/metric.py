@@ -99,7 +99,7 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
     labels : Labels
         A concept's labels.
     how : dict
-        Parameters as from `parameters`.
+        Parameters of learning, in the form in which the function `parameters` returns them.
     go_on : callable
         Called at intervals; if it raises, learning ends.
 

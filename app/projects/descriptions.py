@@ -132,12 +132,13 @@ def descriptions(folder: Path) -> list[Description]:
 
 
 def whole_pool(folder: Path, name: str) -> Pool:
-    """Return the pool with the features of a description; raise InputError if it can't be used.
+    """Return the pool that has the features of a description.
 
     Raises
     ------
     InputError
-        If there is no such description, it is not complete, or it does not have the items of the first one.
+        If there is no such description, if it is not complete, or if its items are not those of the project's
+        first description.
     """
     if name and name not in (known := _names(folder)):
         others = ", ".join([FIRST, *known])
@@ -182,7 +183,9 @@ def describe_examples(concepts: Concepts, pool: Pool) -> None:
 
 
 def use_description(folder: Path, name: str) -> None:
-    """Use a description from now on, in a project that is not being served; "" is the first one.
+    """Use a description (set of features) from now on, in a project that is not being served.
+
+    The name "" is that of the project's first description.
 
     Raises
     ------

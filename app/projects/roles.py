@@ -85,7 +85,8 @@ class Roles:
         Names of other people who may enter; if empty, everybody may. "@example.org" means all names with
         this ending.
     must_sign_in : bool
-        Whether a sign-in provider verifies names. If so, only people in `owners` are owners.
+        Whether a sign-in provider verifies names. If so, only people in `owners` are owners. If not,
+        everybody is an owner as long as `owners` is empty.
     """
 
     owners: frozenset[str] = frozenset()

@@ -331,15 +331,15 @@ class Workspace:
         return key
 
     def use_description(self, key: str, name: str, *, by: Person = OPERATOR) -> None:
-        """Use another description of a project's items from now on; "" is the first one.
+        """Use another description (set of features) of a project's items; "" names the project's first.
 
         Requests under way end with the former description. All later ones get the new one.
 
         Raises
         ------
         InputError
-            If the description can't be used, its model is missing and there are examples to describe, or the
-            person is not an owner. The description in use then stays.
+            If the description can't be used, if there are examples but the model to describe them is missing,
+            or if the person is not an owner. The description in use then stays.
         StorageError
             If the database fails.
         """

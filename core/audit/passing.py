@@ -35,7 +35,7 @@ def pass_over(
         Function that takes an ascending array of additional ids to exclude, and returns a `Selection`. The
         function is called again whenever its selection contains audited items.
     audited : iterable of int
-        Ids of the audited items that were not passed over before.
+        Ids of the audited items, except those that earlier selections have passed over.
 
     Returns
     -------

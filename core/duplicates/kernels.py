@@ -138,7 +138,7 @@ def settle(
     squares : array of shape (n_pairs,), float64
         Squared distance of each pair.
     nearest, leaders : array of shape (n_rows,)
-        On input, the squared distance and the row of the nearest leader before the batch; ∞ and −1 if there
+        On input, the squared distance and the row of the nearest leader of earlier batches; ∞ and −1 if there
         is none. Updated in place. A row that still has −1 in `leaders` is a new leader.
     rows : array of shape (n_rows,), int64
         The rows of the batch.

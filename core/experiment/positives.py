@@ -33,8 +33,8 @@ class Search:
     positive : int
         The class that was searched for.
     found_at : array of shape (n_found,), int64, ascending
-        Entry i is the number of answers until positive i + 1 was found. The answers for a batch of items are
-        counted one by one, in the order of the items.
+        Entry i is the number of answers until i + 1 positive items were found. The answers for a batch of
+        items are counted one by one, in the order of the items.
     n_answers : int
         Number of answers.
     n_items, n_positive : int

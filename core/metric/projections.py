@@ -49,7 +49,7 @@ further floating-point number.
 
 
 class Passes(NamedTuple):
-    """Functions that project onto pairs or triples, for each form of the learned array."""
+    """Functions that project onto the constraints of pairs or triples, one for each form of a metric."""
 
     explicit: Pass
     implicit: Pass

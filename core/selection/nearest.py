@@ -41,7 +41,7 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
-    """Return the bound E of the docstring of this module, on the float32 error of wᵀx + b for any row."""
+    """Return E, the bound on the float32 error of any row's wᵀx + b; the module's docstring derives it."""
     units = (len(hyperplane.normal) + 3) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 

@@ -175,7 +175,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Turn an error of the ``with`` block into an InputError: `folder` is from another version."""
+    """Turn an error of the ``with`` block, which reads `folder`, into an InputError about its version."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

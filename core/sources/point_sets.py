@@ -100,7 +100,7 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns: for each bin, as many as the largest number of points of a set in the bin."""
+        """Number of columns: the sum, over the bins, of the largest number of points that a set has there."""
         return self.pyramid.n_features_
 
     @property

@@ -103,7 +103,7 @@ def _alike(session: SessionState, item: int) -> dict[str, Any]:
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer's entry in the strip of last answers, with the ids that a correction must name."""
+    """Return an answer's entry in the strip of last answers. A correction refers to the ids in it."""
     return {
         "answer_id": answer.id,
         "item": answer.item,

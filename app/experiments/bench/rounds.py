@@ -32,9 +32,11 @@ def planes_for(
     pool : Pool
         Pool that the hyperplanes are trained on.
     corpus : Path or None
-        File of a `Corpus` to load; None to train `queries` hyperplanes in the setting of the H-Hash paper.
+        File of a `Corpus`, from which the hyperplanes are loaded. With None, they are trained as in the
+        H-Hash paper.
     settings : sequence of str
-        Names of the settings to return, or parts of their names; all settings if empty.
+        Names of the training settings whose hyperplanes are returned, or parts of such names. If empty, the
+        hyperplanes of all settings are returned.
     queries, seed : int
         Number of hyperplanes to train, and seed of their labels; ignored if `corpus` is given.
 

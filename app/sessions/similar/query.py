@@ -102,8 +102,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     Raises
     ------
     InputError
-        If the item has no features, if there is no such upload or `Uploads.feature` refuses it, or if there
-        is no yes answer.
+        If the query is an item without features, an upload that is unknown or that `Uploads.feature` refuses,
+        or all yes answers although there is none.
     """
     nothing = np.empty(0, dtype=np.int64)
     if like.digest is not None:

@@ -135,8 +135,9 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics, in ms, of the times from an answer to the next item and to the acknowledgement.
+    """Return statistics of two times after an answer: until the next item, and until the acknowledgement.
 
+    Times are in ms.
     ``waited_share`` is the share of answers after which the next item was not ready at once.
     """
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
