@@ -119,7 +119,7 @@ class Outlook(NamedTuple):
         A row in cluster c with bytes q has the score offsets[c] + Σ_i units[i] · (weights[i] · q[i]), summed
         over the blocks i.
     unread : array of shape (n_blocks,), float32
-        Variance of the terms of the later blocks, after each block, for an average row.
+        For each block, the variance of the sum of all later blocks' terms, for an average row.
     rounded : array of shape (n_blocks,), float32
         Variance due to the rounding of the bytes read up to and including each block.
     offsets : array of shape (K,), float32
