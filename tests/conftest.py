@@ -88,11 +88,11 @@ def draw_digits_once() -> Iterator[None]:
 
     def image(source: Digits, item: int, size: int) -> Image.Image:
         key = (source.seed, source.n_held_out, len(source), item, size)
-        if key not in drawn:
-            if len(drawn) == MOST_DRAWN:
+        if (found := drawn.get(key)) is None:  # another thread may clear it in between
+            if len(drawn) >= MOST_DRAWN:
                 drawn.clear()
-            drawn[key] = draw(source, item, size)
-        return drawn[key].copy()
+            found = drawn[key] = draw(source, item, size)
+        return found.copy()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Digits, "image", image)

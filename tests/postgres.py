@@ -102,7 +102,7 @@ class Server:
                 cwd=self.folder,
                 **_ordinary_user(),
             )
-        patience = time.monotonic() + 60
+        patience = time.monotonic() + 300
         while True:
             try:
                 psycopg.connect(self.address).close()

@@ -160,7 +160,7 @@ def label_with_memory(session: LabelingSession, n: int) -> None:
         index, shown = session.project.indexes.get(session.strategy), session.shown
         assert index is not None
         assert shown is not None
-        patience = time.monotonic() + 20
+        patience = time.monotonic() + 120
         while shown.strategy == session.strategy:
             remembered = memories.newest(session.id, index)
             if remembered and remembered.digest == shown.hyperplane_digest:

@@ -12,7 +12,7 @@ from tests.projects import answer, truth_word
 
 def settled(similar: SimilarSession) -> dict[str, Any]:
     """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
+    patience = time.monotonic() + 600
     while (card := card_of(similar))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -105,6 +106,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Keep the tests' output clean."""
+
+
+@contextmanager
+def nobody_listening(port: int = 0) -> Iterator[str]:
+    """An address where no connection can be made: nobody else can take its port meanwhile."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @contextmanager

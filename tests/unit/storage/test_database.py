@@ -784,7 +784,7 @@ def test_a_failing_migration_changes_nothing(
 def test_two_programs_create_the_same_database(where: Path | str) -> None:
     """Whoever comes second finds it made."""
     with ThreadPoolExecutor(4) as pool:
-        opened = list(pool.map(lambda _: Database.open(where, create=True), range(4)))
+        opened = list(pool.map(lambda _: Database.open(where, create=True, busy_timeout=60.0), range(4)))
     assert {database.schema_version for database in opened} == {migrate.SCHEMA_VERSION}
     for database in opened:
         database.close()

@@ -170,7 +170,7 @@ def test_a_project_that_is_being_served(tmp_path):
             [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert other.returncode == 2
         assert "already being served" in other.stderr
@@ -244,14 +244,14 @@ def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
     try:
         wait_for(lambda: being_built(pool))
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=300)
         assert not being_built(pool)
     finally:
         server.kill()
         server.wait()
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     """Until something is so; fails where it takes too long."""
     until = time.monotonic() + seconds
     while not condition():

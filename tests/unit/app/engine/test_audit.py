@@ -20,7 +20,16 @@ from closecall.app.engine.selection_parameters import AUDIT, PASSED
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.errors import InputError
 from closecall.storage import SelectionRecord
-from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
+from tests.projects import (
+    N_ITEMS,
+    answer,
+    give_answers,
+    label,
+    new_project,
+    open_workspace,
+    truth_word,
+    wait_for_index,
+)
 from tests.unit.app.verification.test_verify import tamper
 
 FEW = 200
@@ -52,6 +61,14 @@ def begun(project) -> LabelingSession:
     return session
 
 
+def label_with_new_frames(session, n: int) -> None:
+    """Answer n items truly, each when the frame that was due is there."""
+    for _ in range(n):
+        give_answers(session, 1)
+        session.project.background.submit(int).result()
+    card_of(session)
+
+
 def drawn(project) -> list:
     """What the audit drew so far."""
     return [record for record in project.log.selections(1) if record.why == "audit"]
@@ -80,7 +97,7 @@ def half_audited(tmp_path_factory):
         project = new_project(workspace)
         session = begun(project)
         session.set_audit_share(0.5)
-        label(session, 100)
+        label_with_new_frames(session, 100)
         yield project
 
 
@@ -200,7 +217,7 @@ def audited(tmp_path_factory) -> Audited:
         project = new_project(workspace, n_items=FEW)
         session = begun(project)
         session.set_audit_share(0.7)
-        label(session, FEW // 2)
+        label_with_new_frames(session, FEW // 2)
         items, passed = session.concept.standing().audited, session.concept.audit.passed()
         assert passed
         selections = list(project.log.selections(1))

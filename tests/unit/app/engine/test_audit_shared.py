@@ -81,6 +81,7 @@ def test_a_further_persons_answer_to_an_audited_item_is_a_vote_about_it(project,
 def test_a_late_answer_to_an_item_that_was_audited_meanwhile_is_a_vote_about_it(project, ada, bob, clock):
     """It was shown before the draw, by a selection that nothing was drawn for."""
     shown = {cell["id"]: cell for cell in found(ada, "1")}
+    assert ada.item_view.ahead.wait(60)  # what looks ahead renews her leases
     clock.now += LEASE_SECONDS + 1
     bob.set_audit_share(1.0)
     label(bob, 1)
@@ -100,6 +101,7 @@ def test_a_late_answer_for_the_audit_to_an_item_that_trains_is_no_sample(project
     label(ada, 20)
     drawn = label_to_an_audit(ada)
     before, item = ada.concept.audit.judge(project.pool), drawn["item"]["id"]
+    assert ada.item_view.ahead.wait(60)  # what looks ahead renews her leases
     clock.now += LEASE_SECONDS + 1
     (cell,) = [cell for cell in found(bob, drawn["item"]["alt"]) if cell["id"] == item]
     submit(bob, [answer({"item": cell}, truth_word(project, item))])

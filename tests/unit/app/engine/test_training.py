@@ -4,7 +4,7 @@ import threading
 import time
 
 from closecall.app.engine import training
-from tests.projects import give_answers, label, new_project, open_workspace
+from tests.projects import give_answers, new_project, open_workspace
 from tests.storage_kit import Annotator
 
 
@@ -12,7 +12,7 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatc
     """Fifty people who answer at the same moment do not need fifty copies of the labels' rows."""
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
-        label(project.session(), 4)
+        give_answers(project.session(), 4)  # nothing is looked ahead, which would train meanwhile
         concept = project.live_concept(project.concepts()[0].id)
         labels = concept.catch_up().labels()
         running, most, lock = 0, 0, threading.Lock()
@@ -68,10 +68,10 @@ def test_who_waits_for_a_core_trains_on_what_was_said_meanwhile(tmp_path, monkey
         with cores:
             before = concept.standing()
             thread.start()
-            assert waiting.wait(30)
+            assert waiting.wait(300)
             item = next(item for item in project.pool.ids.tolist() if item not in before.answered)
             ada.says("no", item)
-        thread.join(30)
+        thread.join(300)
         [(standing, trained)] = found
         assert set(standing.answered.tolist()) - set(before.answered.tolist()) == {item}
         assert trained.n_labels == len(standing.labels) == len(before.labels) + 1

@@ -90,7 +90,7 @@ def endless(monkeypatch) -> Endless:
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < patience
         time.sleep(0.005)
@@ -102,7 +102,7 @@ def start(similar: SimilarSession, endless: Endless, recipe: Recipe = SLOW) -> N
     endless.started.clear()
     similar.set_recipe(recipe)
     card_of(similar)
-    assert endless.started.wait(60)
+    assert endless.started.wait(300)
 
 
 def folders(project: OpenProject) -> list[str]:
@@ -268,7 +268,7 @@ def test_an_extension_that_is_abandoned_leaves_the_index_as_it_was(project, endl
     endless.released.clear()
     endless.started.clear()
     assert items(pool) == 540
-    assert endless.started.wait(60)
+    assert endless.started.wait(300)
     somebody.wanted = [(OTHER, None)]
     assert endless.ended.wait(60)
     assert until(lambda: not index.is_under_way)
@@ -290,7 +290,7 @@ def test_codes_under_a_metric_are_abandoned_too(similar, project, endless):
         first = project.pool.ids[project.pool.truth(project.pool.ids) == digit][0]
         similar.look_for(Like(item=int(first)))
         answer_truly(similar, settled(similar), 12)
-    assert similar.learning.wait(120)
+    assert similar.learning.wait(600)
     similar.set_view("learned")
     start(similar, endless)
     learned = similar.learning.newest(project.pool)

@@ -220,7 +220,8 @@ def test_an_undo_that_undoes_nothing_keeps_no_item_from_others(project, ada):
             {"item": {"id": item, "selection": None}}, "undo", undoes=str(uuid.uuid4()), session=ada.id
         )
         assert take(project, ada, [hostile], ADA)["refused"]
-    assert project.leases.held(but_for={"nobody"}) == tuple(sorted({*free, *in_hand(project, ada)}))
+    hand = in_hand(project, ada)
+    assert project.leases.held(but_for={"nobody"}) == tuple(sorted({*free, *hand}))
 
 
 def in_hand(project: OpenProject, session: LabelingSession) -> set[int]:

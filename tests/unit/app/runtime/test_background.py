@@ -26,7 +26,7 @@ def session(workspace):
 
 
 def until(condition: Callable[[], object]) -> None:
-    patience = time.monotonic() + 20
+    patience = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < patience
         time.sleep(0.005)
@@ -58,7 +58,7 @@ def test_a_job_that_goes_on_when_all_is_closed_is_no_trouble(caplog):
     workers = Workers(1, "test", "Measuring", troubles)
 
     def step() -> None:
-        assert closing.wait(10)
+        assert closing.wait(120)
         workers.submit(step)
 
     workers.submit(step)
@@ -127,9 +127,9 @@ def test_a_metric_that_can_not_be_learned_is_told(session, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr("closecall.app.indexes.metric.learn_from_answers", fails)
         learning.want(session.project.pool, session.concept.standing().labels)
-        assert learning.wait(20)
+        assert learning.wait(120)
     assert learning.state()["problem"] == "The metric can't be learned: nobody expected it"
     label(session, 1)
     learning.want(session.project.pool, session.concept.standing().labels)
-    assert learning.wait(60)
+    assert learning.wait(600)
     assert learning.state()["problem"] is None

@@ -53,7 +53,7 @@ def ran(folder: Path) -> list[str]:
 def finished(builder: Builder) -> None:
     builder.start()
     assert builder._process is not None
-    builder._process.wait(timeout=120)
+    builder._process.wait(timeout=600)
     assert builder.problem() is None
 
 
@@ -87,7 +87,7 @@ def test_workers_run_no_code_of_the_user(hostile: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv(child.SAFE_PATH, "")  # to be put back afterwards
     process = child.spawning().Process(target=child.environment)
     process.start()
-    process.join(60)
+    process.join(300)
     assert (process.exitcode, ran(hostile)) == (0, [])
 
 
@@ -122,7 +122,7 @@ def test_a_builder_waits_for_another_builder_of_its_pool(tmp_path: Path) -> None
             builder._process.wait(timeout=8)
         assert builder.problem() is None
         assert builder.progress() is None
-    builder._process.wait(timeout=60)
+    builder._process.wait(timeout=600)
     assert builder.problem() is None
     assert Pool.open(pool).complete
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,7 +78,9 @@ SECRET = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=4,
 def test_a_secret_that_is_known_is_never_told(secret, before, after):
     """Wherever it stands; only what hides it may happen to look alike."""
     cleaned = Redaction([secret]).clean({"a": [f"{before}{secret}{after}"], before + secret: 1})
-    assert secret not in str(cleaned).replace(HIDDEN, "") or secret in str(Redaction().clean([before, after]))
+    told = "\n".join([*cleaned, *cleaned["a"]])
+    assert HIDDEN in told
+    assert secret not in re.sub(r"\*{3,}", " ", told)  # no secret has a space
 
 
 @pytest.mark.parametrize(
@@ -213,11 +216,11 @@ def test_a_server_s_log_has_no_secrets(tmp_path):
                 },
             )
             try:
-                urllib.request.urlopen(asked, timeout=20).close()
+                urllib.request.urlopen(asked, timeout=120).close()
             except urllib.error.HTTPError as error:
                 error.close()
         server.send_signal(signal.SIGTERM)
-        out, _ = server.communicate(timeout=60)
+        out, _ = server.communicate(timeout=300)
     finally:
         server.kill()
         server.wait()

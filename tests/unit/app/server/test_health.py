@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +43,7 @@ def test_a_database_that_is_locked_is_said_until_it_is_not(workspace, health, mo
     monkeypatch.setattr(project.database, "_busy_timeout", 0.1)
     session = project.session()
     given = answer(card_of(session), "yes")
+    assert session.item_view.ahead.wait(60)  # what looks ahead writes, too
     with closing(sqlite3.connect(project.folder / "labels.db", isolation_level=None)) as other:
         _impatient(project)
         other.execute("BEGIN IMMEDIATE")
@@ -86,11 +89,13 @@ def test_an_error_that_nobody_expected_is_trouble(workspace, health, monkeypatch
 
 
 def test_a_database_that_does_not_answer_is_unreachable(workspace, health, monkeypatch):
-    """Nobody waits for long."""
-    import threading
-
-    hangs = threading.Event()
-    monkeypatch.setattr("closecall.app.server.health.PATIENCE_SECONDS", 0.05)
+    """Nobody waits for long: here, until the other one has answered."""
+    hangs, asked = threading.Event(), []
+    submit, patience = health._executor.submit, 60.0
+    monkeypatch.setattr(health._executor, "submit", lambda *job: asked.append(submit(*job)) or asked[-1])
+    clock = SimpleNamespace(monotonic=lambda: patience if asked and asked[0].done() else 0.0)
+    monkeypatch.setattr("closecall.app.server.health.time", clock)
+    monkeypatch.setattr("closecall.app.server.health.PATIENCE_SECONDS", patience)
     new_project(workspace)
     hanging = new_project(workspace)
     monkeypatch.setattr(hanging.database, "check", hangs.wait)

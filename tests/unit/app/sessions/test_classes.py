@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
 
 import pytest
@@ -195,6 +196,8 @@ def test_what_was_sent_ahead_is_what_would_be_chosen(workspace, given):
 def test_the_card_after_a_press_is_the_view_that_was_sent_ahead(classes):
     """Its numbers, too: nothing on the page changes when the server catches up."""
     begin(classes)
+    while classes.project.indexes.full_scan_ms is None:
+        time.sleep(0.01)
     for given in ["7", "3", "none", "skip", "1", "unsure"]:
         card = coming(classes)
         made, view = follow(card, given)
@@ -379,8 +382,11 @@ def test_nobody_else_is_shown_what_is_in_view_or_sent_ahead(classes, project):
         other = project.session(project.log.start_session(concept.id, "bob", "margin-index", seed=3).id)
         assert mine <= set(project.leases.held(but_for={other.id}))
         assert card_of(other)["item"]["id"] not in mine
+        assert other.item_view.ahead.wait(60)
     theirs = set(project.leases.held(but_for={classes.id}))
-    truly(classes, 9)
+    for _ in range(9):
+        truly(classes)
+        coming(classes)
     assert set(classes.shown.leased) == theirs
     assert set(project.leases.held(but_for=())) - theirs == {classes.shown.item, *classes.ahead.items}
 

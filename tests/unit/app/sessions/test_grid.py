@@ -292,7 +292,9 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
 
 def test_what_others_have_is_written_once_a_grid(project):
     """Its first row says it for all, and a replay excludes it."""
-    label(project.session(annotator="Ada"), 12)
+    ada = project.session(annotator="Ada")
+    label(ada, 12)
+    assert ada.item_view.ahead.wait(60)
     first, other = project.session(annotator="Bob"), project.session(annotator="Cleo")
     theirs = set(project.leases.held(but_for={other.id}))
     assert first.in_view() is not None

@@ -42,7 +42,7 @@ def session_of(project, name="ada"):
 
 def drawn(session):
     """The card, once the pictures of the group and what may follow are there."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     card = card_of(session)
     while card["next_is_coming"] or (card["group"] and card["group"]["is_coming"]):
         assert time.monotonic() < until

@@ -194,6 +194,7 @@ def test_a_session_selects_with_what_it_remembers(session, monkeypatch):
     """The log says which hyperplane it was; where selecting is fast, nothing is remembered."""
     monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     wait_for_index(session.project, session.strategy)
+    session.project.memories.worthwhile_seconds = 60.0  # as where selecting is fast
     label(session, 12)
     label_with_memory(session, 6)
     log = list(session.project.log.selections(session.concept.record.id))

@@ -280,6 +280,7 @@ def test_an_item_is_asked_once_where_several_answer_each(project, session):
     view = look(session)
     submit(view, truly(project, card_of(view)["cells"]))
     card_of(session)  # Ada's next page is free again
+    assert session.item_view.ahead.wait(60)
     bob = session_of(project, "bob")
     held = set(project.leases.held(but_for={bob.id}))
     assert ids(card_of(look(bob))) == nearest(session, but=held)[:PAGE]

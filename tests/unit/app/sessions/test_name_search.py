@@ -163,6 +163,7 @@ def test_who_left_holds_nothing(project, found):
     other = project.session(annotator="bob")
     theirs = card_of(other)["item"]["id"]
     assert look(found, f"digit {theirs}")["cells"][0]["stands"] == "held"
+    assert other.item_view.ahead.wait(60)  # what looks ahead renews leases
     now[0] = LEASE_SECONDS + 1
     assert look(found, f" {theirs}")["cells"][0]["selection"]
 

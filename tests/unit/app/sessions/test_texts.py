@@ -92,7 +92,7 @@ def test_a_card_of_texts_has_the_text(project):
     read = {kind for part in card["item"]["text"] for kind in [part["kind"]]}
     assert read == {"head", "plain"}
     assert card["item"]["src"].startswith("data:image/png")
-    patience = time.monotonic() + 20
+    patience = time.monotonic() + 120
     while card["next_is_coming"]:
         assert time.monotonic() < patience
         card = card_of(session)
@@ -166,7 +166,7 @@ def test_texts_are_reviewed_and_doubted(project):
     session = project.session()
     label(session, 20)
     review = Review(session)
-    patience = time.monotonic() + 20
+    patience = time.monotonic() + 120
     while True:
         page = review.page(Asked(view="all"), UTC)
         if page["judged"]:

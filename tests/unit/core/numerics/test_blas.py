@@ -43,13 +43,13 @@ def test_threads_that_take_turns_put_back_what_was_before_the_first():
     def second() -> None:
         with one_thread():
             begun.set()
-            assert left.wait(10)
+            assert left.wait(60)
             seen.append(n_threads())
 
     thread = threading.Thread(target=second)
     with one_thread():
         thread.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
     left.set()
     thread.join()
     assert seen == [1]
@@ -70,8 +70,9 @@ with one_thread():
     pass
 assert "scipy.linalg" not in sys.modules
 import scipy.linalg
+before = blas()  # no more than there are cores
 with one_thread():
     assert set(blas()) == {1}
-assert max(blas()) == 2
+assert blas() == before
 """
     subprocess.run([sys.executable, "-c", found], check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})

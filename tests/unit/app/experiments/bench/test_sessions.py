@@ -104,8 +104,9 @@ def measure(pool, corpus, tmp_path, *words: object) -> list[dict]:
     return json.loads(file.read_text())
 
 
-def test_a_row_for_each_mode(pool, corpus, tmp_path):
+def test_a_row_for_each_mode(pool, corpus, tmp_path, monkeypatch):
     """All rounds of all sessions are played; what selects at once remembers only where it must."""
+    monkeypatch.setattr("closecall.app.experiments.bench.sessions.WORTHWHILE_SECONDS", 60.0)
     rows = measure(pool, corpus, tmp_path, "--memory", "off", "--memory", "auto", "--memory", "on")
     assert [row["memory"] for row in rows] == ["off", "auto", "on"]
     for row in rows:

@@ -136,7 +136,7 @@ def start(folder, out, *words):
 
 def wait_for_units(out, n):
     """Until so many units are finished."""
-    patience = time.monotonic() + 120
+    patience = time.monotonic() + 600
     while len(list(out.glob("units/*.parquet"))) < n:
         assert time.monotonic() < patience
         time.sleep(0.002)
@@ -174,7 +174,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
     process = start(folder, out, "--workers", "1")
     wait_for_units(out, 1)
     process.send_signal(sign)
-    said, _ = process.communicate(timeout=60)  # which ends when the last worker has closed it, too
+    said, _ = process.communicate(timeout=300)  # which ends when the last worker has closed it, too
     if sign != signal.SIGKILL:
         assert process.returncode == 130
         assert "the same command continues" in said
@@ -274,7 +274,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
     for child in children(process.pid):
         if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
             os.kill(child, signal.SIGKILL)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "A worker was killed, perhaps for lack of memory" in said
     assert "Traceback" not in said
@@ -321,7 +321,7 @@ def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     out = tmp_path / "out"
     process = start(folder, out, "--strategy", "newest", "--strategy", "hasty")
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     ids = Pool.open(folder).ids
     for row in table(out).to_pylist():

@@ -160,7 +160,7 @@ def test_what_follows_is_sent_ahead(session):
     give(blind, 10)
     ahead = 0
     for _ in range(12):
-        card = card_of(blind)
+        card = with_what_follows(blind)
         word = truth_word(blind.project, card["item"]["id"])
         coming = card["next"].get(word)
         after = submit(blind, [answer(card, word, next=coming["item"]["selection"] if coming else None)])
@@ -196,7 +196,7 @@ def test_what_was_gone_on_to_unheard_is_asked_once(session, monkeypatch):
 
 def with_what_follows(blind) -> dict:
     """The card with everything that can be sent ahead."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while (card := card_of(blind))["next_is_coming"] and time.monotonic() < until:
         blind.turn(blind.turns).attend()
     return card

@@ -152,7 +152,7 @@ def test_a_metric_is_learned_and_verified(project, similar):
     """Implicitly, from the answers; it ranks the page, by scan and by codes, and verify makes all again."""
     for item in (*of_class(project, "7", 4), *of_class(project, "1", 2)):
         answer_truly(similar, look(similar, item), 8)
-    assert similar.learning.wait(120)
+    assert similar.learning.wait(600)
     similar.set_view("learned")
     item = of_class(project, "7", 5)[4]
     for method in ("exact", "scan"):

@@ -74,7 +74,7 @@ def searched_once(tmp_path_factory):
         answer_truly(similar, search(similar, Recipe(), ones), 16)
         for recipe in RECIPES:
             answer_truly(similar, search(similar, recipe, sevens), 1)
-        assert similar.learning.wait(120)
+        assert similar.learning.wait(600)
         similar.set_view("both")
         answer_truly(similar, search(similar, KERNELIZED, ones), 1)
         search(similar, KERNELIZED, sevens)

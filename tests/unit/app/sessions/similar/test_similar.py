@@ -63,11 +63,12 @@ def of_class(project, name, n=1):
     return pool.ids[pool.truth(pool.ids) == pool.classes.index(name)][:n].tolist()
 
 
-def enough_labels(similar):
-    """Label what is like a 7 and what is like a 1."""
+def enough_labels(similar, *, each=False):
+    """Label what is like a 7 and what is like a 1; learn a metric after both, or after each."""
     for name in ("7", "1"):
         submit(similar, truly(similar, look(similar, of_class(similar.session.project, name)[0]), 12))
-    assert similar.learning.wait(120)
+        assert not each or similar.learning.wait(600)
+    assert similar.learning.wait(600)
 
 
 def png(project, item, **how):
@@ -167,7 +168,7 @@ def test_the_first_metric_may_come_while_a_search_is_made(similar, monkeypatch):
         with monkeypatch.context() as then:
             then.setattr(Learning, "newest", lambda *_: None)
             found = searched(self, pool, labels)
-        assert self.learning.wait(120)
+        assert self.learning.wait(600)
         while not self.checked.is_done:
             time.sleep(0.01)
         return found
@@ -426,7 +427,7 @@ def test_codes_may_learn_from_the_answers(similar):
     look(similar, item)
     awaited = settled(similar)["similar"]["search"]["awaited"]
     assert awaited["problem"].endswith("need at least 5 yes and 5 no answers, got 0 and 0")
-    enough_labels(similar)
+    submit(similar, truly(similar, look(similar, item), 12))
     look(similar, item)
     taught = settled(similar)["similar"]["search"]["taught"]
     assert taught == {"used": 12, "of": 12, "paired": None, "pairs": None}
@@ -446,7 +447,7 @@ def test_who_asks_again_sends_the_last_answers_again(similar):
     given = truly(similar, look(similar, item), 3)
     submit(similar, given)
     similar.set_method("orders")
-    patience = time.monotonic() + 120
+    patience = time.monotonic() + 600
     while (card := submit(similar, given))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)
@@ -464,7 +465,7 @@ def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
     assert card["similar"]["metric"]["missing"].endswith(f"{LEAST} yes and {LEAST} no are missing")
     similar.set_view("learned")
     assert {cell["list"] for cell in card_of(similar)["cells"]} == {"original"}
-    enough_labels(similar)
+    enough_labels(similar, each=True)
     card = card_of(similar)
     assert (card["similar"]["metric"]["labels"], card["similar"]["metric"]["newer"]) == (12, True)
     assert {cell["list"] for cell in card["cells"]} == {"learned"}
@@ -646,7 +647,7 @@ def searched_once(tmp_path_factory):
             similar.set_view(view)
             look(similar, "yes")
             card = settled(similar)
-            assert similar.learning.wait(120)
+            assert similar.learning.wait(600)
             submit(similar, truly(similar, card, 2))
         similar.set_view("original")
         card = look(similar, of_class(project, "2")[0], PAGE)

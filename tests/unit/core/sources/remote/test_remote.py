@@ -25,7 +25,7 @@ from closecall.core.sources import AddressList, Folder, RemoteFolder, Source, op
 from closecall.core.sources.base import UnshownItemError
 from closecall.core.sources.remote import fetching, web
 from closecall.core.sources.remote.failures import TemporaryError
-from tests.web_kit import Server, picture, serving
+from tests.web_kit import Server, nobody_listening, picture, serving
 
 N = 40
 PATHS = [f"/set/{'ant' if i % 2 else 'bee'}/{i} é.png" for i in range(N)]
@@ -170,10 +170,11 @@ def test_a_server_that_is_gone_is_one_sentence(tmp_path: Path, server: Server) -
     server.shutdown()
     server.server_close()
     source = Pool.open(tmp_path / "pool").source
-    with pytest.raises(InputError, match=r"can't be reached \(no connection can be made\)"):
-        source.image(0, 32)
-    with pytest.raises(InputError, match=r"can't be listed \(no connection can be made\)"):
-        RemoteFolder(f"{server.address}/set")
+    with nobody_listening(server.server_port):
+        with pytest.raises(InputError, match=r"can't be reached \(no connection can be made\)"):
+            source.image(0, 32)
+        with pytest.raises(InputError, match=r"can't be listed \(no connection can be made\)"):
+            RemoteFolder(f"{server.address}/set")
 
 
 def test_a_server_that_does_not_answer_delays_one_image_only(
@@ -251,13 +252,13 @@ def test_an_unreachable_server_with_few_images_stops_nothing(
 ) -> None:
     """Long lists always have some."""
     monkeypatch.setattr("closecall.core.sources.remote.address_list._MINOR_SHARE", 0.05)
-    with serving({}) as gone:
+    with nobody_listening() as gone:
         file = listed(tmp_path, server)
-        file.write_text(f"{file.read_text('utf-8')}\n{gone.address}/x.png\n", "utf-8")
-    pool = build(AddressList(file), tmp_path / "pool")
+        file.write_text(f"{file.read_text('utf-8')}\n{gone}/x.png\n", "utf-8")
+        pool = build(AddressList(file), tmp_path / "pool")
     assert len(pool) == N
     (problem,) = pool.problems()
-    assert problem.reason == f"{gone.address} can't be reached: no connection can be made"
+    assert problem.reason == f"{gone} can't be reached: no connection can be made"
 
 
 def test_redirects_stay_in_the_folder(tmp_path: Path, server: Server) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.sources import Folder, source_from
 from closecall.core.sources.remote import fetching
-from tests.web_kit import picture
+from tests.web_kit import nobody_listening, picture
 
 N = 30
 KEYS = [f"set/{'ant' if i % 2 else 'bee'}/{i} #é?.png" for i in range(N)]
@@ -110,13 +109,11 @@ def test_a_vanished_bucket_is_one_sentence(tmp_path: Path, s3: Any) -> None:
 
 def test_a_storage_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the words of its package."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(InputError, match=r"^s3://photos/set/ can't be listed \(\w+\)"):
-        source_from("s3://photos/set")
+    with nobody_listening() as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        with pytest.raises(InputError, match=r"^s3://photos/set/ can't be listed \(\w+\)"):
+            source_from("s3://photos/set")
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
