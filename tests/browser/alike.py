@@ -8,6 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
+READY = '.card.similar[data-answerable="true"][data-saving="0"][data-pending="false"]'
+
+PATIENCE = 180_000
+"""For what is compiled the first time."""
+
 
 class Alike:
     """The page in one tab."""
@@ -46,10 +51,11 @@ class Alike:
         return self.page.locator(".rows > div", has_text=name).locator(".value")
 
     def wait(self) -> None:
-        """Until items may be answered, everything is saved, and nothing is being prepared."""
-        expect(self.card).to_have_attribute("data-answerable", "true", timeout=60_000)
-        expect(self.card).to_have_attribute("data-saving", "0", timeout=60_000)
-        expect(self.card).to_have_attribute("data-pending", "false", timeout=60_000)
+        """Until items may be answered, everything is saved, and nothing is being prepared, all at one moment.
+
+        What has been prepared may bring other items, which are then not painted yet.
+        """
+        expect(self.page.locator(READY)).to_have_count(1, timeout=PATIENCE)
 
     def press(self, *keys: str) -> None:
         for key in keys:

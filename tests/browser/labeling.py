@@ -31,6 +31,17 @@ ANSWERABLE_AND_SAVED = '.card[data-answerable="true"][data-saving="0"]'
 FIRST_MS = 120_000
 """Until there is an image: a project's first items may have to be built."""
 
+FRAMES = """async () => {
+    for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
+}"""
+"""A third of a second, longer on a slow machine: what the scripts do about a new size is done in frames."""
+
+
+def resize(page: Page, width: int, height: int) -> None:
+    """Give the window this size, and wait until everything has its place in it."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate(FRAMES)
+
 
 class Labeling:
     """The labeling page in one tab."""

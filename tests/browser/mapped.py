@@ -37,6 +37,8 @@ class Mapped:
     def wait(self) -> None:
         """Until there is a hyperplane, and its tiles are there."""
         expect(self.card).to_have_attribute("data-hyperplane", "true", timeout=30_000)
+        # The frame after news asks for their tiles: until then those of before count as all.
+        self.page.evaluate("() => new Promise(requestAnimationFrame)")
         expect(self.card).to_have_attribute("data-settled", "true")
 
     @property

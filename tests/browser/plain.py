@@ -38,6 +38,10 @@ class PlainLabeling:
     def item(self) -> int:
         return int(self.figure.get_attribute("data-item") or -1)
 
+    @property
+    def selection(self) -> str:
+        return self.figure.get_attribute("data-selection") or ""
+
     def settle(self) -> None:
         """Until a press counts: nothing is under way, and all was drawn longer ago than `SETTLE_SECONDS`.
 
@@ -53,15 +57,15 @@ class PlainLabeling:
 
     def press(self, key: str) -> None:
         """Press a key, and wait for what comes next."""
-        before = self.figure.get_attribute("data-selection") or ""
+        before = self.selection
         self.page.keyboard.press(key)
-        self._wait_for_another(before)
+        self.wait_for_another(before)
 
     def click(self, name: str) -> None:
         """Click a button, and wait for what comes next."""
-        before = self.figure.get_attribute("data-selection") or ""
+        before = self.selection
         self.page.get_by_role("button", name=name).click()
-        self._wait_for_another(before)
+        self.wait_for_another(before)
 
     def painted(self) -> Image.Image:
         """What the screen shows in the frame, in grey."""
@@ -71,6 +75,7 @@ class PlainLabeling:
         """The items that were painted when keys were pressed."""
         return self.page.evaluate("window.painted")
 
-    def _wait_for_another(self, before: str) -> None:
+    def wait_for_another(self, before: str) -> None:
+        """Until what follows an answer is there: just after the press, the script doesn't run yet."""
         expect(self.figure).not_to_have_attribute("data-selection", before, timeout=30_000)
         self.settle()

@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.pool import Pool
 from tests import chromium
-from tests.browser.labeling import Labeling
+from tests.browser.kills import LONGEST_RETURN_MS
+from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling
 from tests.browser.served import Server, free_port
 
 KEYS = {"yes": ["y", "ArrowRight"], "no": ["n", "ArrowLeft"], "skip": ["s", "ArrowDown"], "unsure": ["m"]}
@@ -130,7 +131,8 @@ class Sitting:
         self.server.kill()
         self.labeling.page.keyboard.press("n")
         self.server.start()
-        self.labeling.wait()
+        ready = self.labeling.page.locator(ANSWERABLE_AND_SAVED)
+        expect(ready).to_have_count(1, timeout=LONGEST_RETURN_MS)
 
     def stored(self) -> list[tuple[int, str]]:
         rows = self.server.answers(self.labeling.session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -57,6 +58,7 @@ def go_back_to_last_grid(page: Page) -> None:
 def list_all_answers(page: Page) -> None:
     """The first list may be empty: what is a likely mistake depends on the answers of other tests."""
     page.locator("[data-view=all]").click()
+    expect(page.locator(".review")).to_have_attribute("data-state", "shown", timeout=30_000)
     page.locator(".review .row").first.wait_for()
 
 
@@ -66,10 +68,12 @@ def open_history(page: Page) -> None:
 
 
 def race_a_little(page: Page) -> None:
+    race = page.locator(".race")
     page.keyboard.press("Space")
-    page.wait_for_timeout(2000)
+    expect(race).to_have_attribute("data-rounds", re.compile(r"^\d{2,}$"), timeout=60_000)
+    expect(race).to_have_attribute("data-running", "true")
     page.keyboard.press("Space")
-    expect(page.locator(".race")).to_have_attribute("data-running", "false")
+    expect(race).to_have_attribute("data-running", "false", timeout=60_000)
 
 
 def show_first_picks(page: Page) -> None:

@@ -36,7 +36,7 @@ def test_the_next_image_needs_no_server(stopped: Server, labeling: Labeling, key
     """It is painted, may be answered, and is what the stored selection showed; its numbers stay."""
     before, counts = labeling.item, labeling.page.locator(".counts").inner_text()
     labeling.page.keyboard.press(key)
-    expect(labeling.card).to_have_attribute("data-answerable", "true", timeout=5_000)
+    expect(labeling.card).to_have_attribute("data-answerable", "true")
     item, selection = labeling.item, labeling.selection
     assert item != before
     assert likeness(labeling.painted(), Pool.open(stopped.pool).source.image(item, 200)) > 0.95

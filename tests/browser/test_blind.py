@@ -22,7 +22,13 @@ def page(server: Server, context) -> Page:
     if again.is_visible():
         again.click()
     expect(begin).to_be_enabled()
+    settle(made)
     return made
+
+
+def settle(page: Page) -> None:
+    """Until nothing of an earlier view is there, which would stay, and fade, as long as the script runs."""
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
 
 def word(server: Server, item: int) -> str:
@@ -61,6 +67,7 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     assert named == {"Margin index", "Random"}
     expect(page.locator(".verdict .title")).not_to_be_empty()
     assert page.locator(".verdict .chosen img").count() >= 10
+    settle(page)
     assert grave_findings(page) == []
     page.get_by_role("button", name="Add these labels").click()
     expect(page.get_by_text("Added ")).to_be_visible()
@@ -82,6 +89,7 @@ def test_one_can_be_left_and_gone_on_with(server: Server, page: Page) -> None:
     person.press("n")
     item = person.item
     page.get_by_role("button", name="Start again").click()
+    expect(person.card).to_have_count(0)
     page.get_by_role("button", name="Continue the last one").click()
     person.wait()
     assert person.item == item

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, expect
 from closecall.app.sessions.presses import answer_id
 from closecall.storage import Archive, Concepts, Database
 from tests.browser.double_click import double_click
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, resize
 from tests.browser.served import Server
 from tests.browser.test_accessibility import SCREENS, grave_findings, tab_to
 from tests.scale import thorough
@@ -57,6 +57,11 @@ def asked(server: Server, *questions: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def questions(server: Server) -> Iterator[None]:
+    """These alone: what other tests have asked is put away."""
+    with Database.open(server.database) as database:
+        archive = Archive(database)
+        for concept in archive.offered()[1:]:
+            archive.add(concept.id)
     with asked(server, QUESTION["3"], QUESTION["1"]):
         yield
 
@@ -363,8 +368,7 @@ def test_all_classes_are_in_view(server: Server, context: BrowserContext, n: int
         page = context.new_page()
         labeling = Labeling(page, address(server))
         for width, height in [(1440, 900), (1280, 720), (800, 1100), (390, 844)]:
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(300)
+            resize(page, width, height)
             buttons = page.locator(".card [data-answer]:visible")
             assert buttons.count() == n + 3
             for button in buttons.all():

@@ -82,7 +82,11 @@ class Racing:
         """By the key, and wait for the last round."""
         self.page.keyboard.press("Space")
         expect(self.card).to_have_attribute("data-running", "false", timeout=PATIENCE)
-        self.page.wait_for_timeout(300)
+
+    def hear(self) -> None:
+        """Until what the page shows was heard here, too."""
+        while len(self.turns) < self.rounds:
+            self.page.wait_for_timeout(50)
 
 
 @pytest.fixture
@@ -198,6 +202,7 @@ def test_the_curves_end_where_the_server_says(racing: Racing) -> None:
     racing.page.keyboard.press("Space")
     racing.wait(8)
     racing.pause()
+    racing.hear()
     assert len(racing.turns) == racing.rounds
     last = {label_of(name): turn[0] for name, turn in zip(COMPARED, racing.turns[-1], strict=True)}
     assert {label: float(value) for label, value in racing.values.items()} == pytest.approx(last, abs=6e-4)
@@ -213,6 +218,7 @@ def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
     racing.page.keyboard.press("Space")
     racing.wait(25)
     racing.pause()
+    racing.hear()
     said = racing.page.locator(".title").inner_text()
     courses = {name: [turns[i][0] for turns in racing.turns] for i, name in enumerate(COMPARED)}
     chosen, random = courses["margin-index"], courses["random"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
-from tests.browser.kills import is_sound, kill_and_label
+from tests.browser.kills import LONGEST_RETURN_MS, is_sound, kill_and_label
 from tests.browser.labeling import Labeling
 from tests.browser.proxy import Proxy
 from tests.browser.served import Server
@@ -51,6 +51,7 @@ def test_a_connection_cut_for_seconds_loses_nothing(
     assert len(given(labeling)) > 3
     assert int(labeling.card.get_attribute("data-saving") or 0) > 0
     proxy.mend()
+    expect(labeling.card).to_have_attribute("data-saving", "0", timeout=LONGEST_RETURN_MS)
     labeling.wait()
     labeling.press("y")
     assert stored(server, labeling.session) == given(labeling)
@@ -149,7 +150,7 @@ def test_a_page_that_is_never_heard_is_loaded_anew(server: Server, context: Brow
         before.append(given(labeling)[-1])
     assert there.value.ok
     with page.expect_event("load", timeout=30_000):
-        page.evaluate("(t => { performance.now = () => t() + 60_000 })(performance.now.bind(performance))")
         page.once("framenavigated", lambda _: hear())
+        page.evaluate("(t => { performance.now = () => t() + 60_000 })(performance.now.bind(performance))")
     labeling.wait()
     assert stored(server, session) == before

@@ -11,6 +11,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
+from tests.browser.labeling import resize
 from tests.browser.many import Gridding
 from tests.browser.served import Server
 from tests.scale import thorough
@@ -214,8 +215,7 @@ def test_what_is_sent_stays_in_view(server: Server, context: BrowserContext, siz
     page = context.new_page()
     grid = Gridding(page, f"{server.url}/?project=digits&session=new&grid={size}")
     for width, height in [(1440, 900), (1280, 720), (800, 1100), (390, 844)]:
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(300)
+        resize(page, width, height)
         box = page.locator("[data-send]").bounding_box()
         assert box
         assert box["y"] + box["height"] <= height

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import FIRST_MS, Labeling
 from tests.browser.served import Server
 
 WATCH_PLACES = """
@@ -55,16 +58,28 @@ def test_a_payload_that_comes_while_the_modules_load_leaves_the_keys_working(
     """On a slow connection, somebody picks another strategy before the card has loaded."""
     page, held = context.new_page(), []
     page.route("**/label/card.js", lambda route: held.append(route))
-    page.goto(f"{server.url}/?project=digits&session=new")
+    with page.expect_request("**/label/card.js", timeout=FIRST_MS):
+        page.goto(f"{server.url}/?project=digits&session=new")
     page.get_by_role("combobox", name="Query strategy").click()
     page.get_by_role("option", name=re.compile("^Random")).click()
+    while len(chosen := selections(server, page)) < 2:  # the script doesn't run yet just after the pick
+        page.wait_for_timeout(50)
     expect(page.locator("[data-testid=stApp]")).to_have_attribute("data-test-script-state", "notRunning")
     page.evaluate("document.activeElement.blur()")  # a field would have the keys
     for route in held:
         route.continue_()
+    expect(page.locator(".card")).to_have_attribute("data-painted-selection", chosen[-1], timeout=30_000)
     expect(page.locator(".card")).to_have_attribute("data-answerable", "true")
     page.keyboard.press("y")
     expect(page.locator(".strip img")).to_have_count(1)
+
+
+def selections(server: Server, page: Page) -> list[str]:
+    """What was chosen for the page's session, oldest first."""
+    (session,) = parse_qs(urlsplit(page.url).query)["session"]
+    query = "SELECT id FROM selections WHERE session_id = ? ORDER BY seq"
+    with closing(sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)) as log:
+        return [name for (name,) in log.execute(query, (session,))]
 
 
 def test_a_burst_answers_each_painted_item_once(server: Server, labeling: Labeling) -> None:
@@ -208,7 +223,7 @@ def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labe
         labeling.press("y" if turn % 2 else "n")
         if "BH-Hash, weighted" in labeling.page.locator(".chosen").inner_text():
             break
-    expect(labeling.page.locator(".st-key-growth")).to_have_count(0)
+    expect(labeling.page.locator(".st-key-growth")).to_have_count(0, timeout=FIRST_MS)
     expect(labeling.page.get_by_role("combobox", name="Query strategy")).to_have_value("BH-Hash, weighted")
     expect(labeling.page.get_by_test_id("stException")).to_have_count(0)
 
@@ -222,7 +237,7 @@ def test_the_image_stays_in_its_place_while_an_index_is_built(labeling: Labeling
     labeling.page.evaluate(WATCH_PLACES)
     labeling.pick_strategy("LBH-Hash, weighted")
     labeling.page.wait_for_function("places.whileGrowing.size > 0")
-    expect(labeling.page.locator(".st-key-growth")).to_have_count(0, timeout=60_000)
+    expect(labeling.page.locator(".st-key-growth")).to_have_count(0, timeout=FIRST_MS)
     assert len(labeling.page.evaluate("[...places.all]")) == 1
 
 

@@ -107,10 +107,12 @@ def test_a_pull_to_the_right_is_yes_and_to_the_left_no(server: Server, touched: 
     given = []
     for dx, word in [(150, "yes"), (-150, "no"), (150, "yes")]:
         given.append((touched.item, word))
+        before = touched.selection
         fingers = Fingers(touched)
         fingers.pull(dx, 10)
         expect(touched.page.locator(f".pull.{word}")).to_be_visible()
         fingers.lift()
+        expect(touched.card).not_to_have_attribute("data-painted-selection", before, timeout=30_000)
         touched.wait()
     assert [(row["item"], row["answer"]) for row in server.answers(touched.session)] == given
 

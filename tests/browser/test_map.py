@@ -3,12 +3,25 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.mapped import Mapped, make_map
-from tests.browser.served import Server
+from tests.browser.served import Server, make_demo, move_beside
+
+
+@pytest.fixture(scope="module")
+def server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A project of its own: a map that another test has open may lag behind the answers."""
+    folder = tmp_path_factory.mktemp("mapped")
+    make_demo(folder, server)
+    return move_beside(folder / server.key, "mapped", server)
+
+
+@pytest.fixture
+def labeling(server: Server, context: BrowserContext) -> Labeling:
+    return Labeling(context.new_page(), f"{server.url}/?project={server.key}&session=new")
 
 
 @pytest.mark.thorough
@@ -20,7 +33,7 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     for key in "nyn":
         labeling.press(key)
     page = labeling.page.context.new_page()
-    where = f"project=digits&session={labeling.session}"
+    where = f"project={server.key}&session={labeling.session}"
     page.goto(f"{server.url}/progress?{where}")
     page.get_by_role("link", name="Map", exact=True).click()
     expect(page).to_have_url(re.compile("/map"))

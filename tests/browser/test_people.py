@@ -151,6 +151,7 @@ def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContex
     page.goto(f"{team.url}/review?project=digits&session={ada.session}")
     expect(page.locator(".review")).to_have_attribute("data-state", "shown", timeout=30_000)
     page.locator("[data-view=all]").click()
+    expect(page.locator(".review")).to_have_attribute("data-state", "shown", timeout=30_000)
     for item, key in zip(items, "ny", strict=True):
         page.locator(f".row[data-item='{item}']").click()
         page.keyboard.press(key)
@@ -166,7 +167,7 @@ def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContex
     os.kill(team.process.pid, signal.SIGSTOP)
     try:
         page.keyboard.press("y")
-        expect(card).to_have_attribute("data-painted-item", str(items[1]), timeout=5_000)
+        expect(card).to_have_attribute("data-painted-item", str(items[1]))
         expect(card).to_have_attribute("data-answerable", "true")
         expect(page.locator(".guideline")).to_have_text("no: Bob · yes: Ada")
         expect(page.locator(".chosen")).to_contain_text("The last one")

@@ -37,11 +37,13 @@ def test_answers_are_stored_on_the_item_that_was_painted(server: Server, plain: 
 @pytest.mark.thorough
 def test_bursts_answer_no_image_unseen(server: Server, plain: PlainLabeling) -> None:
     """What is stored is stored once, on an item that was painted when a key was pressed."""
+    first = plain.selection
     for gap in (0, 20, 50):
         for _ in range(40):
             plain.page.keyboard.press("n")
             plain.page.wait_for_timeout(gap)
         plain.settle()
+    plain.wait_for_another(first)
     stored = server.answers(plain.session)
     assert stored
     assert len({row["item"] for row in stored}) == len(stored)
@@ -51,18 +53,20 @@ def test_bursts_answer_no_image_unseen(server: Server, plain: PlainLabeling) -> 
 @pytest.mark.thorough
 def test_a_held_key_answers_once(server: Server, plain: PlainLabeling) -> None:
     """What the keyboard repeats is no press."""
+    first = plain.selection
     for _ in range(40):
         plain.page.keyboard.down("y")
         plain.page.wait_for_timeout(25)
     plain.page.keyboard.up("y")
-    plain.settle()
+    plain.wait_for_another(first)
     assert [row["answer"] for row in server.answers(plain.session)] == ["yes"]
 
 
 @pytest.mark.thorough
 def test_a_double_click_answers_once(server: Server, plain: PlainLabeling) -> None:
+    first = plain.selection
     double_click(plain.page.get_by_role("button", name="No"))
-    plain.settle()
+    plain.wait_for_another(first)
     assert [row["answer"] for row in server.answers(plain.session)] == ["no"]
 
 

@@ -3,17 +3,30 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling
-from tests.browser.served import Server
+from tests.browser.served import Server, make_demo, move_beside
+
+
+@pytest.fixture(scope="module")
+def server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A project of its own: an audit that begins here would go on in other tests."""
+    folder = tmp_path_factory.mktemp("audited")
+    make_demo(folder, server)
+    return move_beside(folder / server.key, "audited", server)
+
+
+@pytest.fixture
+def labeling(server: Server, context: BrowserContext) -> Labeling:
+    return Labeling(context.new_page(), f"{server.url}/?project={server.key}&session=new")
 
 
 def open_progress(server: Server, labeling: Labeling) -> Page:
     """The progress page of the session, with everything computed."""
     page = labeling.page
-    page.goto(f"{server.url}/progress?project=digits&session={labeling.session}")
-    expect(page.locator(".progress")).to_have_attribute("data-state", "shown", timeout=20_000)
+    page.goto(f"{server.url}/progress?project={server.key}&session={labeling.session}")
+    expect(page.locator(".progress")).to_have_attribute("data-state", "shown", timeout=60_000)
     return page
 
 
@@ -46,7 +59,7 @@ def test_an_audit_begins_with_its_share_and_says_so_on_the_card(server: Server, 
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("radio", name="30")).to_be_checked()
     expect(page.locator(".audited")).not_to_contain_text("hardest")
-    again = Labeling(page, f"{server.url}/?project=digits&session={labeling.session}")
+    again = Labeling(page, f"{server.url}/?project={server.key}&session={labeling.session}")
     for _ in range(40):
         if "audit" in page.locator(".chosen").inner_text():
             break

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.kills import LONGEST_RETURN_MS
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 
@@ -43,6 +44,7 @@ def test_an_answer_given_to_a_dead_server_is_stored_once_it_is_back(
         labeling.page.keyboard.press(key)
     expect(labeling.card).to_have_attribute("data-saving", "2")
     server.start()
+    expect(labeling.card).to_have_attribute("data-saving", "0", timeout=LONGEST_RETURN_MS)
     labeling.wait()
     stored = server.answers(session)
     assert [(row["item"], row["answer"]) for row in stored[1:]] == [(item, "no"), (second, "yes")]

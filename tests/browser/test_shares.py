@@ -38,6 +38,8 @@ def test_the_card_says_which_part_of_a_mixture_chose(server: Server, labeling: L
     page = labeling.page
     for key in "yn":
         labeling.press(key)
+    # Until the index is there, a full scan chooses in its place.
+    expect(page.locator(".st-key-growth")).to_have_count(0, timeout=60_000)
     labeling.pick_strategy("Mixture")
     told = {}
     chosen = page.locator(".chosen")

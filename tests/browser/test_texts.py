@@ -84,8 +84,8 @@ def test_a_long_text_scrolls_and_nothing_else_moves(labeling: Labeling) -> None:
     assert by_key > 200
     sheet.hover()
     labeling.page.mouse.wheel(0, 150)
-    labeling.page.wait_for_timeout(300)
-    assert top() > by_key
+    further = "([sheet, by_key]) => sheet.scrollTop > by_key"
+    labeling.page.wait_for_function(further, arg=[sheet.element_handle(), by_key])
     small = size()
     labeling.page.keyboard.press("z")
     assert size() == pytest.approx(1.6 * small)
@@ -214,10 +214,12 @@ def test_a_whole_text_is_read_where_the_mouse_rests(alike: Alike) -> None:
     assert over
     assert stage
     assert over["x"] >= stage["x"] + stage["width"]
-    reader.locator(".text").hover()
+    text = reader.locator(".text")
+    text.hover()
     page.mouse.wheel(0, 300)
-    page.wait_for_timeout(500)  # the mouse is on the text: it stays, and scrolls
-    assert reader.locator(".text").evaluate("text => text.scrollTop") > 0
+    page.wait_for_function("text => text.scrollTop > 0", arg=text.element_handle())
+    page.wait_for_timeout(500)  # the mouse is on the text: it stays
+    assert text.evaluate("text => text.scrollTop") > 0
     page.locator(".title").hover()
     expect(reader).to_be_hidden()
 
