@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PAGE = 1000
-"""Labels or predictions per request."""
+"""Labels or predictions in a reply."""
+
+ROWS = 10_000
+"""Labels in a request that adds some."""
 
 WhichConcept = Concept | int | str | None
 """A question, its id, its name or its text. None stands for the only question of a project."""
@@ -133,7 +136,7 @@ class Project:
         return AnswerLog(self._connection, self._of(concept, "answers"), after)
 
     def labels(self, concept: WhichConcept = None) -> list[Label]:
-        """Return the current labels, ordered by item."""
+        """Return the items that are labeled yes or no, in their order, with their labels."""
         pages = self._pages(self._of(concept, "labels"), "labels")
         return [Label.from_json(label) for label in pages]
 
@@ -196,14 +199,14 @@ class Project:
         Returns
         -------
         dict
-            The numbers of `new`, `known`, `same` and `contested` labels, and the rows that match no item
-            (`unmatched`).
+            The numbers of `new`, `known`, `same` and `contested` labels, and of the rows that match no item
+            (`unmatched`), with some `examples` of them.
         """
         path = self._of(concept, "labels")
         default = {"annotator": annotator} if annotator is not None else {}
         rows = [default | row for row in rows_of(labels, ("label",), ("annotator",))]
-        total: dict[str, Any] = {}
-        for chunk in chunks(rows, PAGE):
+        total: dict[str, Any] = dict.fromkeys(("new", "known", "same", "contested", "unmatched"), 0)
+        for chunk in chunks(rows, ROWS):
             for name, value in self._connection.send("POST", path, {"labels": chunk}).items():
                 total[name] = total[name] + value if name in total else value
         return total
@@ -224,14 +227,21 @@ class Project:
         Returns
         -------
         dict
-            The number of predictions `stored`, and the rows that match no item (`unmatched`).
+            The number of predictions `stored`, and that of the rows that match no item (`unmatched`), with
+            some `examples` of them.
         """
         rows = list(rows_of(predictions, ("score", "label")))
         body = {"model": model, "predictions": rows}
         return dict(self._connection.send("POST", self._of(concept, "predictions"), body))
 
     def predictions(self, concept: WhichConcept, model: str) -> list[Prediction]:
-        """Return the predictions of a model, ordered by item."""
+        """Return the predictions of a model, ordered by item.
+
+        Raises
+        ------
+        NotFound
+            If there are no predictions of this model.
+        """
         pages = self._pages(self._of(concept, "predictions"), "predictions", model=model)
         return [Prediction.from_json(one) for one in pages]
 
@@ -257,7 +267,7 @@ class Project:
         return Model(tuple(about.pop("coef")), about.pop("intercept"), about)
 
     def search(self, name: str, *, limit: int = 100) -> list[Found]:
-        """Return items whose names contain a text."""
+        """Return the first items whose names contain all words of `name`."""
         found = self._connection.get(self._path("items"), name=name, limit=limit)
         return [Found.from_json(one) for one in found["items"]]
 

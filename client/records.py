@@ -62,6 +62,7 @@ class Answer(_FromJson):
         Milliseconds since 1970 UTC.
     selection : str or None
         Id of the selection that showed the item.
+    time_taken_ms : int or None
     """
 
     seq: int
@@ -77,11 +78,12 @@ class Answer(_FromJson):
     server_time: int | None = None
     browser_time: int | None = None
     selection: str | None = None
+    time_taken_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class Label(_FromJson):
-    """The current label of an item: "yes", "no", "tied", "unsure" or "skip"."""
+    """The current label of an item: "yes" or "no"."""
 
     item: int
     label: str

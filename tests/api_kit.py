@@ -201,7 +201,9 @@ class FakeServer(ThreadingHTTPServer):
         return self.page("labels", rows, query)
 
     def predictions(self, query: dict[str, str], *_: str) -> dict[str, Any]:
-        return self.page("predictions", self.stored.get(query["model"], []), query)
+        if query["model"] not in self.stored:
+            raise Problem(404, f"There are no predictions of {query['model']}")
+        return self.page("predictions", self.stored[query["model"]], query)
 
     def page(self, name: str, rows: list[dict[str, Any]], query: dict[str, str]) -> dict[str, Any]:
         found = [row for row in rows if row["item"] > int(query.get("after", -1))]
@@ -209,16 +211,17 @@ class FakeServer(ThreadingHTTPServer):
         return {name: page, "cursor": page[-1]["item"] if page else -1, "more": len(found) > 7}
 
     def add_labels(self, body: Any, *_: str) -> dict[str, Any]:
-        assert len(body["labels"]) <= 1000
+        assert 1 <= len(body["labels"]) <= 10_000
         new = [row for row in body["labels"] if row not in self.imported]
         self.imported += new
         known = len(body["labels"]) - len(new)
-        unmatched = [row["name"] for row in body["labels"] if row.get("name") == "nothing"]
-        return {"new": len(new), "known": known, "same": 0, "contested": 0, "unmatched": unmatched}
+        lost = [row["name"] for row in body["labels"] if row.get("name") == "nothing"]
+        counts = {"new": len(new), "known": known, "same": 0, "contested": 0}
+        return {**counts, "unmatched": len(lost), "examples": lost}
 
     def add_predictions(self, body: Any, *_: str) -> dict[str, Any]:
         self.stored[body["model"]] = sorted(body["predictions"], key=lambda row: row["item"])
-        return {"stored": len(body["predictions"]), "unmatched": []}
+        return {"stored": len(body["predictions"]), "unmatched": 0, "examples": []}
 
     def model(self, *_: str) -> dict[str, Any]:
         if len(set(self.answered().values())) < 2:

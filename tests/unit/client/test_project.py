@@ -102,22 +102,25 @@ def test_labels_can_be_added_in_each_form(server, project, form):
     """They arrive as the same rows."""
     outcome = project.add_labels(None, TABLES[form])
     assert server.imported == ROWS
-    assert outcome == {"new": 2, "known": 0, "same": 0, "contested": 0, "unmatched": []}
+    assert outcome == {"new": 2, "known": 0, "same": 0, "contested": 0, "unmatched": 0, "examples": []}
 
 
 def test_labels_by_name_with_an_annotator(server, project):
     """Rows with an annotator of their own keep it."""
     rows = [{"name": "a.jpg", "label": "yes"}, {"name": "nothing", "label": "no", "annotator": "bob"}]
-    assert project.add_labels("seven", rows, annotator="ada")["unmatched"] == ["nothing"]
+    outcome = project.add_labels("seven", rows, annotator="ada")
+    assert (outcome["unmatched"], outcome["examples"]) == (1, ["nothing"])
     assert server.imported == [{"annotator": "ada", **rows[0]}, rows[1]]
 
 
-def test_many_labels_go_in_several_requests(server, project):
+def test_many_labels_go_in_several_requests(server, project, monkeypatch):
     """Their outcomes are added up; a repeated import stores nothing."""
-    labels = dict.fromkeys(range(2500), "yes")
-    assert project.add_labels(1, labels)["new"] == 2500
+    labels = {item: "no" if item % 3 else "yes" for item in range(25)}
+    monkeypatch.setattr("closecall.client.project.ROWS", 10)
+    assert project.add_labels(1, labels)["new"] == 25
     assert server.count("POST /api/v1/projects/digits/concepts/1/labels") == 3
-    assert project.add_labels(1, labels)["known"] == 2500
+    assert project.add_labels(1, labels)["known"] == 25
+    assert project.add_labels(1, {}) == dict.fromkeys(("new", "known", "same", "contested", "unmatched"), 0)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,8 @@ def test_predictions_go_in_and_come_out(project):
     assert back["score"].isna().tolist() == [item == 3 for item in range(20)]
     assert back["score"].dropna().tolist() == frame["score"].dropna().tolist()
     assert project.predictions(1, "resnet")[0].label is None
-    assert project.predictions(1, "other") == []
+    with pytest.raises(NotFound, match="no predictions of other"):
+        project.predictions(1, "other")
 
 
 def test_a_model_scores_rows(labeled):
