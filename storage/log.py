@@ -319,6 +319,10 @@ class LabelLog:
         """
         return object() if self._newest is None else self._newest
 
+    def refresh(self) -> None:
+        """Note that answers were appended by other means than `append_answers`, such as an import."""
+        self._newest = object()
+
     def append_answers(
         self,
         answers: Sequence[AnswerRecord],

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from closecall.storage.records import ANSWERS, PURPOSES, WHYS
+from closecall.storage.records import ANSWERS, PURPOSES, SCOPES, WHYS
 
 MAX_NAME = 200
 MAX_QUESTION = 1_000
@@ -239,6 +239,26 @@ class Grouping(Base):
 
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Token(Base):
+    """Credential of a program, as the digest of its text. A revoked token stays in the table."""
+
+    __tablename__ = "tokens"
+    __table_args__ = (
+        UniqueConstraint("digest"),
+        CheckConstraint("length(annotator) > 0", name="annotator"),
+        CheckConstraint(_one_of("scope", SCOPES), name="scope"),
+    )
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    annotator: Mapped[str] = mapped_column(_Name)
+    scope: Mapped[str] = mapped_column(String(10))
+    note: Mapped[str] = mapped_column(_Name)
+    created: Mapped[int] = mapped_column(BigInteger)
+    expires: Mapped[int | None] = mapped_column(BigInteger)
+    revoked: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class PredictionSet(Base):

@@ -119,10 +119,10 @@ class Predictions:
         with self.database.read() as connection:
             return [ModelRecord(*row) for row in connection.execute(text(query))]
 
-    def of(self, set_id: int) -> Iterator[Predicted]:
-        """Yield a model's predictions in ascending order of the items."""
+    def of(self, set_id: int, *, after: int = -1) -> Iterator[Predicted]:
+        """Yield a model's predictions for items above `after`, in ascending order of the items."""
         query = select(Prediction.item, Prediction.score, Prediction.label)
-        query = query.where(Prediction.set_id == set_id).order_by(Prediction.item)
+        query = query.where(Prediction.set_id == set_id, Prediction.item > after).order_by(Prediction.item)
         with self.database.read() as connection:
             for row in connection.execution_options(yield_per=_CHUNK).execute(query):
                 yield Predicted(*row)

@@ -31,6 +31,7 @@ Why = Literal[
 ]
 Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]
+Scope = Literal["read", "label", "own"]
 ClassWeight = Literal["balanced"]
 RefusalKind = Literal[
     "malformed",
@@ -51,6 +52,8 @@ ANSWERS: tuple[AnswerWord, ...] = get_args(AnswerWord)
 WHYS: tuple[Why, ...] = get_args(Why)
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 STATUSES: tuple[Status, ...] = get_args(Status)
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""What a token permits, in ascending order: each scope includes the scopes before it."""
 
 
 def new_id() -> str:

@@ -13,6 +13,8 @@ from closecall.app.sessions.review import ReviewedConcept
 from closecall.storage.review import CODES, UNKNOWN, Answers
 
 if TYPE_CHECKING:
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.app.projects.project import Project
     from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
@@ -20,18 +22,25 @@ PAUSE_MS = 120_000
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
+    """Return the page about a session's concept; see `team_of`."""
+    return {**team_of(session.project, session.concept, person, zone), "session": session.id}
+
+
+def team_of(project: Project, concept: LiveConcept, person: Person, zone: tzinfo) -> dict[str, Any]:
     """Return the annotators' statistics as JSON. A `person` who is not an owner gets only their own.
 
     Parameters
     ----------
-    session : LabelingSession
-        A session of the concept.
+    project : Project
+        The project.
+    concept : LiveConcept
+        The concept.
     person : Person
-        The person who views the page.
+        The person who asks.
     zone : tzinfo
         Time zone of the midnight at which today begins.
     """
-    everything = ReviewedConcept.of(session).answers()
+    everything = ReviewedConcept.about(project, concept).answers()
     answers = everything if person.is_owner else everything.by(person.name)
     midnight = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = [
@@ -40,9 +49,8 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
     ]
     rows = [row for row in rows if row["given"]]
     return {
-        "project": session.project.key,
-        "session": session.id,
-        "question": session.concept.record.question,
+        "project": project.key,
+        "question": concept.record.question,
         "is_owner": person.is_owner,
         "people": sorted(rows, key=lambda row: (-row["items"], row["name"])),
         "pairs": pairs_of(answers, intervals=True) if person.is_owner else [],

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.api.cards.parts import figures
 from closecall.app.engine.audit import SHARES
 from closecall.core.audit import LEVEL, Audited, Interval
 from closecall.core.evaluation.stopping import ENOUGH
 
 if TYPE_CHECKING:
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.app.projects.project import Project
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 160
@@ -21,7 +24,11 @@ MEASURES = ("precision", "recall", "found", "prevalence")
 
 def progress(session: LabelingSession) -> dict[str, Any]:
     """Return the whole page about a session's concept as JSON."""
-    project, concept = session.project, session.concept
+    return {**progress_of(session.project, session.concept), "session": session.id}
+
+
+def progress_of(project: Project, concept: LiveConcept) -> dict[str, Any]:
+    """Return the learning curve of a concept, its audit, and the advice to stop labeling, as JSON."""
     milestones = concept.milestones
     milestones.catch_up(project.pool)
     is_coming = milestones.is_computing  # read before `reached`, which may lack milestones that finish later
@@ -31,18 +38,11 @@ def progress(session: LabelingSession) -> dict[str, Any]:
     n_items = len(project.pool) if project.pool else 0
     return {
         "project": project.key,
-        "session": session.id,
         "question": concept.record.question,
         "advice": {"stop": advice.stop, "reason": advice.reason},
         "enough": ENOUGH,
         "is_coming": is_coming,
-        "counts": {
-            "yes": counts.yes,
-            "no": counts.no,
-            "unsure": counts.unsure + counts.tied,
-            "skip": counts.skip,
-            "left": counts.left(n_items),
-        },
+        "counts": figures(counts, n_items),
         "labels": counts.labels,
         "items": n_items,
         "course": {
@@ -60,18 +60,18 @@ def progress(session: LabelingSession) -> dict[str, Any]:
             }
             for reached in milestones.reached
         ],
-        "audit": _audit(session),
+        "audit": _audit(project, concept),
     }
 
 
-def _audit(session: LabelingSession) -> dict[str, Any]:
-    pool = session.project.pool
-    judged = session.concept.audit.judge(pool) if pool is not None else None
+def _audit(project: Project, concept: LiveConcept) -> dict[str, Any]:
+    pool = project.pool
+    judged = concept.audit.judge(pool) if pool is not None else None
     return {
-        "share": session.concept.audit_share,
-        "shares": sorted({*SHARES, session.concept.audit_share}),
+        "share": concept.audit_share,
+        "shares": sorted({*SHARES, concept.audit_share}),
         "level": LEVEL,
-        "drawn": len(session.concept.standing().audited),
+        "drawn": len(concept.standing().audited),
         "judged": _judged(judged) if judged else None,
     }
 

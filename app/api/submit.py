@@ -10,6 +10,7 @@ from closecall.app.api.cards import View, card_of
 from closecall.app.sessions.adjudication import Decisions, is_decision
 from closecall.app.sessions.answers import Outcome, has_answered, others_only, refers_to_something, with_ids
 from closecall.app.sessions.classes import ClassSession
+from closecall.app.sessions.item_view import AHEAD_SECONDS
 from closecall.app.sessions.presses import is_press
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
@@ -24,10 +25,36 @@ Taker = View | Review
 """A view that stores answers."""
 
 
-def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
-    """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns."""
+LONGEST_ID = 64
+
+
+def named(pending: object) -> list[dict[str, Any]]:
+    """Return the answers in a browser's message that have a valid id and session.
+
+    Other answers can be neither stored nor reported to the browser as refused.
+    """
+    answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []
+    return [answer for answer in answers if _is_id(answer.get("id")) and _is_id(answer.get("session"))]
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and value.isascii() and len(value) <= LONGEST_ID
+
+
+def take(
+    project: OpenProject,
+    view: View,
+    answers: list[dict[str, Any]],
+    person: Person,
+    *,
+    wait: float = AHEAD_SECONDS,
+) -> dict[str, Any]:
+    """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns.
+
+    Wait at most `wait` seconds for the items that may follow.
+    """
     settled = settle(project, view, answers, person)
-    card = card_of(view)
+    card = card_of(view, wait=wait)
     return {**card, **settled, "message": settled["message"] or card["message"]}
 
 

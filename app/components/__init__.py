@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.api.submit import named
 from closecall.app.components.modules import FOLDER, address_of
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
-
-LONGEST_ID = 64
 
 
 @dataclass(frozen=True)
@@ -234,13 +233,7 @@ def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     Answers without a valid id and session are dropped, because they can be neither stored nor reported to
     the browser as refused.
     """
-    pending = state.get("pending")
-    answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []
-    return [answer for answer in answers if _is_id(answer.get("id")) and _is_id(answer.get("session"))]
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable() and value.isascii() and len(value) <= LONGEST_ID
+    return named(state.get("pending"))
 
 
 def _read(name: str) -> str:

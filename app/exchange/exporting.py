@@ -17,13 +17,16 @@ from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.texts import Texts
-from closecall.storage import Concepts, Database, export
+from closecall.storage import ConceptRecord, Concepts, Database, export
 from closecall.storage.exports import NamesOf, export_predictions
 from closecall.storage.label_studio import labeling_config
 from closecall.storage.predictions import ModelRecord, Predictions
 from closecall.storage.tabular import TableFormat, shown
 
 FOLDER = "folder"
+
+IMAGE_URL = "/data/local-files/?d="
+"""Default prefix that Label Studio puts before an image's path."""
 
 
 def export_labels(
@@ -54,13 +57,7 @@ def export_labels(
         pool = _pool(file.pool_path(project))
         if form == "label-studio" and pool is not None:
             _warn_without_images(pool)
-        options: dict[str, Any] = {
-            "format": form,
-            "concept_id": its.id if its else None,
-            "log": log,
-            "names_of": _names(pool),
-            "data_of": None if pool is None else _shows(pool, image_url),
-        }
+        options = options_of(pool, its, form, log=log, image_url=image_url)
         if out is None:
             export(database, sys.stdout, **options)
             return
@@ -71,6 +68,22 @@ def export_labels(
             click.echo(
                 f"Label Studio's labeling interface for it is in {_write_config(database, its, pool, out)}"
             )
+
+
+def options_of(
+    pool: Pool | None, concept: ConceptRecord | None, form: str, *, log: bool, image_url: str = IMAGE_URL
+) -> dict[str, Any]:
+    """Return the options of `storage.export` for a project with this pool.
+
+    `image_url` is the prefix that Label Studio puts before an image's path.
+    """
+    return {
+        "format": form,
+        "concept_id": concept.id if concept else None,
+        "log": log,
+        "names_of": _names(pool),
+        "data_of": None if pool is None else _shows(pool, image_url),
+    }
 
 
 def export_model_predictions(

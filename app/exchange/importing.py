@@ -247,16 +247,30 @@ def import_predictions(
     InputError, StorageError
         As in `import_labels`, and if an item has two predictions.
     """
-    form, digest, pool = form or format_of(file), digest_of(file), open_pool(project)
+    pool = open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:
         its = one_concept(database, concept)
-        items = Items(pool)
-        predicted = _predicted(read_predictions(file, form), its, pool, items, file)
-        number = Predictions(database).store(its.id, model, predicted, file=as_text(file.name), digest=digest)
+        number, items = take_in_predictions(database, pool, file, form=form, concept=its, model=model)
     click.echo(
         f"{counted(number, 'prediction')} of {model} for {its.name!r} stored, separately from its labels."
     )
     print_matches(items)
+
+
+def take_in_predictions(
+    database: Database,
+    pool: Pool,
+    file: Path,
+    *,
+    form: ImportFormat | None = None,
+    concept: ConceptRecord,
+    model: str,
+) -> tuple[int, Items]:
+    """Store the predictions in `file`; return their number, and the items. See `import_predictions`."""
+    form, digest, items = form or format_of(file), digest_of(file), Items(pool)
+    predicted = _predicted(read_predictions(file, form), concept, pool, items, file)
+    stored = Predictions(database).store(concept.id, model, predicted, file=as_text(file.name), digest=digest)
+    return stored, items
 
 
 def _predicted(

@@ -91,8 +91,12 @@ def train_model(database: Database, pool: Pool, concept: ConceptRecord, descript
     InputError
         If there is no positive or no negative label.
     """
-    concepts = Concepts(database, description=description)
-    labels = LabelLog(database).labels(concept.id, is_item=pool.has_row)
+    return model_of(Concepts(database, description=description), LabelLog(database), pool, concept)
+
+
+def model_of(concepts: Concepts, log: LabelLog, pool: Pool, concept: ConceptRecord) -> Model:
+    """Train a concept's classifier; see `train_model`."""
+    labels = log.labels(concept.id, is_item=pool.has_row)
     examples = concepts.examples(concept.id)
     trained = train_concept(pool, labels, examples, concept, examples_through=0)
     known = known_labels(pool, labels, examples)

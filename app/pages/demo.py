@@ -1,9 +1,9 @@
-"""Controls for demonstrations: the autopilot, the check against a full scan, and the reset."""
+"""Controls for demonstrations: the autopilot and the reset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -13,7 +13,6 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.projects.roles import AUTOPILOT
 from closecall.app.sessions import autopilot
-from closecall.app.sessions.full_scan_check import Check
 from closecall.app.sessions.reset import start_afresh
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -21,7 +20,6 @@ from closecall.storage.errors import StorageError
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.registry import OpenProject
-    from closecall.app.sessions.session_state import SessionState
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
@@ -105,20 +103,3 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
             state["trouble", session.id] = str(error)
 
     st.button(label, width="stretch", on_click=attempt)
-
-
-def on_show(
-    project: OpenProject, session: SessionState, card: dict[str, Any], sent: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the card with the state of the full-scan check and, in the autopilot's session, its answers."""
-    return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
-
-
-def _check(project: OpenProject, session: SessionState, sent: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the state of the check that the browser requested last; start a new check if necessary."""
-    asked, key = sent.get("check"), ("check", session.id)
-    check: Check | None = state.get(key)
-    if isinstance(asked, str) and (check is None or check.selection_id != asked):
-        check = state[key] = Check(session, asked)
-        check.start(project.executor)
-    return check.state() if check else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from closecall.app.api.submit import take
+from closecall.app.api.views import answered
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
 from closecall.app.display.strategy_labels import label_of, name_of
@@ -21,9 +21,10 @@ from closecall.app.pages.chosen import (
     pick_concept,
     put_into_address,
 )
-from closecall.app.pages.demo import demo, on_show
+from closecall.app.pages.demo import demo
 from closecall.app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
 from closecall.app.pages.fragment import fragment
+from closecall.app.pages.http import way_of
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
@@ -246,14 +247,10 @@ def show_card(project: OpenProject, view: View) -> None:
     def card() -> dict[str, Any]:
         if isinstance(view, FoundSession | WordSession):
             view.ask(sent.get("asked"))
-        shown = take(project, view, answers_of(sent), person_at(project))
+        shown = answered(project, view, answers_of(sent), person_at(project), check=sent.get("check"))
         if isinstance(view, FoundSession | WordSession):
             keep_search(view)
-        elif isinstance(view, ClassSession):
-            shown = on_show(project, view.session_of(str(sent.get("check"))), shown, sent)
-        elif isinstance(view, LabelingSession):
-            shown = on_show(project, view, shown, sent)
-        return shown
+        return shown | {"http": way_of(project, view)}
 
     show_or_keep(component, key, card)
 

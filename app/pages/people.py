@@ -11,6 +11,7 @@ from closecall.app.api.submit import take
 from closecall.app.components import LABEL, PEOPLE, answers_of
 from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
 from closecall.app.pages.fragment import fragment
+from closecall.app.pages.http import way_of
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.sessions.review_query import zone_named
 from closecall.core.errors import InputError
@@ -79,7 +80,9 @@ def show_decisions(project: OpenProject, session: LabelingSession) -> None:
 
     def card() -> dict[str, Any]:
         person.require_owner("decide")
-        return take(project, project.decisions(session), answers_of(st.session_state.get(key, {})), person)
+        view = project.decisions(session)
+        shown = take(project, view, answers_of(st.session_state.get(key, {})), person)
+        return shown | {"http": way_of(project, view)}
 
     show_or_keep(LABEL, key, card)
 

@@ -396,6 +396,23 @@ class Project:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
             self.store.file = replace(self.file, overlap=persons, overlap_share=share)
 
+    def set_audit_share(self, concept: LiveConcept, share: float, *, by: Person = OPERATOR) -> None:
+        """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
+
+        Raises
+        ------
+        InputError
+            If the share is not in 0 … 1, or the person is not an owner.
+        """
+        by.require_owner("set the audit's share")
+        if not 0 <= share <= 1:
+            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
+        if share == concept.audit_share:
+            return
+        concept.set_audit_share(share)
+        if share and self.pool is not None:
+            self.background.submit(concept.audit.frame, self.pool)
+
     def groups(self) -> ItemGroups | None:
         """Return the groups of near-duplicates if the queue asks about only one item of each, else None."""
         return self.duplicates.current if self.file.ask_once else None

@@ -35,6 +35,10 @@ LONGEST_NAME = min(MAX_NAME, 80)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
+class NoAccessError(InputError):
+    """Error for a person who may not do something."""
+
+
 @dataclass(frozen=True)
 class Person:
     """A person who uses the pages, with their rights in one project.
@@ -62,11 +66,11 @@ class Person:
 
         Raises
         ------
-        InputError
+        NoAccessError
             If the person is not an owner.
         """
         if not self.is_owner:
-            raise InputError(f"Only an owner may {what}, but {self.name} is not one")
+            raise NoAccessError(f"Only an owner may {what}, but {self.name} is not one")
 
 
 OPERATOR = Person("operator", is_owner=True)
@@ -119,7 +123,7 @@ class Roles:
 
         Raises
         ------
-        InputError
+        NoAccessError
             If the person may not enter.
         """
         key = _key(name, self.must_sign_in)
@@ -127,7 +131,7 @@ class Roles:
         is_owner = everybody or key in self.owners
         domain = "@" + key.rpartition("@")[2] if "@" in key else key
         if not is_owner and self.annotators and not self.annotators & {key, domain}:
-            raise InputError(f"{name} has no access to this project: ask an owner")
+            raise NoAccessError(f"{name} has no access to this project: ask an owner")
         return Person(name, is_owner)
 
 

@@ -136,18 +136,20 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """Return the ASGI application: the pages, their modules, races in progress, maps, and ``/healthz``.
+    """Return the ASGI application: the pages, their modules, the HTTP API, races, maps, and ``/healthz``.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`.
     """
     import streamlit as st
     from starlette.middleware import Middleware
-    from starlette.routing import Route
+    from starlette.routing import Mount, Route
 
     from closecall.app.pages.problems import on_script_error
     from closecall.app.server import map as map_routes
+    from closecall.app.server.http import ROOT, build_api
 
     routes = [
+        Mount(ROOT, build_api()),
         Route("/healthz", _healthz),
         Route("/race", _race),
         *map_routes.routes(),

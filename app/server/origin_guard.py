@@ -1,4 +1,4 @@
-"""Accept only requests that name this server, and connections from its own pages.
+"""Accept only requests that name this server, and connections and API requests from its own pages.
 
 A page of another site, or of another program on this machine, can send requests to this server from the
 user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
@@ -57,8 +57,11 @@ class Guard:
         """Handle a connection; see the ASGI specification."""
         if scope["type"] == "http":
             send = _unframed(send)
-            if not self.knows(_header(scope, b"host")):
+            host = _header(scope, b"host")
+            if not self.knows(host):
                 return await _misdirected(scope, receive, send)
+            if scope["path"].startswith("/api/") and not self.is_own(_header(scope, b"origin"), host):
+                return await _foreign(scope, receive, send)
         elif scope["type"] == "websocket":
             host, origin = _header(scope, b"host"), _header(scope, b"origin")
             if not (self.knows(host) and self.is_own(origin, host)):
@@ -103,6 +106,12 @@ def _name(host: str) -> str | None:
 def _header(scope: Scope, name: bytes) -> str | None:
     found = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
     return found[0] if len(found) == 1 else None if not found else ""
+
+
+async def _foreign(scope: Scope, receive: Receive, send: Send) -> None:
+    from closecall.app.server.http.problems import respond
+
+    await respond(403, "Pages of other sites may not use this server")(scope, receive, send)
 
 
 async def _misdirected(scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
 
 AHEAD_SECONDS = 0.25
-"""Maximum time in seconds that a card waits for the look-ahead; after that, the browser polls for it."""
+"""Maximum time in seconds that a card waits for the look-ahead; after that, the browser asks for it."""
 
 
 class ItemView:
@@ -107,15 +107,15 @@ class ItemView:
                     self._move_on(press)
         return outcome
 
-    def attend(self) -> None:
-        """Record activity, show an item, and wait at most `AHEAD_SECONDS` for the look-ahead."""
+    def attend(self, wait: float = AHEAD_SECONDS) -> None:
+        """Record activity, show an item, and wait at most `wait` seconds for the look-ahead."""
         with self.alone() as members:
             self._show_item(members)
             for member in members:
                 member.concept.watch(self.project.pool)
             ahead = self._look_ahead()
         if ahead is not None:
-            ahead.wait(AHEAD_SECONDS)
+            ahead.wait(wait)
 
     def in_view(self) -> SelectionRecord | None:
         """Return the selection in view, or None if no item can be shown.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.group import Group
-from closecall.app.sessions.item_view import ItemView
+from closecall.app.sessions.item_view import AHEAD_SECONDS, ItemView
 from closecall.app.sessions.session_state import SessionState
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
 
@@ -63,9 +63,9 @@ class LabelingSession(SessionState):
         """Return the selection in view; see `ItemView.in_view`."""
         return self.item_view.in_view()
 
-    def attend(self) -> None:
+    def attend(self, wait: float = AHEAD_SECONDS) -> None:
         """Record activity; see `ItemView.attend`."""
-        self.item_view.attend()
+        self.item_view.attend(wait)
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
         """Store answers about items that this session did not show, and select again."""

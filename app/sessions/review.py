@@ -113,11 +113,15 @@ class ReviewedConcept:
     @classmethod
     def of(cls, session: LabelingSession) -> ReviewedConcept:
         """Return the shared state of the session's concept; create it if necessary."""
+        return cls.about(session.project, session.concept)
+
+    @classmethod
+    def about(cls, project: Project, concept: LiveConcept) -> ReviewedConcept:
+        """Return the shared state of a concept; create it if necessary."""
         with _opening:
-            views = session.concept.views
-            if cls not in views:
-                views[cls] = cls(session.project, session.concept)
-            reviewed: ReviewedConcept = views[cls]
+            if cls not in concept.views:
+                concept.views[cls] = cls(project, concept)
+            reviewed: ReviewedConcept = concept.views[cls]
             return reviewed
 
     def answers(self) -> Answers:

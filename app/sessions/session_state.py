@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.engine.selection import Chosen, Occasion, kept_apart
 from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED
 from closecall.app.projects.roles import OPERATOR, Person
-from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
@@ -112,21 +111,8 @@ class SessionState:
         self.strategy = name  # set last, so that a retry after a database error stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
-
-        Raises
-        ------
-        InputError
-            If the share is not in 0 … 1, or the person is not an owner.
-        """
-        by.require_owner("set the audit's share")
-        if not 0 <= share <= 1:
-            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
-        if share == self.concept.audit_share:
-            return
-        self.concept.set_audit_share(share)
-        if share and self.project.pool is not None:
-            self.project.background.submit(self.concept.audit.frame, self.project.pool)
+        """Set the share of rounds that draw an item for the audit; see `Project.set_audit_share`."""
+        self.project.set_audit_share(self.concept, share, by=by)
 
     def set_parameters(self, changes: Mapping[str, Any]) -> None:
         """Change these parameters of the session, also in the database, and keep all other parameters."""

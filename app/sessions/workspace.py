@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from closecall.app.projects.config import (
 )
 from closecall.app.projects.folder_classes import chosen_source, guess_class
 from closecall.app.projects.oidc import SignIn
+from closecall.app.projects.page_keys import PageKeys
 from closecall.app.projects.project import create_concept, sittings
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.runtime.malloc import Trimmer
@@ -134,6 +135,8 @@ class Workspace:
         Key of the project that is shown if the address names none; None to show the list of projects.
     sign_in : SignIn or None
         Settings of sign-in; None if nobody has to sign in.
+    page_keys : PageKeys
+        The keys with which labeling pages use the HTTP API.
     """
 
     def __init__(
@@ -148,6 +151,7 @@ class Workspace:
         self.roles = roles
         self.landing: str | None = None
         self.sign_in: SignIn | None = None
+        self.page_keys = PageKeys()
         self._only = only
         self._database = checked_database(database)
         self._open: dict[str, OpenProject] = {}
@@ -217,6 +221,15 @@ class Workspace:
         else:
             with reading(self.folder / key) as log:
                 yield log
+
+    def finds(self, key: str, condition: Callable[[Database], bool]) -> bool:
+        """Return whether a condition holds for the database of a project, which is not opened for this.
+
+        The result is False if the database can't be read.
+        """
+        with suppress(InputError, StorageError), self._log(key) as log:
+            return condition(log.database)
+        return False
 
     def roles_in(self, key: str) -> Roles:
         """Return the roles in the project with this key, which is not opened for this.

@@ -11,9 +11,9 @@ from typing import Any
 
 from closecall.app.api.cards.adjudication import adjudication_card
 from closecall.app.api.cards.blind import blind_card
-from closecall.app.api.cards.classes import classes_card
+from closecall.app.api.cards.classes import classes_card, classes_coming
 from closecall.app.api.cards.grid import found_card, grid_card, lasso_card, word_card
-from closecall.app.api.cards.label import label_card
+from closecall.app.api.cards.label import label_card, label_coming
 from closecall.app.api.cards.similar import similar_card
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.adjudication import Decisions
@@ -21,6 +21,7 @@ from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.blind.comparison import BlindComparison
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.grid import GridSession
+from closecall.app.sessions.item_view import AHEAD_SECONDS
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
@@ -43,15 +44,15 @@ View = (
 _NOTHING_SENT = Outcome()
 
 
-def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
-    """Return the current card of a view.
+def card_of(view: View, outcome: Outcome = _NOTHING_SENT, *, wait: float = AHEAD_SECONDS) -> dict[str, Any]:
+    """Return the current card of a view; wait at most `wait` seconds for the items that may follow.
 
     In the card, `acked` lists the ids of the answers that are on disk, and `refused` lists the answers that
     will never be stored, each with a reason.
     """
     match view:
         case LabelingSession():
-            return label_card(view, outcome)
+            return label_card(view, outcome, wait)
         case GridSession():
             return grid_card(view, outcome)
         case FoundSession():
@@ -63,11 +64,19 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
         case SimilarSession():
             return similar_card(view, outcome)
         case ClassSession():
-            return classes_card(view, outcome)
+            return classes_card(view, outcome, wait)
         case BlindComparison():
             return blind_card(view, outcome)
         case Decisions():
             return adjudication_card(view, outcome)
+
+
+def coming_of(view: LabelingSession | ClassSession, selection_id: str) -> dict[str, Any]:
+    """Return the part of the card that has the items that may follow, if the selection is still in view."""
+    part = label_coming(view) if isinstance(view, LabelingSession) else classes_coming(view)
+    if part["selection"] == selection_id:
+        return part
+    return {"selection": selection_id, "next": {}, "pictures": {}, "next_is_coming": False}
 
 
 def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERATOR) -> dict[str, Any]:

@@ -17,30 +17,54 @@ if TYPE_CHECKING:
 QUESTION = "Which is it?"
 
 
-def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card: the current item, statistics of the concept it was selected for, and the classes."""
-    view.attend()
+def classes_card(view: ClassSession, outcome: Outcome, wait: float) -> dict[str, Any]:
+    """Return the card: the current item, statistics of the concept it was selected for, and the classes.
+
+    Wait at most `wait` seconds for the items that may follow.
+    """
+    view.attend(wait)
     with view.alone() as members:
         chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]
         card = common(chooser, shown, outcome)
-        card |= coming(follower, shown, view.ahead)
-        for its, part in ((chooser, card), *((follower, part) for part in card["next"].values())):
-            part["notes"]["asked"] = its.concept.record.question
-            if not all(member.concept.milestones.advice.stop for member in members):
-                part["notes"]["advice"] = None
-        return card | {
-            "session": view.id,
-            "concept": {
-                "id": view.session.concept.record.id,
-                "question": QUESTION,
-                "guideline": "",
-                "examples": [],
-            },
-            "item": painted(chooser, shown) if shown else None,
-            "classes": labels_of([member.concept.record for member in members]),
-            "turn": {"concept": follower.concept.record.id, "history": course(follower)},
-            "strip": _strip(view.session, members),
-        }
+        _tell_concept(card["notes"], chooser, members)
+        return (
+            card
+            | _coming(view, members)
+            | {
+                "session": view.id,
+                "concept": {
+                    "id": view.session.concept.record.id,
+                    "question": QUESTION,
+                    "guideline": "",
+                    "examples": [],
+                },
+                "item": painted(chooser, shown) if shown else None,
+                "classes": labels_of([member.concept.record for member in members]),
+                "turn": {"concept": follower.concept.record.id, "history": course(follower)},
+                "strip": _strip(view.session, members),
+            }
+        )
+
+
+def classes_coming(view: ClassSession) -> dict[str, Any]:
+    """Return the selection in view, and the next item for each possible answer."""
+    with view.alone() as members:
+        return {"selection": view.shown.id if view.shown else None, **_coming(view, members)}
+
+
+def _coming(view: ClassSession, members: Sequence[SessionState]) -> dict[str, Any]:
+    follower = view.in_turn()[0]
+    part = coming(follower, view.shown, view.ahead)
+    for following in part["next"].values():
+        _tell_concept(following["notes"], follower, members)
+    return part
+
+
+def _tell_concept(notes: dict[str, Any], its: SessionState, members: Sequence[SessionState]) -> None:
+    """Add the question for which an item is selected; keep the advice to stop only if it is for all."""
+    notes["asked"] = its.concept.record.question
+    if not all(member.concept.milestones.advice.stop for member in members):
+        notes["advice"] = None
 
 
 def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.display.phrases import described, of_group
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 STRIP = 12
 """Maximum number of answers in a card's strip. The strip shows the last answers; a click corrects one."""
 
+_PROCESS = secrets.token_hex(8)
+_numbers = itertools.count()
+
 ONLY_REPEATS = "Every item has an answer, or is a near-duplicate of an item that has one."
 
 
@@ -29,6 +34,8 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
     return {
         "project": session.project.key,
         "session": session.id,
+        # Cards may reach the browser by two ways, and in another order than they were made.
+        "stamp": {"process": _PROCESS, "number": next(_numbers)},
         "concept": {
             "id": concept.id,
             "question": concept.question,
@@ -40,7 +47,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
         "history": course(session),
         **outcome.as_json(),
         "message": session.trouble or session.project.problem(),
-        "waiting": None if shown else _waiting(session),
+        "waiting": None if shown else waiting(session),
         "has_groups": session.project.duplicates.current is not None,
     }
 
@@ -132,13 +139,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "accuracy": shown.accuracy if shown else None,
         "held_out": len(pool.held_out.ids) if pool else 0,
         "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,
-        "counts": {
-            "yes": counts.yes,
-            "no": counts.no,
-            "unsure": counts.unsure + counts.tied,
-            "skip": counts.skip,
-            "left": counts.left(n_items),
-        },
+        "counts": figures(counts, n_items),
         "strategy": shown.strategy if shown else session.strategy,
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
@@ -146,6 +147,17 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,
+    }
+
+
+def figures(counts: Counts, n_items: int) -> dict[str, int]:
+    """Return the numbers of items by status; a pool has `n_items` items."""
+    return {
+        "yes": counts.yes,
+        "no": counts.no,
+        "unsure": counts.unsure + counts.tied,
+        "skip": counts.skip,
+        "left": counts.left(n_items),
     }
 
 
@@ -176,13 +188,14 @@ def course(session: SessionState) -> dict[str, list[float | None]]:
     }
 
 
-def _waiting(session: SessionState) -> dict[str, Any]:
+def waiting(session: SessionState) -> dict[str, Any]:
+    """Return why no item is in view, and how far the pool's build is."""
     progress = session.project.build_progress()
-    waiting: dict[str, Any] = {
+    why: dict[str, Any] = {
         "done": progress.done if progress else 0,
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
     }
     if session.exhausted and progress is None and session.project.groups() is not None:
-        waiting["message"] = ONLY_REPEATS
-    return waiting
+        why["message"] = ONLY_REPEATS
+    return why

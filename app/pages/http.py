@@ -1,0 +1,28 @@
+"""How a page's card reaches the HTTP API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from closecall.app.api.views import name_of
+from closecall.app.pages.person import name_at_page
+from closecall.app.sessions.grid import GridSession
+from closecall.app.sessions.workspace import current
+
+if TYPE_CHECKING:
+    from closecall.app.api.cards import View
+    from closecall.app.sessions.registry import OpenProject
+
+
+def way_of(project: OpenProject, view: View) -> dict[str, Any] | None:
+    """Return the address and the key with which a card sends answers; None if it can't use HTTP."""
+    name = name_of(view)
+    if name is None:
+        return None
+    return {
+        "address": f"api/v1/projects/{quote(project.key, safe='')}/sessions/{quote(view.id, safe='')}",
+        "key": current().page_keys.make(project.key, name_at_page()),
+        "view": name,
+        "size": view.size if isinstance(view, GridSession) else None,
+    }

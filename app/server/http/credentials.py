@@ -1,0 +1,136 @@
+"""Who asks: the credentials of a request, and what they permit.
+
+A program sends a token in the header Authorization. A labeling page sends a signed key in the header
+`PAGE_KEY`, which no other site can know or send: browsers let only pages of the same origin add this header.
+Without a credential, nothing but the OpenAPI document can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+
+from closecall.app.projects.roles import Person
+from closecall.app.server.http.problems import Problem
+from closecall.app.server.http.rates import Rates
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import Workspace, current
+from closecall.core.errors import InputError
+from closecall.storage.records import SCOPES, Scope
+from closecall.storage.tokens import Tokens
+
+PAGE_KEY = "X-Closecall-Page"
+"""Header with the key of a labeling page (`app.projects.page_keys`)."""
+
+MAY = {"read": "read", "label": "read and label", "own": "read, label and change the project"}
+"""What each scope permits, in words."""
+
+bearer_scheme = HTTPBearer(auto_error=False, description="A token of `closecall token create`.")
+_page = APIKeyHeader(name=PAGE_KEY, auto_error=False, description="The key of a labeling page.")
+_rates = Rates()
+
+ProjectKey = Annotated[str, Path(min_length=1, max_length=255, description="The project's key.")]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A request that may enter a project.
+
+    Parameters
+    ----------
+    project : OpenProject
+    person : Person
+        The person in whose name the request is made. They are an owner only if the scope is "own".
+    scope : {"read", "label", "own"}
+    name : str
+        A name of the credential, such as "token 3".
+    """
+
+    project: OpenProject
+    person: Person
+    scope: Scope
+    name: str
+
+
+def entered(needed: Scope) -> Callable[..., Entry]:
+    """Return a dependency: the `Entry` of a request that needs the scope `needed`."""
+
+    def enter(
+        project: ProjectKey,
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(bearer_scheme)],
+        page: Annotated[str | None, Security(_page)],
+        sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
+    ) -> Entry:
+        workspace = current()
+        if bearer is not None:
+            entry = _of_token(workspace, project, bearer.credentials)
+        elif page is not None:
+            if sec_fetch_site not in (None, "same-origin"):
+                raise Problem(403, "Only pages of this server may use the key of a page")
+            entry = _of_page(workspace, project, page)
+        else:
+            raise Problem(
+                401,
+                "This address needs a token in the header Authorization: closecall token create makes one",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        _rates.take(f"{project}\n{entry.name}")
+        if SCOPES.index(entry.scope) < SCOPES.index(needed):
+            raise Problem(403, f"{entry.name[:1].upper()}{entry.name[1:]} may only {MAY[entry.scope]}")
+        if needed == "own":
+            entry.person.require_owner("change the project")
+        return entry
+
+    return enter
+
+
+Reads = Annotated[Entry, Depends(entered("read"))]
+Labels = Annotated[Entry, Depends(entered("label"))]
+Owns = Annotated[Entry, Depends(entered("own"))]
+
+
+def opened_by(workspace: Workspace, token: str) -> list[OpenProject]:
+    """Return the projects that a token opens."""
+    return [
+        workspace.project(key)
+        for key in workspace.served_keys()
+        if workspace.finds(key, lambda database: Tokens(database).find(token) is not None)
+    ]
+
+
+def unknown() -> Problem:
+    """Return the problem of a credential that is not valid."""
+    return Problem(401, "The token is unknown, has expired or was revoked", {"WWW-Authenticate": "Bearer"})
+
+
+def _of_token(workspace: Workspace, key: str, text: str) -> Entry:
+    if key not in workspace.served_keys():
+        raise unknown()  # as for an existing project that the token doesn't open
+    project = workspace.project(key)
+    token = Tokens(project.database).find(text)
+    if token is None:
+        raise unknown()
+    person = _person(project, token.annotator)
+    person = Person(person.name, is_owner=person.is_owner and token.scope == "own")
+    return Entry(project, person, token.scope, f"token {token.id}")
+
+
+def _of_page(workspace: Workspace, key: str, text: str) -> Entry:
+    found = workspace.page_keys.read(text)
+    if found is None or found[0] != key:
+        raise Problem(401, "The page's key has expired: load the page again")
+    project = workspace.project(key)
+    person = _person(project, found[1])
+    return Entry(project, person, "own" if person.is_owner else "label", f"page of {person.name}")
+
+
+def _person(project: OpenProject, name: str) -> Person:
+    try:
+        return project.roles.person(name)
+    except InputError as error:
+        raise Problem(403, str(error)) from None

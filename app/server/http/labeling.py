@@ -1,0 +1,240 @@
+"""Routes for labeling: sessions, the item in view, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, status
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from starlette.concurrency import run_in_threadpool
+
+from closecall.app.api import sessions as api
+from closecall.app.api.submit import named, settle
+from closecall.app.api.views import ViewName, answered, coming, is_foreseen, view_of
+from closecall.app.server.http.credentials import Entry, Labels, Reads
+from closecall.app.server.http.problems import Problem
+from closecall.app.sessions.answers import MOST_AT_ONCE
+from closecall.app.sessions.grid import LEAST, MOST, USUAL
+from closecall.app.sessions.item_view import AHEAD_SECONDS
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.core.selection import make_strategy
+
+router = APIRouter(tags=["labeling"])
+
+FORESEEN_SECONDS = 15.0
+"""Maximum seconds for which a request waits for the items that may follow."""
+
+LOOK_SECONDS = 0.02
+"""Seconds between two looks at whether these items are ready."""
+
+LARGEST = 2**63 - 1
+
+SessionId = Annotated[str, Path(min_length=1, max_length=64, description="The session's id.")]
+
+_ANSWER = {
+    "type": "object",
+    "required": ["id", "session", "item", "answer", "browser_time"],
+    "properties": {
+        "id": {"type": "string", "format": "uuid", "description": "A new UUID, in lower case."},
+        "session": {"type": "string", "maxLength": 64},
+        "item": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+        "selection": {
+            "type": ["string", "null"],
+            "maxLength": 64,
+            "description": "Id of the selection that showed the item.",
+        },
+        "answer": {"type": "string", "enum": ["yes", "no", "unsure", "skip", "undo"]},
+        "undoes": {"type": ["string", "null"], "description": "Of an undo: id of the answer that it undoes."},
+        "corrects": {"type": ["string", "null"], "description": "Id of the answer that this one replaces."},
+        "next": {
+            "type": ["string", "null"],
+            "description": "Id of the foreseen selection that was shown next.",
+        },
+        "time_taken_ms": {"type": ["integer", "null"], "minimum": 0, "maximum": LARGEST},
+        "browser_time": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": LARGEST,
+            "description": "When it was given, in ms since 1970 UTC.",
+        },
+        "group": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "Near-duplicates with the same answer.",
+        },
+        "classes": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "With several classes: the concepts offered.",
+        },
+        "concept": {"type": ["integer", "null"], "description": "With several classes: the chosen concept."},
+    },
+}
+
+Answer = Annotated[dict[str, Any], WithJsonSchema(_ANSWER)]
+"""An answer as it is sent. A malformed answer is refused on its own, so it must not refuse the request."""
+
+Answers = Annotated[list[Answer], Field(max_length=MOST_AT_ONCE)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewSession(_Body):
+    """A session to start."""
+
+    concept: Annotated[int | None, Field(ge=1, le=LARGEST, description="By default the first concept.")] = (
+        None
+    )
+    strategy: Annotated[str | None, Field(max_length=200, description="By default margin-index.")] = None
+
+
+class SessionChange(_Body):
+    """Changed settings of a session."""
+
+    strategy: Annotated[str | None, Field(max_length=200)] = None
+    include_skipped: bool | None = None
+
+
+class Given(_Body):
+    """Answers to store."""
+
+    answers: Answers
+
+
+class CardRequest(_Body):
+    """A card to make, after storing answers."""
+
+    view: ViewName = "one"
+    size: Annotated[int, Field(ge=LEAST, le=MOST, description="Items of a grid.")] = USUAL
+    answers: Answers = Field(default_factory=list)
+    wait: Annotated[float, Field(ge=0, le=AHEAD_SECONDS, description="Seconds to wait for what follows.")] = (
+        AHEAD_SECONDS
+    )
+    check: Annotated[
+        str | None, Field(max_length=64, description="Selection to compare with a full scan.")
+    ] = None
+
+
+Size = Annotated[int, Query(ge=LEAST, le=MOST, description="Items of a grid.")]
+
+
+@router.get("/projects/{project}/sessions")
+def list_sessions(entry: Reads) -> dict[str, Any]:
+    """List the sessions of the person who asks."""
+    return {"sessions": api.sessions_of(entry.project, entry.person)}
+
+
+@router.post("/projects/{project}/sessions", status_code=status.HTTP_201_CREATED)
+def start_session(entry: Labels, body: NewSession) -> dict[str, Any]:
+    """Start a session."""
+    if body.strategy is not None:
+        _check_strategy(body.strategy)
+    made = api.started(
+        entry.project, entry.person, concept_id=body.concept, strategy=body.strategy, by=entry.name
+    )
+    return api.described(made)
+
+
+@router.get("/projects/{project}/sessions/{session}")
+def show_session(entry: Reads, session: SessionId) -> dict[str, Any]:
+    """Describe a session."""
+    return api.described(_session(entry, session))
+
+
+@router.patch("/projects/{project}/sessions/{session}")
+def change_session(entry: Labels, session: SessionId, body: SessionChange) -> dict[str, Any]:
+    """Change a session's strategy, or whether skipped items may come again."""
+    opened = _session(entry, session)
+    if body.strategy is not None:
+        _check_strategy(body.strategy)
+        opened.set_strategy(body.strategy)
+    if body.include_skipped is not None:
+        opened.revisit_skipped(body.include_skipped)
+    return api.described(opened)
+
+
+@router.get("/projects/{project}/sessions/{session}/next")
+def show_next(
+    entry: Labels,
+    session: SessionId,
+    wait: Annotated[float, Query(ge=0, le=AHEAD_SECONDS, description="Seconds to wait for what follows.")] = (
+        AHEAD_SECONDS
+    ),
+) -> dict[str, Any]:
+    """Return the item in view, and the items that follow each possible answer."""
+    return api.in_view(_session(entry, session), wait=wait)
+
+
+@router.get("/projects/{project}/sessions/{session}/card")
+def show_card(
+    entry: Labels, session: SessionId, view: ViewName = "one", size: Size = USUAL
+) -> dict[str, Any]:
+    """Return what a labeling page shows."""
+    return _card(entry, session, CardRequest(view=view, size=size))
+
+
+@router.post("/projects/{project}/sessions/{session}/card")
+def answer_card(entry: Labels, session: SessionId, body: CardRequest) -> dict[str, Any]:
+    """Store answers, and return what a labeling page shows then."""
+    return _card(entry, session, body)
+
+
+@router.get("/projects/{project}/sessions/{session}/ahead")
+async def show_ahead(
+    entry: Labels,
+    session: SessionId,
+    selection: Annotated[str, Query(max_length=64, description="Id of the selection in view.")],
+    view: ViewName = "one",
+    size: Size = USUAL,
+) -> dict[str, Any]:
+    """Wait until the items that may follow are known, or for 15 seconds, and return them."""
+    found = await run_in_threadpool(_view, entry, session, view, size)
+    until = time.monotonic() + FORESEEN_SECONDS
+    while not is_foreseen(found, selection) and time.monotonic() < until:
+        await asyncio.sleep(LOOK_SECONDS)
+    return await run_in_threadpool(coming, found, selection)
+
+
+@router.post("/projects/{project}/answers")
+def store_answers(entry: Labels, body: Given) -> dict[str, Any]:
+    """Store answers. Those that are neither acknowledged nor refused must be sent again."""
+    project, person = entry.project, entry.person
+    own: list[dict[str, Any]] = []
+    refused: list[dict[str, str]] = []
+    opened: LabelingSession | None = None
+    for answer in named(body.answers):
+        known = project.known_session(answer["session"], person)
+        if known is None:
+            refused.append({"id": answer["id"], "reason": f"You have no session {answer['session']}"})
+        else:
+            own.append(answer)
+            opened = known
+    settled = (
+        settle(project, opened, own, person) if opened else {"acked": [], "refused": [], "message": None}
+    )
+    return settled | {"refused": [*refused, *settled["refused"]]}
+
+
+def _session(entry: Entry, session_id: str) -> LabelingSession:
+    found = entry.project.known_session(session_id, entry.person)
+    if found is None:
+        raise Problem(404, f"{entry.person.name} has no session {session_id!r:.80} here")
+    return found
+
+
+def _view(entry: Entry, session_id: str, name: ViewName, size: int) -> Any:
+    return view_of(entry.project, _session(entry, session_id), name, entry.person, size=size)
+
+
+def _card(entry: Entry, session_id: str, asked: CardRequest) -> dict[str, Any]:
+    view = _view(entry, session_id, asked.view, asked.size)
+    answers = named(asked.answers)
+    return answered(entry.project, view, answers, entry.person, wait=asked.wait, check=asked.check)
+
+
+def _check_strategy(word: str) -> None:
+    make_strategy(word)  # raises an InputError for an unknown strategy

@@ -1,0 +1,119 @@
+"""Problems as HTTP responses: a status and one sentence, in the form of RFC 9457."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from closecall.app.projects.roles import NoAccessError
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong, in one sentence."},
+    },
+}
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA_TYPE: {"schema": _SCHEMA}},
+    }
+    for status in (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
+}
+"""The problems that each route may respond with, for the OpenAPI document."""
+
+_STATUS_OF_KIND = {"missing": 404, "exists": 409, "invalid": 422}
+"""Statuses of errors of the database that a request causes; all others mean that it can't be used now."""
+
+
+class Problem(Exception):  # noqa: N818 (the name in RFC 9457)
+    """A problem that ends a request.
+
+    Parameters
+    ----------
+    status : int
+        Status of the HTTP response.
+    detail : str
+        One sentence.
+    headers : mapping
+        Further headers of the response.
+    """
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def respond(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response of a problem."""
+    from starlette.responses import JSONResponse
+
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    fresh = {"Cache-Control": "no-store", **(headers or {})}
+    return JSONResponse(content, status, headers=fresh, media_type=MEDIA_TYPE)
+
+
+def handle(api: FastAPI) -> None:
+    """Make the application respond with problems to all errors."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+    api.add_exception_handler(Problem, _problem)
+    api.add_exception_handler(InputError, _input)
+    api.add_exception_handler(StorageError, _storage)
+    api.add_exception_handler(RequestValidationError, _malformed)
+    api.add_exception_handler(HTTPException, _http)
+    api.add_exception_handler(Exception, _unforeseen)
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return respond(error.status, error.detail, error.headers)
+
+
+async def _input(_: Request, error: Exception) -> Response:
+    return respond(403 if isinstance(error, NoAccessError) else 422, str(error))
+
+
+async def _storage(_: Request, error: Exception) -> Response:
+    assert isinstance(error, StorageError)
+    return respond(_STATUS_OF_KIND.get(error.kind, 503), str(error))
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    """Name the first malformed part of a request."""
+    first = error.errors()[0]  # type: ignore[attr-defined]
+    place = " ".join(str(part) for part in first["loc"])
+    return respond(422, f"The {place} is malformed: {first['msg']}"[:500])
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    status = error.status_code  # type: ignore[attr-defined]
+    sentences = {404: "There is no such address", 405: "This address does not take this method"}
+    headers = error.headers  # type: ignore[attr-defined]
+    return respond(status, sentences.get(status, str(error.detail)), headers)  # type: ignore[attr-defined]
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    log.error("A request failed", exc_info=error)
+    return respond(500, "The server failed; its log says why")

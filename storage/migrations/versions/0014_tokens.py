@@ -1,0 +1,30 @@
+"""Tokens, with which programs use the HTTP API."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Create the table `tokens`."""
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("annotator", sa.String(200), nullable=False),
+        sa.Column("scope", sa.String(10), nullable=False),
+        sa.Column("note", sa.String(200), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("expires", sa.BigInteger(), nullable=True),
+        sa.Column("revoked", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint("length(annotator) > 0", name=op.f("ck_tokens_annotator")),
+        sa.CheckConstraint("scope IN ('read', 'label', 'own')", name=op.f("ck_tokens_scope")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
+        sa.UniqueConstraint("digest", name=op.f("uq_tokens_digest")),
+    )
