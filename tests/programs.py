@@ -2,9 +2,9 @@
 
 Three programs of ``tests/fixtures/programs`` use the client of the HTTP API at the same time. ``label.py``
 labels digits. ``read.py`` copies each answer into a database of its own. ``predict.py`` posts predictions and
-reads them back. Meanwhile, the server is killed with SIGKILL again and again, and so is ``read.py``, which goes
-on from its cursor. Afterwards, what the programs have is compared with the log. Prints a table, and exits with 1
-if there is any difference.
+reads them back. Meanwhile, the server is killed with SIGKILL again and again, and so is ``read.py``, which
+goes on from its cursor. Afterwards, what the programs have is compared with the log. Prints a table, and
+exits with 1 if there is any difference.
 """
 
 from __future__ import annotations
@@ -148,14 +148,9 @@ def run(folder: Path, *, kills: int, n_items: int, seed: int) -> Outcome:
     rng = random.Random(seed)
     project, token = make_project(folder, n_items)
     pool = Pool.open(folder / "pool")
-    is_yes = dict(
-        zip(
-            pool.ids.tolist(),
-            is_positive(pool.truth(pool.ids), pool.classes.index(POSITIVE)).tolist(),
-            strict=True,
-        )
-    )
-    names = pool.source.names([item for item, yes in is_yes.items() if yes])
+    sevens = is_positive(pool.truth(pool.ids), pool.classes.index(POSITIVE))
+    is_yes = dict(zip(pool.ids.tolist(), sevens.tolist(), strict=True))
+    names = pool.source.names(pool.ids[sevens])
     (folder / SEVENS).write_text("\n".join(names), "utf-8")
     server = Server(project)
     environment = {**os.environ, "CLOSECALL_URL": server.url, "CLOSECALL_TOKEN": token}
