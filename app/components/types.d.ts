@@ -65,6 +65,31 @@ export interface Settled {
   refused: Refusal[];
 }
 
+/** The address and the key with which a card sends requests. */
+export interface Http {
+  address: string;
+  key: string;
+  view: string;
+  /** Number of items of a grid. */
+  size: number | null;
+}
+
+/** The fields of a payload that `Line` reads. */
+export interface Payload extends Settled {
+  session: string;
+  message: string | null;
+  http?: Http | null;
+  /** Payloads of one process are numbered in the order in which they were made. */
+  stamp?: { process: string; number: number };
+}
+
+/** The items that may follow, once they are known. */
+export interface AheadData {
+  next: Record<string, Following>;
+  pictures: Record<string, string>;
+  next_is_coming: boolean;
+}
+
 export interface TextPart {
   kind: string;
   text: string;
@@ -143,14 +168,12 @@ export interface Waiting {
 }
 
 /** The fields of every payload with items to label. */
-export interface Labeling extends Settled {
+export interface Labeling extends Payload {
   project: string;
-  session: string;
   concept: Concept;
   round: number;
   notes: RoundNotes;
   history: History;
-  message: string | null;
   waiting: Waiting | null;
   /** Whether near-duplicates have been found in the pool. */
   has_groups: boolean;

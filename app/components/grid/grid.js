@@ -15,6 +15,7 @@ import {
   watchFind,
   watchPickers,
 } from "../shared/keys.js";
+import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
@@ -59,6 +60,12 @@ class Grid {
   constructor(root, component) {
     this.root = root;
     this.component = component;
+    this.line = new Line(component.data, {
+      pending: () => this.outbox.queue.pending,
+      script: (answers) => this.component.setStateValue("pending", answers),
+      show: (data) => this.show(data),
+      isUrgent: () => true, // nothing is prepared for a grid
+    });
     this.data = component.data;
     root.host?.setAttribute("data-runs", ""); // so that the page doesn't offer plain buttons instead
     this.card = part(root, ".card");
@@ -111,6 +118,7 @@ class Grid {
   close() {
     this.abort.abort();
     this.observer.disconnect();
+    this.line.close();
     this.outbox.close();
     this.finder.close();
     clearInterval(this.tellTimer);
@@ -118,13 +126,18 @@ class Grid {
   }
 
   /**
-   * Show a new payload from the server.
+   * Take a new payload of the page's script.
    *
    * @param {Component<GridData>} component
    */
   update(component) {
     this.component = component;
-    this.data = component.data;
+    this.show(this.line.take(component.data));
+  }
+
+  /** @param {GridData} data */
+  show(data) {
+    this.data = data;
     const { session, acked, refused, waiting } = this.data;
     if (session !== this.session || !hasKeys(this)) this.begin();
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
@@ -157,13 +170,13 @@ class Grid {
   }
 
   openOutbox() {
-    const send = (/** @type {Answer[]} */ answers) => this.component.setStateValue("pending", answers);
+    const send = (/** @type {Answer[]} */ answers) => this.line.send(answers);
     return new Outbox(this.data.project, this.session, send);
   }
 
   ask() {
     this.askTimer = setTimeout(() => {
-      this.component.setStateValue("pending", this.outbox.queue.pending);
+      this.line.send(this.outbox.queue.pending);
       this.ask();
     }, ASK_EVERY);
   }

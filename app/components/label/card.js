@@ -5,6 +5,7 @@
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
+import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
@@ -36,6 +37,12 @@ class Card {
   constructor(root, component) {
     this.root = root;
     this.component = component;
+    this.line = new Line(component.data, {
+      pending: () => this.flow.outbox.queue.pending,
+      script: (answers) => this.component.setStateValue("pending", answers),
+      show: (data) => this.show(data),
+      isUrgent: () => !this.flow?.isOpen, // there is no flow yet while old answers are sent
+    });
     this.data = component.data;
     this.card = part(root, ".card");
     this.question = part(root, ".question");
@@ -49,7 +56,7 @@ class Card {
     this.strip = new Strip(this.card, this.choices, (entry, action) => this.correct(entry, action));
     this.fullScan = new FullScan(this.card, {
       begin: () => this.holdStill(),
-      ask: (selection) => this.component.setStateValue("check", selection),
+      ask: (selection) => this.ask(selection),
     });
     this.autopilot = new Autopilot(this.card, {
       inView: () => this.flow.item,
@@ -61,7 +68,7 @@ class Card {
     this.pictures = new Map();
     takeKeys(this);
     this.flow = new Flow(this.data, {
-      send: (answers) => this.component.setStateValue("pending", answers),
+      send: (answers) => this.line.send(answers),
       picture,
       ready: () => this.refresh(),
     });
@@ -106,18 +113,24 @@ class Card {
     this.abort.abort();
     this.observer.disconnect();
     this.autopilot.close();
+    this.line.close();
     this.flow.outbox.close();
     for (const timer of [this.dimTimer, this.pollTimer, this.lateTimer]) clearTimeout(timer);
   }
 
   /**
-   * Show a new payload from the server.
+   * Take a new payload of the page's script.
    *
    * @param {Component<CardData>} component
    */
   update(component) {
     this.component = component;
-    this.data = component.data;
+    this.show(this.line.take(component.data));
+  }
+
+  /** @param {CardData} data */
+  show(data) {
+    this.data = data;
     if (this.data.session !== this.flow.session || !hasKeys(this)) {
       takeKeys(this);
       this.flow.begin(this.data);
@@ -130,8 +143,15 @@ class Card {
     this.flow.lookAhead();
     this.autopilot.update(this.data.autopilot);
     this.showSaving();
+    this.follow();
+  }
+
+  /** Get what the server has not computed yet. */
+  async follow() {
     clearTimeout(this.pollTimer);
-    if (this.flow.pollAfter !== null) this.poll(this.flow.pollAfter);
+    const { data, flow } = this;
+    const isAhead = flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection));
+    if (!isAhead && data === this.data && flow.pollAfter !== null) this.poll(flow.pollAfter);
   }
 
   // The view
@@ -335,6 +355,16 @@ class Card {
     return action === "undo" ? this.undo() : this.answer(action, isAll);
   }
 
+  /**
+   * Have the selection in view compared with a full scan.
+   *
+   * @param {string} selection
+   */
+  ask(selection) {
+    if (this.line.isOpen) this.line.send(this.flow.outbox.queue.pending, { check: selection });
+    else this.component.setStateValue("check", selection);
+  }
+
   /** Pause the autopilot, so that only a person's answer changes the view. */
   holdStill() {
     this.autopilot.pause();
@@ -401,7 +431,7 @@ class Card {
   /** @param {number} pause */
   poll(pause) {
     this.pollTimer = setTimeout(() => {
-      this.component.setStateValue("pending", this.flow.outbox.queue.pending);
+      this.line.send(this.flow.outbox.queue.pending);
       this.poll(POLL);
     }, pause);
   }

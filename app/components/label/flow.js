@@ -87,6 +87,12 @@ export class Flow {
     return this.#undoing !== null;
   }
 
+  /** Return whether the server computes nothing but the views that follow. */
+  get awaitsAhead() {
+    const { next_is_coming, check, group, waiting } = this.#data;
+    return next_is_coming && !check?.is_coming && !group?.is_coming && !mayStillCome(waiting);
+  }
+
   /** Return the milliseconds until the card's next request, or null if nothing is pending on the server. */
   get pollAfter() {
     if (mayStillCome(this.#data.waiting)) return POLL;
