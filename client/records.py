@@ -57,7 +57,7 @@ class Answer(_FromJson):
     undoes, corrects : str or None
         Id of the answer that this one takes back or replaces.
     purpose : str or None
-        Why the item was shown, such as "label" or "audit".
+        The use of the answer: "train", "audit" or "decision".
     server_time, browser_time : int or None
         Milliseconds since 1970 UTC.
     selection : str or None

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Self
 
 from closecall.client.connection import Connection, path_of
@@ -32,20 +31,25 @@ class Item:
         Name of the item in its source, such as the path of a file.
     margin : float or None
         |wᵀx + b| of the item: its score without the sign. None before there is a classifier.
-    text : Any
-        The text, if the item is a text and not an image.
     """
 
     id: int
     selection: str
     name: str
     margin: float | None = None
-    text: Any = None
-    _read: Any = field(default=None, repr=False, compare=False)
+    _connection: Connection | None = field(default=None, repr=False, compare=False)
+    _path: str = field(default="", repr=False, compare=False)
 
     def image(self, size: str = "card") -> bytes:
         """Return the image file: "thumbnail", "tile", "card" or "original"."""
-        return bytes(self._read(size=size))
+        assert self._connection is not None
+        return self._connection.read(f"{self._path}/image", size=size)
+
+    def text(self) -> str | None:
+        """Return the text, or None if the item is an image."""
+        assert self._connection is not None
+        text: str | None = self._connection.get(self._path)["text"]
+        return text
 
 
 class Session(Iterator[Item]):
@@ -284,8 +288,8 @@ class Session(Iterator[Item]):
         return {answer: self._item_of(item) for answer, item in view["after"].items()}
 
     def _item_of(self, item: Mapping[str, Any]) -> Item:
-        read = partial(self._connection.read, f"{self._project}{path_of('items', item['id'], 'image')}")
-        return Item(item["id"], item["selection"], item["name"], item["margin"], item.get("text"), read)
+        path = f"{self._project}{path_of('items', item['id'])}"
+        return Item(item["id"], item["selection"], item["name"], item["margin"], self._connection, path)
 
     def _add(self, item: int, word: str, **more: Any) -> str:
         answer_id = str(uuid.uuid4())

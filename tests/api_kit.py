@@ -258,6 +258,7 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("GET", f"{C}/progress", lambda *_: {"advice": "Keep going"}),
     ("GET", f"{P}/export", lambda _, query, __: json.dumps(query).encode() * 1000),
     ("GET", f"{P}/items", lambda _, query, __: {"items": [{"id": 7, "name": query["name"]}], "found": 1}),
+    ("GET", f"{P}/items/([^/]+)", lambda _, __, ___, item: {"id": int(item), "text": f"text {item}"}),
     ("GET", f"{P}/items/([^/]+)/image", lambda _, query, __, item: f"{item} {query['size']}".encode()),
 ]
 
