@@ -67,7 +67,7 @@ types: $(VENV)/.ready-dev links
 # The folders under their import name, for programs that read the sources without importing them.
 links:
 	@mkdir -p build/types/closecall
-	@for part in app core storage; do ln -sfn ../../../$$part build/types/closecall/$$part; done
+	@for part in app client core storage; do ln -sfn ../../../$$part build/types/closecall/$$part; done
 
 format: $(VENV)/.ready-dev format-scripts
 	$(BIN)/ruff check --fix .

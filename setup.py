@@ -5,7 +5,7 @@ from pathlib import Path
 
 from setuptools import find_namespace_packages, setup
 
-FOLDERS = ["app", "core", "storage"]
+FOLDERS = ["app", "client", "core", "storage"]
 """What lies in a top-level folder is imported as part of `closecall`."""
 
 

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 
 from tests.folders import ROOT
 
-PACKAGES = ("app", "core", "storage")
+PACKAGES = ("app", "client", "core", "storage")
 KEPT = (*PACKAGES, "tests", "docs", "assets", "pyproject.toml", "README.md", "CHANGELOG.md", "package.json")
 """What the tests need of the checkout."""
 

@@ -263,7 +263,7 @@ def test_the_architecture_names_files_that_exist():
     """A path in the tree leads somewhere."""
     missing = []
     for span in CODE.findall(text_of(DOCS / "architecture.md")):
-        if re.fullmatch(r"(?:app|core|storage|tests)/[\w./-]*", span):
+        if re.fullmatch(r"(?:app|client|core|storage|tests)/[\w./-]*", span):
             missing += [] if (ROOT / span).exists() else [span]
         elif re.fullmatch(r"[\w/]+\.(?:py|js)", span):
             missing += [] if any(ROOT.glob(f"[acs]*/**/{span}")) else [span]
@@ -292,7 +292,7 @@ def dotted_names(page: Path) -> list[str]:
     return [
         span
         for span in CODE.findall(prose_of(page))
-        if re.fullmatch(r"(?:app|core|storage)(?:\.\w+)+", span) and not span.endswith((".py", ".js"))
+        if re.fullmatch(r"(?:app|client|core|storage)(?:\.\w+)+", span) and not span.endswith((".py", ".js"))
     ]
 
 

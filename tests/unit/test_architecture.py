@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-PACKAGES = ("app", "core", "storage")
+PACKAGES = ("app", "client", "core", "storage")
 
 FORBIDDEN = {
-    "core": {"streamlit", "sqlalchemy", "alembic", "closecall.storage", "closecall.app"},
-    "storage": {"streamlit", "closecall.core", "closecall.app"},
+    "client": {"streamlit", "sqlalchemy", "alembic", "closecall.app", "closecall.core", "closecall.storage"},
+    "core": {"streamlit", "sqlalchemy", "alembic", "closecall.storage", "closecall.app", "closecall.client"},
+    "storage": {"streamlit", "closecall.core", "closecall.app", "closecall.client"},
 }
+
+OTHERS_CODE = {"numpy", "pandas", "pyarrow", "urllib3"}
+"""What the client may import beside Python's own modules; of these, only urllib3 outside of functions."""
 
 
 def imports(path: Path) -> set[str]:
@@ -34,11 +39,31 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", FORBIDDEN)
 def test_imports_point_down(package):
-    """Core and storage know neither each other, nor the app, nor Streamlit."""
+    """Core, storage and the client know neither each other, nor the app, nor Streamlit."""
     files = list((ROOT / package).rglob("*.py"))
     assert files
     wrong = {str(f.relative_to(ROOT)): bad for f in files if (bad := imports(f) & FORBIDDEN[package])}
     assert wrong == {}
+
+
+def test_the_client_stands_alone():
+    """A program that has it and urllib3 needs no other package, unless it asks for a frame or scores."""
+    for path in (ROOT / "client").rglob("*.py"):
+        others = {name for name in imports(path) if name != "closecall.client"} - sys.stdlib_module_names
+        assert others <= OTHERS_CODE, path.name
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert not re.search(r"\b(numpy|pandas|pyarrow)\b", ast.unparse(node)), path.name
+
+
+def test_only_experiments_use_the_client():
+    """They measure the program from outside. Within it, nobody speaks HTTP with oneself."""
+    users = {name for name, others in imported(modules()).items() if any(map(is_client, others))}
+    assert {room_of(name) for name in users if not is_client(name)} <= {"experiments"}
+
+
+def is_client(module: str) -> bool:
+    return module.split(".")[:2] == ["closecall", "client"]
 
 
 def test_our_packages_are_imported_by_their_whole_name():
@@ -200,7 +225,7 @@ def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Every file of the three packages, by its dotted name."""
+    """Every file of our packages, by its dotted name."""
     found = {}
     for path in (file for package in PACKAGES for file in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

@@ -154,7 +154,7 @@ def test_processes_load_only_what_they_need(process: str, needless: Sequence[str
 def test_every_child_is_started_by_the_same_hand() -> None:
     """Nobody else names the interpreter, or runs code between fork and exec, which threads make unsafe."""
     found = set()
-    for package in ("app", "core", "storage"):
+    for package in ("app", "client", "core", "storage"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Attribute) and node.attr in ("executable", "get_context"):

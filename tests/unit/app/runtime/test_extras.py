@@ -38,7 +38,7 @@ def test_every_extra_that_a_sentence_names_exists():
     """Those of `Extra`, and those in sentences, are extras of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = set(get_args(Extra))
-    for folder in ("app", "core", "storage"):
+    for folder in ("app", "client", "core", "storage"):
         for file in (ROOT / folder).rglob("*.py"):
             named.update(re.findall(r'pip install "closecall\[(\w+)\]"', file.read_text("utf-8")))
     assert named >= {"bench", "oidc", "peers", "postgresql", "reports"}
