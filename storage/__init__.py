@@ -1,11 +1,15 @@
 from closecall.storage.archive import Archive
+from closecall.storage.session_claims import Claims
 from closecall.storage.concepts import Concepts
 from closecall.storage.copies import backup, removal, restore
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.exports import export
 from closecall.storage.fold import LabelState, Standing
+from closecall.storage.leading import Lead
+from closecall.storage.leases import LeaseTable
 from closecall.storage.log import LabelLog
+from closecall.storage.notices import Notice
 from closecall.storage.records import (
     AnswerRecord,
     AppendResult,
@@ -24,6 +28,7 @@ __all__ = [
     "AnswerRecord",
     "AppendResult",
     "Archive",
+    "Claims",
     "ConceptRecord",
     "Concepts",
     "Counts",
@@ -32,7 +37,10 @@ __all__ = [
     "LabelLog",
     "LabelState",
     "Labels",
+    "Lead",
+    "LeaseTable",
     "LogRow",
+    "Notice",
     "Refusal",
     "SelectionRecord",
     "SessionRecord",

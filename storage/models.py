@@ -231,6 +231,49 @@ class Foreseen(Base):
     selection: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
+class SessionLease(Base):
+    """Items leased to a session, if several servers share the project; see `storage.leases`.
+
+    `scope` separates the leases of labeling from those of adjudicating a concept. `heard` is the time of the
+    session's last activity, in milliseconds since 1970 UTC by the database's clock.
+    """
+
+    __tablename__ = "session_leases"
+
+    scope: Mapped[str] = mapped_column(_Id, primary_key=True)
+    session_id: Mapped[str] = mapped_column(_Id, primary_key=True)
+    items: Mapped[list[int]] = mapped_column(JSON)
+    heard: Mapped[int] = mapped_column(BigInteger)
+
+
+class EndedLease(Base):
+    """Items whose lease a session has ended; rows are deleted once they are older than a lease's lifetime."""
+
+    __tablename__ = "ended_leases"
+    __table_args__ = (Index(None, "scope", "seq"), {"sqlite_autoincrement": True})
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    scope: Mapped[str] = mapped_column(_Id)
+    session_id: Mapped[str] = mapped_column(_Id)
+    items: Mapped[list[int]] = mapped_column(JSON)
+    ended: Mapped[int] = mapped_column(BigInteger)
+
+
+class SessionClaim(Base):
+    """The server that has a session open, if several servers share the project; see `storage.session_claims`.
+
+    `number` counts how often the session has changed servers. `renewed` is the time of the session's last
+    activity, in milliseconds since 1970 UTC by the database's clock, and may lag behind.
+    """
+
+    __tablename__ = "session_claims"
+
+    session_id: Mapped[str] = mapped_column(_Id, primary_key=True)
+    server: Mapped[str] = mapped_column(_Id)
+    number: Mapped[int] = mapped_column(BigInteger)
+    renewed: Mapped[int] = mapped_column(BigInteger)
+
+
 class Grouping(Base):
     """Groups of near-duplicates, to which selections refer by their digest; `content` has all of them."""
 

@@ -110,9 +110,9 @@ def demonstrated(session: SessionState, card: dict[str, Any], check: object = No
 def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
     """Return the state of the check that was requested last; start a new check if necessary."""
     with session.lock:
-        check: Check | None = session.views.get(Check)
+        check: Check | None = session.check
         if isinstance(asked, str) and (check is None or check.selection_id != asked):
-            check = session.views[Check] = Check(session, asked)
+            check = session.check = Check(session, asked)
             check.start(session.project.executor)
     return check.state() if check else None
 

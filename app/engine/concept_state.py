@@ -94,8 +94,8 @@ class ConceptState:
     def catch_up(self) -> LabelState:
         """Apply the answers appended since the last call, and return the state of the labels.
 
-        Hold `lock` while you read the state. No other process writes to the log, so the database is queried
-        only if this process has appended answers.
+        Hold `lock` while you read the state. The database is queried only if answers have been appended
+        (`LabelLog.newest`), by this process or by another server of the project.
         """
         with self.lock:
             self._follow_pool()
@@ -196,6 +196,11 @@ class ConceptState:
         """Forget the cached `last_direction`. Call this when a search by words has been added to the log."""
         with self.lock:
             self._direction = None
+
+    def refresh_descriptions(self) -> None:
+        """Forget the cached `last_direction`, and read again which directions are withdrawn."""
+        with self.lock:
+            self._direction, self._withdrawn = None, self.store.withdrawn(self.record.id)
 
     def last_direction(self) -> Direction | None:
         """Return the direction of the last search by words that was made with the pool's current features.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy as np
 from closecall.app.engine.selection import Chosen, Occasion, select_items
 from closecall.app.engine.selection_parameters import AUDIT
 from closecall.core.selection import PoolExhausted
-from closecall.storage import Counts, SelectionRecord, Standing
+from closecall.storage import Counts, SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.engine.concept import LiveConcept
@@ -74,8 +74,12 @@ class Lookahead:
         self._cancelled = False
         self._done = threading.Event()
 
-    def start(self, executor: ThreadPoolExecutor) -> None:
-        """Start the computation on the executor, which reports errors. After an error, `futures` is empty."""
+    def start(self, executor: ThreadPoolExecutor, tell: Callable[[], None] = lambda: None) -> None:
+        """Start the computation on the executor, which reports errors. After an error, `futures` is empty.
+
+        Once `futures` is complete, `tell` is called.
+        """
+        self._tell = tell
         executor.submit(self._compute)
 
     def cancel(self) -> None:
@@ -107,9 +111,14 @@ class Lookahead:
             if futures and not self._cancelled:
                 self._concept.log.foresee([future.chosen.record for future in futures.values()])
                 self.futures = futures
+        except StorageError as error:
+            if error.kind != "moved":  # another server continues the session, and looks ahead itself
+                raise
         finally:
             del self._occasion  # so that its memory of a hyperplane is freed once it is replaced
             self._done.set()
+        if self.futures:
+            self._tell()
 
     def _each(self) -> dict[AnswerWord, Future]:
         futures: dict[AnswerWord, Future] = {}

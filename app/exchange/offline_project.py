@@ -18,8 +18,16 @@ from closecall.storage import Archive, ConceptRecord, Concepts, Database
 
 @contextmanager
 def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
-    """Open a project's label database, read-only unless `write` is true."""
-    with Database.open(ProjectFile.read(project).labels(project), read_only=not write) as database:
+    """Open a project's label database, read-only unless `write` is true.
+
+    Raises
+    ------
+    StorageError
+        As for `Database.open`. With `write`, also if a server has a PostgreSQL database open, perhaps on
+        another machine.
+    """
+    labels = ProjectFile.read(project).labels(project)
+    with Database.open(labels, read_only=not write, alone=write) as database:
         yield database
 
 

@@ -23,6 +23,7 @@ from closecall.app.projects.config import ProjectFile, check_overlap
 from closecall.app.projects.descriptions import describe_examples, whole_pool
 from closecall.app.projects.duplicates import Duplicates
 from closecall.app.projects.folder_classes import guess_class
+from closecall.app.projects.following import Following
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
 from closecall.app.projects.pool_builder import Builder, what_is_gone
@@ -61,6 +62,8 @@ class Project:
         The server's roles; the project file may name more people.
     former : Project or None
         The object whose place this one takes, if any; its store is taken over.
+    shared : bool
+        Whether other servers serve the project, too.
 
     Attributes
     ----------
@@ -77,7 +80,14 @@ class Project:
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path, roles: Roles | None = None, *, former: Self | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        roles: Roles | None = None,
+        *,
+        former: Self | None = None,
+        shared: bool = False,
+    ) -> None:
         self.folder = folder
         self.key = folder.name
         file = ProjectFile.read(folder)
@@ -88,7 +98,7 @@ class Project:
         self.roles = (roles or Roles()).joined(file.owners, file.annotators)
         with ExitStack() as undo:
             if former is None:
-                self.store = undo.enter_context(ProjectStore(folder, file))
+                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared))
             else:
                 self.store = former.store
             self._open_description(file)
@@ -107,6 +117,8 @@ class Project:
         self.archive, self.descriptions, self.leases = store.archive, store.descriptions, store.leases
         self.page_keys = store.page_keys
         self.executor, self.background = store.executor, store.background
+        self.news, self.claims = store.news, store.claims
+        is_alone = not store.is_shared
         with ExitStack() as opened:
             self.intake = Intake(self.log, lambda: self.pool, self.problem)
             self.concept_store = Concepts(self.database, description=description)
@@ -114,7 +126,7 @@ class Project:
             if self.builder:
                 opened.callback(self.builder.stop)
             index_path = file.index_path(self.folder)
-            self.indexes = Indexes(self._open_pool, index_path)
+            self.indexes = Indexes(self._open_pool, index_path, news=self.news, alone=is_alone)
             self.indexes.start()
             opened.callback(self.indexes.close)
             self.duplicates = Duplicates(lambda: self.pool, KeptGroups(Groupings(self.database)))
@@ -122,7 +134,7 @@ class Project:
             opened.callback(self.duplicates.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
-            self.similar = Similar(lambda: self.pool, index_path / "similar", self.log.labels)
+            self.similar = Similar(lambda: self.pool, index_path / "similar", self.log.labels, alone=is_alone)
             store.searches.add(self.similar)
             self.uploads = Uploads(self.folder, description)
             self._names = NameSearch()
@@ -130,7 +142,30 @@ class Project:
             self._live_concepts: dict[int, LiveConcept] = {}
             self._lock = threading.RLock()
             self._describing = threading.Lock()
+            self._following = self._follow() if store.is_shared else None
+            if self._following is not None:
+                opened.callback(self._following.close)
             self._opened = opened.pop_all()
+
+    def _follow(self) -> Following:
+        """Start to follow the changes that other servers make."""
+
+        def concepts() -> dict[int, LiveConcept]:
+            with self._lock:
+                return dict(self._live_concepts)
+
+        return Following(self.news, concepts, self._read_settings, self.leave_session)
+
+    def _read_settings(self) -> None:
+        self.store.file = ProjectFile.read(self.folder)
+
+    def leave_session(self, session_id: str) -> None:
+        """Drop a session that another server continues. A project has no sessions; `OpenProject` has."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether another server has put another description of the items to use; see `succeeded`."""
+        return self.store.is_shared and self.description != self.file.description
 
     def _load_training(self) -> None:
         """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
@@ -147,6 +182,7 @@ class Project:
 
     def close(self) -> None:
         """Stop background work and release the lock."""
+        self.news.publish("closed")
         self.store.stop_work()
         self.leave()
         self.store.close()
@@ -193,7 +229,7 @@ class Project:
         """
         describe_examples(self.concept_store.under(name), whole_pool(self.folder, name))
 
-    def succeeded(self, name: str) -> Self:
+    def succeeded(self, name: str, *, is_chosen: bool = False) -> Self:
         """Put another description of the items to use, and return the object that takes this one's place.
 
         The labels, questions and leases stay. If this fails, the description in use stays.
@@ -202,6 +238,8 @@ class Project:
         ----------
         name : str
             Name of the description; "" is the first one.
+        is_chosen : bool
+            Whether the project file names this description already, because another server uses it.
 
         Raises
         ------
@@ -212,8 +250,11 @@ class Project:
             self.is_superseded = True
         try:
             self.prepare(name)  # examples may have been added since the last call
+            if is_chosen:
+                return type(self)(self.folder, self._roles_of_server, former=self)
             ProjectFile.change(self.folder, description=name)
             try:
+                self.store.tell("settings")
                 return type(self)(self.folder, self._roles_of_server, former=self)
             except BaseException:
                 ProjectFile.change(self.folder, description=self.description)
@@ -277,6 +318,7 @@ class Project:
             or self.memories.problem
             or self.similar.problem
             or self.duplicates.problem
+            or (self._following.problem if self._following else None)
             or self._undescribed
             or self.troubles.first
         )
@@ -396,6 +438,7 @@ class Project:
         with self._lock:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
             self.store.file = replace(self.file, overlap=persons, overlap_share=share)
+            self.store.tell("settings")
 
     def set_audit_share(self, concept: LiveConcept, share: float, *, by: Person = OPERATOR) -> None:
         """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
@@ -444,6 +487,7 @@ class Project:
         with self._lock:
             ProjectFile.change(self.folder, ask_once=wanted)
             self.store.file = replace(self.file, ask_once=wanted)
+            self.store.tell("settings")
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """Return the concept's state in this process, which all sessions of the concept share."""
@@ -470,8 +514,8 @@ class Project:
         last = self.log.last_shown()
         if last is None:
             return
-        for record in self.log.in_hand(last.created - int(1000 * self.file.lease_seconds)):
-            self.leases.add(record.session_id, {record.item})
+        shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
+        self.leases.restore((record.session_id, record.item) for record in shown)
 
     def _make_builder(self, file: ProjectFile) -> Builder | None:
         if self.description or not file.source:
