@@ -1,5 +1,4 @@
 from closecall.storage.archive import Archive
-from closecall.storage.session_claims import Claims
 from closecall.storage.concepts import Concepts
 from closecall.storage.copies import backup, removal, restore
 from closecall.storage.database import Database
@@ -23,6 +22,7 @@ from closecall.storage.records import (
     SessionRecord,
     new_id,
 )
+from closecall.storage.session_claims import Claims
 
 __all__ = [
     "AnswerRecord",

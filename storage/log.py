@@ -16,7 +16,6 @@ from sqlalchemy.orm import aliased
 
 from closecall.storage import rows
 from closecall.storage.append import append
-from closecall.storage.session_claims import Claims
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.fold import IsItem, LabelState
@@ -33,6 +32,7 @@ from closecall.storage.records import (
     Why,
     new_id,
 )
+from closecall.storage.session_claims import Claims
 
 FORESEEN = 1_000
 """Number of foreseen selections that are kept per session; see `storage.models.Foreseen`.

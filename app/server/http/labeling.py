@@ -16,6 +16,7 @@ from closecall.app.api.views import ViewName, answered, coming, is_foreseen, vie
 from closecall.app.server.http.bodies import LARGEST, Body
 from closecall.app.server.http.credentials import Entry, Labels, Reads
 from closecall.app.server.http.problems import Problem
+from closecall.app.server.leaving import is_leaving
 from closecall.app.sessions.answers import MOST_AT_ONCE
 from closecall.app.sessions.grid import LEAST, MOST, USUAL
 from closecall.app.sessions.item_view import AHEAD_SECONDS
@@ -189,7 +190,7 @@ async def show_ahead(
     """Wait until the items that may follow are known, or for 15 seconds, and return them."""
     found = await run_in_threadpool(_view, entry, session, view, size)
     until = time.monotonic() + FORESEEN_SECONDS
-    while not is_foreseen(found, selection) and time.monotonic() < until:
+    while not (is_foreseen(found, selection) or is_leaving() or time.monotonic() >= until):
         await asyncio.sleep(LOOK_SECONDS)
     return await run_in_threadpool(coming, found, selection)
 
