@@ -99,7 +99,7 @@ class SessionState:
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
         self.check: Any = None
-        """The comparison with a full scan that was requested last (`app.sessions.full_scan_check`), or None."""
+        """The last comparison with a full scan (`app.sessions.full_scan_check`), or None."""
         self.owed: AnswerRecord | None = None
         """An undo whose item could not be shown again because the database failed, or None."""
         self.exhausted = False

@@ -50,6 +50,9 @@ NEEDED = {
 }
 """The scope that each route needs. A new route must be added here."""
 
+ELSEWHERE = {("GET", "/projects"), ("GET", "/projects/{project}/events")}
+"""Routes that other tests try: the list of projects, and a stream that does not end by itself."""
+
 NAMES = [" ".join(route) for route in NEEDED]
 
 BODIES: dict[str, Any] = {
@@ -115,7 +118,7 @@ def place(tmp_path_factory: pytest.TempPathFactory):
 def test_every_route_is_in_the_table():
     paths = build_api().openapi()["paths"]
     routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert routes - {("GET", "/projects")} == NEEDED.keys()
+    assert routes - ELSEWHERE == NEEDED.keys()
 
 
 @pytest.mark.parametrize(("method", "path"), NEEDED, ids=NAMES)

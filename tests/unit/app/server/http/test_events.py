@@ -1,4 +1,4 @@
-"""Server-sent events: each is sent once, to those who may know it, and no stream keeps a server from stopping."""
+"""Server-sent events: each is sent once, to those who may know it. No stream keeps a server from stopping."""
 
 from __future__ import annotations
 
@@ -73,11 +73,13 @@ async def opened(project, headers: dict[str, str], query: str = "") -> AsyncIter
 def test_answers_are_told_as_they_are_stored(project, token):
     async def listen() -> None:
         concept = project.concepts()[0].id
-        async with opened(project, token("read"), f"concept={concept}") as mine:
-            async with opened(project, token("read"), "concept=999") as other:
-                await asyncio.to_thread(label, project.session(), 3)
-                await mine.until(3)
-                assert other.events() == []
+        async with (
+            opened(project, token("read"), f"concept={concept}") as mine,
+            opened(project, token("read"), "concept=999") as other,
+        ):
+            await asyncio.to_thread(label, project.session(), 3)
+            await mine.until(3)
+            assert other.events() == []
         stored = [answer.item for answer in project.log.answers_after(concept)]
         told = [data for kind, data in mine.events() if kind == "answers"]
         assert [data["items"] for data in told] == [[item] for item in stored]
@@ -88,12 +90,14 @@ def test_answers_are_told_as_they_are_stored(project, token):
 def test_what_may_follow_is_told_to_its_session_only(project, token):
     async def listen() -> None:
         session = project.session()
-        async with opened(project, token("read"), f"session={session.id}&concept=999") as mine:
-            async with opened(project, token("read"), "concept=999") as other:
-                await asyncio.to_thread(label, session, 1)
-                await mine.until(1)
-                assert {kind for kind, _ in mine.events()} == {"ahead"}
-                assert other.events() == []
+        async with (
+            opened(project, token("read"), f"session={session.id}&concept=999") as mine,
+            opened(project, token("read"), "concept=999") as other,
+        ):
+            await asyncio.to_thread(label, session, 1)
+            await mine.until(1)
+            assert {kind for kind, _ in mine.events()} == {"ahead"}
+            assert other.events() == []
 
     asyncio.run(listen())
 
