@@ -5,6 +5,7 @@ from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.exports import export
 from closecall.storage.fold import LabelState, Standing
+from closecall.storage.happenings import Happenings
 from closecall.storage.log import LabelLog
 from closecall.storage.records import (
     AnswerRecord,
@@ -12,13 +13,16 @@ from closecall.storage.records import (
     ConceptRecord,
     Counts,
     ExampleRecord,
+    HappeningRecord,
     Labels,
     LogRow,
     Refusal,
     SelectionRecord,
     SessionRecord,
+    WebhookRecord,
     new_id,
 )
+from closecall.storage.webhooks import Webhooks
 
 __all__ = [
     "AnswerRecord",
@@ -29,6 +33,8 @@ __all__ = [
     "Counts",
     "Database",
     "ExampleRecord",
+    "HappeningRecord",
+    "Happenings",
     "LabelLog",
     "LabelState",
     "Labels",
@@ -38,6 +44,8 @@ __all__ = [
     "SessionRecord",
     "Standing",
     "StorageError",
+    "WebhookRecord",
+    "Webhooks",
     "backup",
     "export",
     "new_id",
