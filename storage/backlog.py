@@ -57,11 +57,11 @@ def next_batch(database: Database, webhook: WebhookRecord, most: int) -> Batch:
         entries = sorted(both, key=_place)[:most]
         ids = {entry.concept_id for entry in entries if entry.concept_id is not None}
         names = select(Concept.id, Concept.name).where(Concept.id.in_(ids))
-        named = connection.execute(names).all() if ids else []
+        concepts = {row.id: row.name for row in connection.execute(names)} if ids else {}
     sent = {id(entry) for entry in entries}
     return Batch(
         entries,
-        {concept_id: name for concept_id, name in named},
+        concepts,
         _through(webhook.answers_through, answers_end, answers, sent),
         _through(webhook.happenings_through, happenings_end, happenings, sent),
         is_last=len(entries) == len(answers) + len(happenings) and max(len(answers), len(happenings)) < most,

@@ -35,12 +35,13 @@ class Happenings:
         Parameters
         ----------
         kind : str
+            One of `HAPPENINGS`.
         key : str
             Identifies the happening among those of its kind. If there is one with this key, nothing changes.
         data : mapping
-            What is known about it, as JSON.
+            Details, as JSON.
         concept_id : int or None
-            The concept that it is about; None if it is about all of them.
+            The concept that it is about; None means all concepts.
 
         Raises
         ------

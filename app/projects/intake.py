@@ -26,14 +26,21 @@ class Intake:
         Returns the newest snapshot of the pool, or None before its first items.
     problem : callable
         Returns a sentence that says why there is no pool, or None if the reason is unknown.
+    stored : callable
+        Called after answers have been stored, before they are acknowledged. It must not wait for anything.
     """
 
     def __init__(
-        self, log: LabelLog, pool: Callable[[], Pool | None], problem: Callable[[], str | None]
+        self,
+        log: LabelLog,
+        pool: Callable[[], Pool | None],
+        problem: Callable[[], str | None],
+        stored: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = log
         self._pool = pool
         self._problem = problem
+        self._stored = stored
         self._unacknowledged: set[str] = set()
         self._lock = threading.Lock()
 
@@ -70,6 +77,7 @@ class Intake:
             with self._lock:
                 self._unacknowledged |= ids
             raise
+        self._stored()
         with self._lock:
             heard = ids & self._unacknowledged
             self._unacknowledged -= heard
