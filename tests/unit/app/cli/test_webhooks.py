@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +14,9 @@ from closecall.app.projects.config import lock_project
 from closecall.app.projects.webhooks import sender
 from closecall.app.projects.webhooks.deliveries import Pauses
 from closecall.app.projects.webhooks.delivery import SIGNATURE
+from closecall.app.sessions.workspace import Workspace
 from closecall.storage import Database
+from closecall.storage.address import with_schema
 from tests.projects import labeled, new_project, open_workspace
 from tests.storage_kit import make_concept, sit_down
 from tests.unit.app.cli.test_main import refused, run
@@ -95,6 +99,24 @@ def test_a_served_project_sends_to_a_webhook_that_is_added(workspace, receiver, 
     done("remove", project.folder, 1)
     until(lambda: not project.store.sender._deliveries)
     assert session.project.problem() is None
+
+
+def test_labels_in_postgresql(server, receiver, tmp_path, monkeypatch):
+    """The command, another process, writes beside the server, which stores answers meanwhile."""
+    monkeypatch.setattr(sender, "Pauses", lambda: Pauses(gather=0.0, look=0.05, first=0.001, longest=0.01))
+    with Workspace(tmp_path, database=with_schema(server.address, tmp_path.name)) as workspace:
+        project = new_project(workspace)
+        words = ["webhook", "add", project.folder, receiver.url, "--event", "label", "--from-start"]
+        command = subprocess.Popen(
+            [sys.executable, "-m", "closecall.app.cli", *map(str, words)], stdout=subprocess.PIPE, text=True
+        )
+        while command.poll() is None:
+            labeled(project, 1)
+        assert command.communicate()[0].startswith("Webhook 1 sends label")
+        labeled(project, 1)
+        until(lambda: len(receiver.accepted()) == project.log.position())
+        assert receiver.accepted() == [row.answer.id for row in project.log.log_rows()]
+        assert project.problem() is None
 
 
 def test_an_older_database_is_upgraded_unless_it_is_served(folder, tmp_path):
