@@ -5,6 +5,7 @@ from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.exports import export
 from closecall.storage.fold import LabelState, Standing
+from closecall.storage.happenings import Happenings
 from closecall.storage.leading import Lead
 from closecall.storage.leases import LeaseTable
 from closecall.storage.log import LabelLog
@@ -15,14 +16,17 @@ from closecall.storage.records import (
     ConceptRecord,
     Counts,
     ExampleRecord,
+    HappeningRecord,
     Labels,
     LogRow,
     Refusal,
     SelectionRecord,
     SessionRecord,
+    WebhookRecord,
     new_id,
 )
 from closecall.storage.session_claims import Claims
+from closecall.storage.webhooks import Webhooks
 
 __all__ = [
     "AnswerRecord",
@@ -34,6 +38,8 @@ __all__ = [
     "Counts",
     "Database",
     "ExampleRecord",
+    "HappeningRecord",
+    "Happenings",
     "LabelLog",
     "LabelState",
     "Labels",
@@ -46,6 +52,8 @@ __all__ = [
     "SessionRecord",
     "Standing",
     "StorageError",
+    "WebhookRecord",
+    "Webhooks",
     "backup",
     "export",
     "new_id",

@@ -14,6 +14,7 @@ from closecall.app.cli.errors import PlainErrors
 from closecall.app.cli.exchange import COMMANDS
 from closecall.app.cli.pool import pool, provider_option
 from closecall.app.cli.token import token
+from closecall.app.cli.webhooks import webhook
 from closecall.app.experiments.bench import bench
 from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
@@ -354,5 +355,5 @@ def verify(project: Path, as_json: bool) -> None:
 
 for command in COMMANDS:
     main.add_command(command)
-for group in (pool, token, bench, compare):
+for group in (pool, token, webhook, bench, compare):
     main.add_command(group)

@@ -30,6 +30,7 @@ from closecall.app.projects.pool_builder import Builder, what_is_gone
 from closecall.app.projects.project_store import ProjectStore
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
+from closecall.app.projects.webhooks import HappeningWatch
 from closecall.app.runtime import kernels
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
@@ -39,7 +40,7 @@ from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
-from closecall.storage import ConceptRecord, Concepts, LabelLog, SessionRecord
+from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 from closecall.storage.models import MAX_NAME
@@ -145,6 +146,16 @@ class Project:
             self._following = self._follow() if store.is_shared else None
             if self._following is not None:
                 opened.callback(self._following.close)
+            self._happening_watch = HappeningWatch(
+                Happenings(self.database),
+                description,
+                lambda: self.pool,
+                self._advised_concepts,
+                store.sender.refresh,
+                self.troubles,
+            )
+            self._happening_watch.start()
+            opened.callback(self._happening_watch.close)
             self._opened = opened.pop_all()
 
     def _follow(self) -> Following:
@@ -183,6 +194,7 @@ class Project:
     def close(self) -> None:
         """Stop background work and release the lock."""
         self.news.publish("closed")
+        self._happening_watch.close()  # before the threads that it gives work to
         self.store.stop_work()
         self.leave()
         self.store.close()
@@ -504,6 +516,18 @@ class Project:
                     self.descriptions.pool,
                 )
             return self._live_concepts[concept_id]
+
+    def _advised_concepts(self) -> list[LiveConcept]:
+        """Return the open concepts, after updating the advice to stop that a webhook asks for.
+
+        For this, active concepts are opened, because a webhook gets the advice even if no page shows it.
+        """
+        asking = [one for one in self.store.sender.known if "advice-to-stop" in one.kinds]
+        for concept in self.concepts() if asking else ():
+            if any(one.concept_id in (None, concept.id) for one in asking):
+                self.live_concept(concept.id).watch(self.pool)
+        with self._lock:
+            return list(self._live_concepts.values())
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
         """Return the sessions of one or all concepts, oldest first, except sessions of imported labels."""

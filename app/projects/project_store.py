@@ -19,6 +19,7 @@ from closecall.app.indexes.similar import Similar
 from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.app.projects.descriptions import Descriptions
 from closecall.app.projects.page_keys import PageKeys
+from closecall.app.projects.webhooks import WebhookSender
 from closecall.app.runtime.background import Troubles, Workers
 from closecall.app.runtime.news import News
 from closecall.core.errors import InputError
@@ -47,6 +48,8 @@ class ProjectStore:
         What happens to the project.
     claims : Claims or None
         This server's claims of sessions; None if it is the only server.
+    sender : WebhookSender
+        Sends the project's events to its webhooks.
     searches : WeakSet of Similar
         The searches of Find similar under each description. Requests under way may still use those of a
         former description, so all searches are closed only when the project is closed.
@@ -77,9 +80,13 @@ class ProjectStore:
             )
             self.claims = Claims(self.database) if shared else None
             self.log = LabelLog(self.database, claims=self.claims)
-            self.database.follow(self._told, self._missed)
             self.archive = Archive(self.database)
             self.page_keys = PageKeys(self.database)
+            leader = opened.enter_context(self.database.leads("webhooks"))
+            self.sender = WebhookSender(self.database, folder.name, self.troubles, leads=leader.is_held)
+            self.sender.start()
+            opened.callback(self.sender.close)
+            self.database.follow(self._told, self._missed)
             self.descriptions = Descriptions(folder)
             opened.callback(self.descriptions.close)
             self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
@@ -101,6 +108,7 @@ class ProjectStore:
         """Pass on what was committed to the database."""
         if notice.kind == "answers":
             self.log.hear()
+            self.sender.wake()
         if notice.kind == "session" and self.claims is not None:
             self.claims.doubt(str(notice.data.get("session")))
         self.news.publish(notice.kind, **{**notice.data, "elsewhere": not notice.is_own})

@@ -38,6 +38,9 @@ NEEDED = {
     ("GET", "/projects/{project}/items"): "read",
     ("GET", "/projects/{project}/items/{item}"): "read",
     ("GET", "/projects/{project}/items/{item}/image"): "read",
+    ("GET", "/projects/{project}/webhooks"): "own",
+    ("POST", "/projects/{project}/webhooks"): "own",
+    ("DELETE", "/projects/{project}/webhooks/{webhook}"): "own",
     ("GET", "/projects/{project}/sessions"): "read",
     ("POST", "/projects/{project}/sessions"): "label",
     ("GET", "/projects/{project}/sessions/{session}"): "read",
@@ -63,6 +66,7 @@ BODIES: dict[str, Any] = {
         "predictions": [{"item": "ITEM", "score": 0.5}],
     },
     "/projects/{project}/concepts/{concept}/audit": {"share": 0.5},
+    "/projects/{project}/webhooks": {"url": "http://127.0.0.1:9/events"},
     "/projects/{project}/sessions": {},
     "/projects/{project}/sessions/{session}": {"include_skipped": True},
     "/projects/{project}/sessions/{session}/card": {},
@@ -92,6 +96,7 @@ class Place:
             session=session,
             concept=self.project.concepts()[0].id,
             item=item,
+            webhook=7,
         )
         body = BODIES.get(path) if method in ("POST", "PUT", "PATCH") else None
         body = json.loads(json.dumps(body).replace('"ITEM"', str(item)))
