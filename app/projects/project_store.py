@@ -6,7 +6,6 @@ over: the lock, the labels, the leases, the threads, and the processes that buil
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,10 +13,13 @@ from typing import Self
 from weakref import WeakSet
 
 from closecall.app.engine.leases import Leases
+from closecall.app.engine.load import Load
 from closecall.app.indexes.similar import Similar
 from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.app.projects.descriptions import Descriptions
 from closecall.app.runtime.background import Troubles, Workers
+from closecall.app.runtime.cores import CORES
+from closecall.app.runtime.turns import Turns
 from closecall.storage import Archive, Database, LabelLog
 
 
@@ -35,6 +37,8 @@ class ProjectStore:
     ----------
     file : ProjectFile
         The current settings.
+    load : Load
+        The look-aheads that wait for their turns, and counts of what was saved while the processor was short.
     searches : WeakSet of Similar
         The searches of Find similar under each description. Requests under way may still use those of a
         former description, so all searches are closed only when the project is closed.
@@ -60,7 +64,8 @@ class ProjectStore:
             self.archive = Archive(self.database)
             self.descriptions = Descriptions(folder)
             opened.callback(self.descriptions.close)
-            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
+            self.load = Load(Turns(CORES))
+            self.executor = Workers(CORES, "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)

@@ -250,8 +250,8 @@ def pivots(
     bound leave the face. Once the optimum is reached, the labels that most violate their optimality condition
     join the face.
 
-    The method ends when all labels meet their optimality conditions within `tolerance`, after `most` steps, or
-    after labels have joined the face `joins` times.
+    The method ends when all labels meet their optimality conditions within `tolerance`, after `most` steps,
+    or after labels have joined the face `joins` times.
 
     Returns
     -------
@@ -388,8 +388,8 @@ def numbers(
     """Return the weights and the αᵢ, computed only from the side of each label.
 
     The side of a label is whether its αᵢ is 0, Cᵢ or free in between. The weights are Σαᵢaᵢ, and the free αᵢ
-    make the margins of their labels equal to 1. The free labels, and the Cholesky factor of their Gram matrix,
-    are returned, too.
+    make the margins of their labels equal to 1. The free labels, and the Cholesky factor of their Gram
+    matrix, are returned, too.
     """
     p = d + 1
     exact = np.where(alpha >= upper, upper, 0.0)

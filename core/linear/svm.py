@@ -23,10 +23,10 @@ solved in three steps:
    the last bits may depend on the kind of machine.
 
 Training may start from the dual variables of an earlier solution (`Dual`). The active-set method then begins
-with the earlier sides and, if only a few labels have changed, ends after a few faces. If it does not end soon,
+with the earlier sides. If only a few labels have changed, it ends after a few faces; if it does not end soon,
 coordinate descent goes on from there. The result is the same to the last bit, because the numbers depend on
-the sides alone. The optimal sides are unique if every label is clearly on its side. If a label is not, training
-is repeated without the earlier solution (see `_CLEAR`).
+the sides alone, and the optimal sides are unique if every label is clearly on its side. If a label is not,
+training is repeated without the earlier solution (see `_CLEAR`).
 
 Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual depends only on inner products, so the
 n sparse rows can be replaced by n dense rows of n features with the same α. In the original features,
@@ -95,11 +95,11 @@ Each time takes a pass over all labels, and up to eight labels join.
 
 _CLEAR = 1e-7
 """A label is clearly on its side if its margin has at least this distance from the optimality condition of
-another side. If αᵢ is free, this is the distance after αᵢ has been moved to a bound, and the other free αⱼ have
-been adjusted.
+another side. If αᵢ is free, this is the distance after αᵢ has been moved to a bound, and the other free αⱼ
+have been adjusted.
 
-Two ways of solving the program cannot end with different sides if all labels are clearly on their sides. This
-number is a hundred times as large as `TOLERANCE`.
+If all labels are clearly on their sides, no way of solving the program ends with other sides: the distance is
+a hundred times as large as `TOLERANCE`.
 """
 
 

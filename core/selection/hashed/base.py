@@ -26,7 +26,6 @@ from closecall.core.selection.base import Arrays, Choice, Progress, Query, Query
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from closecall.core.selection.reader import PoolRows, Rows
 
-
 THRIFTY_CANDIDATES = 100
 """Number of candidates while the server is short of processor time; see `QueryStrategy.thrifty`."""
 
