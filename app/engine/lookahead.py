@@ -38,8 +38,8 @@ UNLIKELY: frozenset[AnswerWord] = frozenset({"skip", "unsure"})
 TURN_SECONDS = 0.05
 """A turn goes on with further answers for at most about this many seconds.
 
-If other sessions wait, it ends earlier: it should take no longer than the turns that they wait for. The results
-of a turn are stored together, which takes less time.
+If other sessions wait, it ends earlier: it should take no longer than the turns that they wait for. The
+results of a turn are stored together, which takes less time.
 """
 
 
@@ -176,9 +176,9 @@ class Lookahead:
                 self._left = []
                 break
             ready |= self._next()
-            with_one_more = 2 * (time.perf_counter() - began)
-            if with_one_more > min(2 * TURN_SECONDS, self._load.turns.patience(self.owner)):
-                break
+            elapsed = time.perf_counter() - began
+            if elapsed > TURN_SECONDS or 2 * elapsed > self._load.turns.patience(self.owner):
+                break  # one more answer would take about as long again
         if ready and not self._is_cancelled:
             concept.log.foresee([future.chosen.record for future in ready.values()])
             self.futures = {**self.futures, **ready}

@@ -40,7 +40,7 @@ class Tickets(Executor):
     def __init__(self) -> None:
         self.calls: list[tuple] = []
 
-    def submit(self, fn, /, *args, **kwargs):
+    def submit(self, fn, /, *args):
         self.calls.append((fn, args))
         return Future()
 
@@ -161,7 +161,7 @@ def test_a_job_whose_executor_is_shut_down_is_cancelled():
     """Nobody waits for it for ever."""
 
     class Closed(Executor):
-        def submit(self, fn, /, *args, **kwargs):
+        def submit(self, *_):
             raise RuntimeError("cannot schedule new futures after shutdown")
 
     turns, work = Turns(1), Work("a", 1.0, 2)
@@ -180,7 +180,7 @@ def known(**seconds: float) -> Turns:
 
 
 def test_the_delay_is_the_work_of_the_others_but_no_more_than_ones_own():
-    """n others with as much to do delay by n times that, divided by the cores; a slow one by no more."""
+    """As many times that as there are others, divided by the cores; a slow one delays by no more."""
     turns = known(a=0.04, b=0.04, c=0.04, d=0.04, slow=1.0)
     assert turns.delay("a", 3) == 0
     for name in "bcd":
