@@ -117,12 +117,14 @@ def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
     return check.state() if check else None
 
 
-def is_foreseen(view: View, selection_id: str) -> bool:
-    """Return whether no more items are being computed that may follow this selection."""
+def is_foreseen(view: View, selection_id: str, known: int = 0) -> bool:
+    """Return whether there is an item that may follow this selection besides `known` ones, or no more come."""
     if not isinstance(view, LabelingSession | ClassSession):
         return True
     ahead = (view.item_view if isinstance(view, LabelingSession) else view).ahead
-    return ahead is None or ahead.shown.id != selection_id or ahead.is_done
+    if ahead is None or ahead.shown.id != selection_id:
+        return True
+    return ahead.is_done or len(ahead.futures) > known
 
 
 def coming(view: View, selection_id: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ over: the lock, the labels, the leases, the threads, and the processes that buil
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from closecall.app.engine.leases import Leases
+from closecall.app.engine.load import Load
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.indexes.similar import Similar
 from closecall.app.projects.config import ProjectFile, lock_project
@@ -21,7 +21,9 @@ from closecall.app.projects.descriptions import Descriptions
 from closecall.app.projects.page_keys import PageKeys
 from closecall.app.projects.webhooks import WebhookSender
 from closecall.app.runtime.background import Troubles, Workers
+from closecall.app.runtime.cores import CORES
 from closecall.app.runtime.news import News
+from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
 from closecall.storage import Archive, Claims, Database, LabelLog, LeaseTable, Notice
 
@@ -50,6 +52,8 @@ class ProjectStore:
         This server's claims of sessions; None if it is the only server.
     sender : WebhookSender
         Sends the project's events to its webhooks.
+    load : Load
+        The look-aheads that wait for their turns, and counts of what was saved while the processor was short.
     searches : WeakSet of Similar
         The searches of Find similar under each description. Requests under way may still use those of a
         former description, so all searches are closed only when the project is closed.
@@ -89,7 +93,8 @@ class ProjectStore:
             self.database.follow(self._told, self._missed)
             self.descriptions = Descriptions(folder)
             opened.callback(self.descriptions.close)
-            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
+            self.load = Load(Turns(CORES))
+            self.executor = Workers(CORES, "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)

@@ -157,7 +157,8 @@ class BatchSession(ABC):
         if pool is None:
             return
         try:
-            chosen = self._select(pool)
+            with session.project.store.load.serving(session.id):
+                chosen = self._select(pool)
             if chosen is None:
                 session.project.leases.keep(session.id, ())
             else:

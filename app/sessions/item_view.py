@@ -201,6 +201,8 @@ class ItemView:
                 member.recall_rounds()
         main.view = self
         self._show_nothing(trouble=None)
+        if self.ahead is not None:
+            self.ahead.cancel()  # it competes for the processor, and nothing that it still computes is of use
         if pool is None:
             return
         members = self.in_turn()
@@ -208,6 +210,14 @@ class ItemView:
             if member.owed is not None:
                 self._show_again(member, member.owed)
                 return
+        with self.project.store.load.serving(self.id):
+            is_chosen = self._choose_of(members, pool)
+        if not is_chosen:
+            main.exhausted = True
+            self.project.leases.keep(self.id, ())
+
+    def _choose_of(self, members: Sequence[SessionState], pool: Pool) -> bool:
+        """Show the selection of the first session that has an item left; return whether one has."""
         for member in members:
             occasion = self.occasion(member, pool)
             standing, trained = member.concept.trained(pool, member.annotator, occasion.persons)
@@ -219,10 +229,9 @@ class ItemView:
             except StorageError as error:
                 if error.kind == "moved":
                     raise
-                main.trouble = str(error)
-            return
-        main.exhausted = True
-        self.project.leases.keep(self.id, ())
+                self.session.trouble = str(error)
+            return True
+        return False
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
         """Return whether the item is still leased and unanswered.
@@ -329,7 +338,16 @@ class ItemView:
             if self.ahead is not None:
                 self.ahead.cancel()
             occasion = self.occasion(member, pool)
-            self.ahead = Lookahead(shown, occasion, member.concept, member.annotator, reason)
+            self.ahead = Lookahead(
+                shown,
+                occasion,
+                member.concept,
+                member.annotator,
+                reason,
+                self.project.store.load,
+                self.id,
+                may_hurry=member.may_hurry,
+            )
             self.ahead.start(self.project.executor, partial(self._tell_of_ahead, shown.id))
         return self.ahead
 

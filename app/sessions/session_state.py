@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.selection import Chosen, Occasion, kept_apart
-from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED
+from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
@@ -262,7 +262,16 @@ class SessionState:
             passed=self.concept.audit.passed(),
             persons=self.project.persons(following, self.seed),
             description=self.concept.description,
+            is_hurried=self.may_hurry and self.project.store.load.is_short(self.id),
         )
+
+    @property
+    def may_hurry(self) -> bool:
+        """Return whether selections are hurried while the server is short of processor time.
+
+        Those of a blind comparison are not, because it compares the strategies as they are.
+        """
+        return BLIND not in self.parameters
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
         """Return the session's strategy; while its index is being built, return the exhaustive scan."""
@@ -297,6 +306,7 @@ class SessionState:
         """Begin a round. `record` is its selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
+        self.project.store.load.note_selection(is_hurried=is_hurried(record))
         self.exhausted, self.trouble = False, None
         self._pass_over(record.parameters.get(PASSED, ()))
         if chosen is not None and chosen.trained.hyperplane is not None:

@@ -154,7 +154,9 @@ class Card {
   async follow() {
     clearTimeout(this.pollTimer);
     const { data, flow } = this;
-    const isAhead = flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection));
+    const known = Object.keys(data.next ?? {}).length;
+    const isAhead =
+      flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
     if (!isAhead && data === this.data && flow.pollAfter !== null) this.poll(flow.pollAfter);
   }
 

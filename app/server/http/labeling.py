@@ -184,13 +184,14 @@ async def show_ahead(
     entry: Labels,
     session: SessionId,
     selection: Annotated[str, Query(max_length=64, description="Id of the selection in view.")],
+    known: Annotated[int, Query(ge=0, le=4, description="Number of answers whose next items are known.")] = 0,
     view: ViewName = "one",
     size: Size = USUAL,
 ) -> dict[str, Any]:
-    """Wait until the items that may follow are known, or for 15 seconds, and return them."""
+    """Wait until more items that may follow are known, or for 15 seconds, and return all of them."""
     found = await run_in_threadpool(_view, entry, session, view, size)
     until = time.monotonic() + FORESEEN_SECONDS
-    while not (is_foreseen(found, selection) or is_leaving() or time.monotonic() >= until):
+    while not (is_foreseen(found, selection, known) or is_leaving() or time.monotonic() >= until):
         await asyncio.sleep(LOOK_SECONDS)
     return await run_in_threadpool(coming, found, selection)
 
