@@ -118,7 +118,7 @@ def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
 
 
 def is_foreseen(view: View, selection_id: str, known: int = 0) -> bool:
-    """Return whether there is an item that may follow this selection besides `known` ones, or no more come."""
+    """Return whether more than `known` answers to this selection have a next item, or no more will."""
     if not isinstance(view, LabelingSession | ClassSession):
         return True
     ahead = (view.item_view if isinstance(view, LabelingSession) else view).ahead
