@@ -210,11 +210,12 @@ def test_tables_have_whole_rows(page):
 
 
 def test_every_page_is_in_the_navigation():
-    """And each entry has its page; three documents of the root are taken in."""
+    """And each entry has its page; three documents of the root are taken in, and notebooks become pages."""
     named = set(
         re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     )
     taken_in = {name.lower() for name in IN_ROOT if name != "README.md"}
+    taken_in |= {notebook.with_suffix(".md").name for notebook in DOCS.glob("*.ipynb")}
     assert named == {page.name for page in DOCS.rglob("*.md")} | taken_in
 
 
