@@ -52,6 +52,7 @@ def backup(
             _copy(place.path, partial)
         else:
             transfer.to_file(place, LabelFile(partial))
+        _forget_secrets(partial)
         carried.write(partial, uploads)
         _check_sound(partial, place)
         files.publish(partial, file, overwrite)
@@ -136,6 +137,18 @@ def _copy(source: Path, target: Path) -> None:
         # A damaged page is in the source. All other errors, such as a full disk, concern the copy.
         guilty = source if getattr(error, "sqlite_errorcode", 0) & 0xFF in damaged else target
         raise sqlite.explain(error, guilty) from error
+
+
+def _forget_secrets(copy: Path) -> None:
+    """Remove the secrets of the servers from a copy, and overwrite their bytes."""
+    try:
+        with closing(sqlite.connect(copy, read_only=False)) as connection:
+            tables = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'secrets'"
+            if connection.execute(tables).fetchone()[0]:
+                connection.execute("PRAGMA secure_delete=ON")
+                connection.execute("DELETE FROM secrets")
+    except sqlite.BROKEN as error:
+        raise sqlite.explain(error, copy) from error
 
 
 def _check_sound(copy: Path, source: object) -> None:

@@ -261,6 +261,15 @@ class Token(Base):
     revoked: Mapped[int | None] = mapped_column(BigInteger)
 
 
+class Secret(Base):
+    """Random bytes by name, which all servers of the project know. Backups don't contain them."""
+
+    __tablename__ = "secrets"
+
+    name: Mapped[str] = mapped_column(String(20), primary_key=True)
+    value: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class PredictionSet(Base):
     """Predictions of another model for a concept. Importing a new file replaces the predictions."""
 

@@ -6,6 +6,7 @@ The rows take the same way as the lines of a file, so that both are checked alik
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,6 +87,7 @@ def _as_file(rows: Sequence[Row]) -> Iterator[Path]:
             yield file
         except (InputError, StorageError) as error:
             sentence = str(error).replace(f"{file}, line ", "Row ").replace(str(file), "The request")
+            sentence = re.sub(r"\bline (\d+)", r"row \1", sentence)
             if isinstance(error, StorageError):
                 raise StorageError(sentence, error.kind) from None
             raise InputError(sentence) from None

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from closecall.app.api.views import name_of
 from closecall.app.pages.person import name_at_page
 from closecall.app.sessions.grid import GridSession
-from closecall.app.sessions.workspace import current
 
 if TYPE_CHECKING:
     from closecall.app.api.cards import View
@@ -22,7 +21,7 @@ def way_of(project: OpenProject, view: View) -> dict[str, Any] | None:
         return None
     return {
         "address": f"api/v1/projects/{quote(project.key, safe='')}/sessions/{quote(view.id, safe='')}",
-        "key": current().page_keys.make(project.key, name_at_page()),
+        "key": project.page_keys.make(name_at_page()),
         "view": name,
         "size": view.size if isinstance(view, GridSession) else None,
     }

@@ -1,42 +1,56 @@
 """Keys with which a labeling page uses the HTTP API, in the name of the person at the page.
 
-The page's script knows who the person is, and passes a key to the browser. The key names the project and the
-person, and is signed, so that nobody can change it or make one up. The secret is new in each process: after a
-restart, the page gets another key when its script runs.
+The page's script knows who the person is, and passes a key to the browser. The key names the person, and is
+signed, so that nobody can change it or make one up. The secret is in the project's database: a key stays
+valid when the server is restarted, and on all servers of the project.
 """
 
 from __future__ import annotations
 
-import secrets
-from typing import Any
-
 from itsdangerous import BadData, URLSafeTimedSerializer
+
+from closecall.storage import Database
+from closecall.storage.secret import shared_secret
 
 VALID_SECONDS = 24 * 3600
 """Seconds for which a key is valid. Each run of the page's script makes a new key."""
 
+SECRET = "pages"
+"""Name of the secret in the database."""
+
 
 class PageKeys:
-    """The keys of this process.
+    """The keys of a project's pages.
 
     Parameters
     ----------
-    secret : bytes or None
-        Secret of the signatures; random if None.
+    database : Database
+        The project's database.
     """
 
-    def __init__(self, secret: bytes | None = None) -> None:
-        self._signer = URLSafeTimedSerializer(secret or secrets.token_bytes(32), salt="closecall page")
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._signer: URLSafeTimedSerializer | None = None
 
-    def make(self, project: str, name: str) -> str:
-        """Return a key for a project (its key) and a person (their name)."""
-        return self._signer.dumps([project, name])
+    def make(self, name: str) -> str:
+        """Return a key for the person of this name.
 
-    def read(self, text: str) -> tuple[str, str] | None:
-        """Return the project and the person that a key names, or None if it is not valid."""
+        Raises
+        ------
+        StorageError
+            If the secret can't be read or stored.
+        """
+        return str(self._signed().dumps(name))
+
+    def read(self, text: str) -> str | None:
+        """Return the name of the person whose key this is, or None if the key is not valid."""
         try:
-            found: Any = self._signer.loads(text, max_age=VALID_SECONDS)
+            return str(self._signed().loads(text, max_age=VALID_SECONDS))
         except BadData:
             return None
-        project, name = found
-        return str(project), str(name)
+
+    def _signed(self) -> URLSafeTimedSerializer:
+        if self._signer is None:
+            secret = shared_secret(self._database, SECRET)
+            self._signer = URLSafeTimedSerializer(secret, salt="closecall page")
+        return self._signer

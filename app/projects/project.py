@@ -105,6 +105,7 @@ class Project:
         store, description = self.store, self.description
         self.troubles, self.database, self.log = store.troubles, store.database, store.log
         self.archive, self.descriptions, self.leases = store.archive, store.descriptions, store.leases
+        self.page_keys = store.page_keys
         self.executor, self.background = store.executor, store.background
         with ExitStack() as opened:
             self.intake = Intake(self.log, lambda: self.pool, self.problem)

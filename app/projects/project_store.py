@@ -17,6 +17,7 @@ from closecall.app.engine.leases import Leases
 from closecall.app.indexes.similar import Similar
 from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.app.projects.descriptions import Descriptions
+from closecall.app.projects.page_keys import PageKeys
 from closecall.app.runtime.background import Troubles, Workers
 from closecall.storage import Archive, Database, LabelLog
 
@@ -35,6 +36,8 @@ class ProjectStore:
     ----------
     file : ProjectFile
         The current settings.
+    page_keys : PageKeys
+        The keys with which labeling pages use the HTTP API.
     searches : WeakSet of Similar
         The searches of Find similar under each description. Requests under way may still use those of a
         former description, so all searches are closed only when the project is closed.
@@ -58,6 +61,7 @@ class ProjectStore:
             )
             self.log = LabelLog(self.database)
             self.archive = Archive(self.database)
+            self.page_keys = PageKeys(self.database)
             self.descriptions = Descriptions(folder)
             opened.callback(self.descriptions.close)
             self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)

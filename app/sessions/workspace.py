@@ -25,7 +25,6 @@ from closecall.app.projects.config import (
 )
 from closecall.app.projects.folder_classes import chosen_source, guess_class
 from closecall.app.projects.oidc import SignIn
-from closecall.app.projects.page_keys import PageKeys
 from closecall.app.projects.project import create_concept, sittings
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.runtime.malloc import Trimmer
@@ -135,8 +134,6 @@ class Workspace:
         Key of the project that is shown if the address names none; None to show the list of projects.
     sign_in : SignIn or None
         Settings of sign-in; None if nobody has to sign in.
-    page_keys : PageKeys
-        The keys with which labeling pages use the HTTP API.
     """
 
     def __init__(
@@ -151,7 +148,6 @@ class Workspace:
         self.roles = roles
         self.landing: str | None = None
         self.sign_in: SignIn | None = None
-        self.page_keys = PageKeys()
         self._only = only
         self._database = checked_database(database)
         self._open: dict[str, OpenProject] = {}

@@ -79,7 +79,7 @@ def test_where_a_proxy_refuses_the_requests_the_script_stores_the_answers(server
 
 @pytest.mark.thorough
 def test_requests_that_are_lost_or_doubled_change_nothing(server: Server, page: Page) -> None:
-    """Every third request is lost before the server has it, every third after it, and every third comes twice."""
+    """A third of them is lost before the server has it, a third is lost after it, and a third comes twice."""
     number = 0
 
     def trouble(route: Route) -> None:

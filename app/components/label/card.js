@@ -358,7 +358,7 @@ class Card {
   /**
    * Have the selection in view compared with a full scan.
    *
-   * @param {string} selection
+   * @param {string | null} selection
    */
   ask(selection) {
     if (this.line.isOpen) this.line.send(this.flow.outbox.queue.pending, { check: selection });

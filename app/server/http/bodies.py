@@ -17,9 +17,9 @@ MOST_ROWS = 1_000
 
 
 class Body(BaseModel):
-    """A body with known fields only, so that a misspelled field is not ignored."""
+    """A body with known fields of the right types only, so that a mistake is not ignored."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def _storable(text: str) -> str:

@@ -121,11 +121,13 @@ def _of_token(workspace: Workspace, key: str, text: str) -> Entry:
 
 
 def _of_page(workspace: Workspace, key: str, text: str) -> Entry:
-    found = workspace.page_keys.read(text)
-    if found is None or found[0] != key:
-        raise Problem(401, "The page's key has expired: load the page again")
+    if key not in workspace.served_keys():
+        raise unknown()
     project = workspace.project(key)
-    person = _person(project, found[1])
+    name = project.page_keys.read(text)
+    if name is None:
+        raise Problem(401, "The page's key has expired: load the page again")
+    person = _person(project, name)
     return Entry(project, person, "own" if person.is_owner else "label", f"page of {person.name}")
 
 

@@ -7,12 +7,13 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, status
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from closecall.app.api import sessions as api
 from closecall.app.api.submit import named, settle
 from closecall.app.api.views import ViewName, answered, coming, is_foreseen, view_of
+from closecall.app.server.http.bodies import LARGEST, Body
 from closecall.app.server.http.credentials import Entry, Labels, Reads
 from closecall.app.server.http.problems import Problem
 from closecall.app.sessions.answers import MOST_AT_ONCE
@@ -28,8 +29,6 @@ FORESEEN_SECONDS = 15.0
 
 LOOK_SECONDS = 0.02
 """Seconds between two looks at whether these items are ready."""
-
-LARGEST = 2**63 - 1
 
 SessionId = Annotated[str, Path(min_length=1, max_length=64, description="The session's id.")]
 
@@ -79,11 +78,7 @@ Answer = Annotated[dict[str, Any], WithJsonSchema(_ANSWER)]
 Answers = Annotated[list[Answer], Field(max_length=MOST_AT_ONCE)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewSession(_Body):
+class NewSession(Body):
     """A session to start."""
 
     concept: Annotated[int | None, Field(ge=1, le=LARGEST, description="By default the first concept.")] = (
@@ -92,20 +87,20 @@ class NewSession(_Body):
     strategy: Annotated[str | None, Field(max_length=200, description="By default margin-index.")] = None
 
 
-class SessionChange(_Body):
+class SessionChange(Body):
     """Changed settings of a session."""
 
     strategy: Annotated[str | None, Field(max_length=200)] = None
     include_skipped: bool | None = None
 
 
-class Given(_Body):
+class Given(Body):
     """Answers to store."""
 
     answers: Answers
 
 
-class CardRequest(_Body):
+class CardRequest(Body):
     """A card to make, after storing answers."""
 
     view: ViewName = "one"

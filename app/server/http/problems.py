@@ -107,11 +107,24 @@ async def _malformed(_: Request, error: Exception) -> Response:
     return respond(422, f"The {place} is malformed: {first['msg']}"[:500])
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code  # type: ignore[attr-defined]
-    sentences = {404: "There is no such address", 405: "This address does not take this method"}
-    headers = error.headers  # type: ignore[attr-defined]
-    return respond(status, sentences.get(status, str(error.detail)), headers)  # type: ignore[attr-defined]
+    if status == 405:
+        allowed = {"Allow": ", ".join(sorted(_methods(request)))}
+        return respond(status, f"This address does not take {request.method}", allowed)
+    sentence = "There is no such address" if status == 404 else str(error.detail)  # type: ignore[attr-defined]
+    return respond(status, sentence)
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods of all routes with the request's path."""
+    from starlette.routing import Match
+
+    found: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] != Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return found
 
 
 async def _unforeseen(_: Request, error: Exception) -> Response:

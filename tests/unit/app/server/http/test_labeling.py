@@ -175,7 +175,7 @@ def test_a_strategy_is_changed(api, project, session, ada):
 
 def test_a_page_may_use_its_key_in_its_project_only(api, project, workspace):
     session = project.session_of(Person("ada", is_owner=True))
-    key = {"X-Closecall-Page": workspace.page_keys.make(project.key, "ada")}
+    key = {"X-Closecall-Page": project.page_keys.make("ada")}
     place = f"/projects/{project.key}/sessions/{session.id}/card"
     assert api.get(place, headers=key).status_code == 200
     other = new_project(workspace, "Is this a 4?")

@@ -1,4 +1,4 @@
-"""Tokens, with which programs use the HTTP API."""
+"""Credentials for the HTTP API: tokens of programs, and the secret that signs the keys of pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table `tokens`."""
+    """Create the tables `tokens` and `secrets`."""
     op.create_table(
         "tokens",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -27,4 +27,10 @@ def upgrade() -> None:
         sa.CheckConstraint("scope IN ('read', 'label', 'own')", name=op.f("ck_tokens_scope")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
         sa.UniqueConstraint("digest", name=op.f("uq_tokens_digest")),
+    )
+    op.create_table(
+        "secrets",
+        sa.Column("name", sa.String(20), nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_secrets")),
     )
