@@ -164,6 +164,14 @@ def test_python_blocks_compile_and_import_what_exists(page, text):
                 assert importlib.util.find_spec(alias.name), alias.name
 
 
+def test_the_programs_on_the_page_are_those_that_are_tried():
+    """`tests/programs.py` runs them while the server is killed."""
+    shown = [text for page, text in blocks("python") if page.name == "programs.md"]
+    for name in ("label", "read"):
+        assert text_of(ROOT / "tests" / "fixtures" / "programs" / f"{name}.py") in shown
+    assert len(shown[0].splitlines()) <= 20
+
+
 def test_the_python_reference_names_what_exists():
     """Its entries are read from the sources when the site is built."""
     entries = re.findall(r"^::: ([\w.]+)$", text_of(DOCS / "python.md"), re.MULTILINE)
