@@ -35,14 +35,31 @@ def show_build(
     KeyboardInterrupt
         If Ctrl+C or SIGTERM stopped the build. The items built so far are kept.
     """
-    stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
     if quiet:
+        stop = _stop_at_signals()
         _require_complete(build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait))
         return
     source = continuing(source, out)
     show_source(source, dtype=dtype)
+    show_progress(source, out, threads=threads, dtype=dtype, wait=wait)
+
+
+def show_progress(
+    source: Source,
+    out: Path,
+    *,
+    threads: int | None = None,
+    dtype: FeatureType | None = None,
+    wait: bool = False,
+) -> None:
+    """Build or resume the pool `out`, with a progress bar but without facts about the source.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        See `show_build`.
+    """
+    stop = _stop_at_signals()
     with click.progressbar(length=len(source), show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
@@ -55,6 +72,14 @@ def show_build(
     if problems:
         click.echo(f"{len(problems):,} could not be read; closecall pool info {out} says why.")
     _require_complete(pool)
+
+
+def _stop_at_signals() -> threading.Event:
+    """Return an event that Ctrl+C and SIGTERM set from now on."""
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    return stop
 
 
 def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:

@@ -301,6 +301,10 @@ LOCK_SECONDS = 0.2
 """Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
 
 
+class AlreadyServedError(InputError):
+    """Error for a project that another process serves, or whose labels it restores or imports."""
+
+
 def lock_project(folder: Path) -> FileLock:
     """Lock the project for this process, and return the lock, which the caller must release.
 
@@ -309,14 +313,16 @@ def lock_project(folder: Path) -> FileLock:
 
     Raises
     ------
+    AlreadyServedError
+        If another process has the lock.
     InputError
-        If another process has the lock, or the file can't be locked.
+        If the file can't be locked.
     """
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
-        raise InputError(
+        raise AlreadyServedError(
             f"The project {folder} is already being served by another process: stop that one first"
         ) from None
     except OSError as error:
