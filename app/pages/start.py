@@ -13,13 +13,13 @@ import streamlit as st
 from closecall.app.display import phrases as words
 from closecall.app.pages.image_model import choose_model
 from closecall.app.pages.markdown import literal
-from closecall.app.pages.person import name_at_page
+from closecall.app.pages.person import IS_NEW, name_at_page, take_name
 from closecall.app.pages.pool_sources import CHOICES, source_word
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
-from closecall.app.projects.roles import Person
+from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.sessions.workspace import (
     THUMBNAILS,
     NewProject,
@@ -73,9 +73,15 @@ def main() -> None:
     except InputError as error:
         show_problem(error)
         return
+    st.session_state.pop(IS_NEW, None)  # a name taken on this page leads nowhere else
     with st.container(key="start", horizontal=True, gap=None):
         with st.container(key="projects"):
             st.title("Projects", anchor=False)
+            if needs_name(workspace):
+                with st.container(width=480):
+                    st.markdown("The projects here are open to named people only.")
+                    take_name()
+                return
             list_projects(workspace)
             if former := former_folder_beside(workspace.folder):
                 here = literal(str(workspace.folder))
@@ -85,6 +91,13 @@ def main() -> None:
             with st.container(key="new"):
                 st.header("New project", anchor=False)
                 new_project(workspace, person)
+
+
+def needs_name(workspace: Workspace) -> bool:
+    """Return whether a visitor without a name sees no project, although there are some."""
+    if workspace.roles.must_sign_in or name_at_page() != SOMEBODY:
+        return False
+    return bool(workspace.served_keys()) and not workspace.projects(SOMEBODY)
 
 
 def workspace_person(workspace: Workspace) -> Person | None:

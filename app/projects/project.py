@@ -250,7 +250,7 @@ class Project:
         return self.indexes.pool
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def class_names(self) -> tuple[str, ...]:
         """Names of the classes of the items, known once the pool has been begun; empty if there are none."""
         pool = self.pool
         if pool is None:
@@ -360,7 +360,7 @@ class Project:
             If there is a concept of this name, or a value is not allowed.
         """
         by.require_owner("add questions")
-        positive = positive_class_of(question, positive_class, self.classes)
+        positive = positive_class_of(question, positive_class, self.class_names)
         return create_concept(self.concept_store, question, name, guideline, positive)
 
     def copy_concept(
