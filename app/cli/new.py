@@ -102,7 +102,8 @@ def new_project(
             "--classes makes them classes."
         )
     classes = _classes(images, source)
-    meant = [positive_class(question, positive, classes) for question in questions]
+    option = "closecall question add --positive-class" if more else "--positive"
+    meant = [positive_class(question, positive, classes, option) for question in questions]
     asked = NewProject(
         images,
         first,
@@ -155,8 +156,10 @@ def _prepare(project: Path, source: Source, *, builds: bool) -> None:
         ) from None
 
 
-def positive_class(question: str, given: str | None, classes: Sequence[str]) -> str | None:
+def positive_class(question: str, given: str | None, classes: Sequence[str], option: str) -> str | None:
     """Return the class that means yes, or None; say which one it is, and ask if the question is not clear.
+
+    Without a terminal, the message names the `option` that chooses the class.
 
     Raises
     ------
@@ -173,7 +176,10 @@ def positive_class(question: str, given: str | None, classes: Sequence[str]) -> 
         chosen = click.prompt(f"Which class does {question!r} mean?", type=choice)
         found = None if chosen == NO_CLASS else chosen
     elif possible:
-        click.echo(f"Classes that {question!r} may mean: {some(possible)}. Without a choice, none means yes.")
+        noun = "class" if len(possible) == 1 else "classes"
+        click.echo(
+            f"{question!r} may mean the {noun} {some(possible)}. No class means yes; {option} chooses one."
+        )
     if found is not None:
         click.echo(f"{question!r}: yes means the class {found!r}.")
     return found

@@ -34,7 +34,7 @@ def add(project: Path, question: str, name: str, guideline: str, given: str | No
     """
     from closecall.app.projects.questions import add_question, classes_of
 
-    found = positive_class(question, given, classes_of(project))
+    found = positive_class(question, given, classes_of(project), "--positive-class")
     added = add_question(project, question, name=name, guideline=guideline, positive_class=found or "")
     click.echo(f"{project} now asks {added.question!r}, by the name {added.name!r}.")
 

@@ -90,8 +90,9 @@ def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:
         click.echo(f"Classes: {some(source.classes)}.")
     for sentence in source.about_features():
         click.echo(sentence)
-    if note := source.note_on_new_images():
-        click.echo(note)
+    for note in (source.note_on_new_images(), source.note_on_left_out()):
+        if note:
+            click.echo(note)
 
 
 def _require_complete(pool: Pool) -> None:

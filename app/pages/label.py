@@ -33,7 +33,7 @@ from closecall.app.pages.shares import adjust_shares
 from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.config import MOST_PERSONS
 from closecall.app.projects.positive_class import possible_classes
-from closecall.app.projects.uploaded_images import note_on, why_none
+from closecall.app.projects.uploaded_images import note_on, uploadable, why_none
 from closecall.app.runtime import kernels
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
@@ -394,9 +394,7 @@ def pick_size(view: View) -> None:
 def add_examples(session: LabelingSession, person: Person) -> None:
     """Show the form for example images."""
     with st.form("examples", clear_on_submit=True, border=False):
-        files = st.file_uploader(
-            "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
-        )
+        files = st.file_uploader("Example images", type=uploadable(), accept_multiple_files=True)
         if note := note_on(session.project.pool):
             st.caption(literal(note))
         shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)

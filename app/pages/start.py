@@ -20,6 +20,7 @@ from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.roles import SOMEBODY, Person
+from closecall.app.projects.uploaded_images import uploadable
 from closecall.app.sessions.workspace import (
     THUMBNAILS,
     NewProject,
@@ -185,9 +186,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     question = st.text_input("Question", placeholder=offered.question)
     files = []
     if offered.takes_examples:
-        files = st.file_uploader(
-            "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
-        )
+        files = st.file_uploader("Examples of yes (optional)", type=uploadable(), accept_multiple_files=True)
     times, guideline, positive = more_options(offered.can_be_enlarged)
     use_classes = choose_classes(choice, paths, question, positive)
 

@@ -79,5 +79,8 @@ def add_question(
         lock = lock_project(project)
     except AlreadyServedError:
         raise InputError(f"{project} is being served: add the question on its page, under Settings") from None
-    with lock, Database.open(ProjectFile.read(project).labels(project), copies_in=project) as database:
-        return create_concept(Concepts(database), asked, " ".join(name.split()), guideline, positive)
+    try:
+        with Database.open(ProjectFile.read(project).labels(project), copies_in=project) as database:
+            return create_concept(Concepts(database), asked, " ".join(name.split()), guideline, positive)
+    finally:
+        lock.release()
