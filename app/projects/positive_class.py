@@ -107,8 +107,11 @@ def _is_same_noun(one: str, other: str) -> bool:
 
 def _plurals(noun: str) -> set[str]:
     """Return the possible plurals of a noun in lower case; some of them are not words."""
-    found = {f"{noun}s", _IRREGULAR.get(noun, f"{noun}s")}
-    if noun.endswith(("s", "x", "z", "ch", "sh", "o")):
+    hisses = noun.endswith(("s", "x", "z", "ch", "sh"))
+    found = {f"{noun}es" if hisses else f"{noun}s"}
+    if noun in _IRREGULAR:
+        found.add(_IRREGULAR[noun])
+    if noun.endswith("o"):
         found.add(f"{noun}es")
     if re.search("[^aeiou]y$", noun):
         found.add(f"{noun[:-1]}ies")

@@ -1,4 +1,4 @@
-"""The class that a question names: in the singular or plural, in any letter case; two equal ones are asked about."""
+"""The class that a question names, in the singular or plural; between two equal ones, a person chooses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.core.errors import InputError
         ("Is it a person?", ["People", "Parson"], "People"),
         ("Are these leaves?", ["Leaf", "Lea"], "Leaf"),
         ("Is it a butterfly?", ["butterflies", "flies"], "butterflies"),
-        ("Is it a bus?", ["Buses", "bu"], "Buses"),
+        ("Is it a bus?", ["Buses", "bush"], "Buses"),
         ("Is it a cougar face?", ["face", "cougar_face", "cougar-body"], "cougar_face"),
         ("Is it a face?", ["Faces", "face"], "face"),
         ("Is it a Face?", ["face", "Face"], "Face"),
