@@ -7,12 +7,14 @@ question names one of them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from closecall.app.projects.positive_class import guess_class
 from closecall.core.pool.manifest import MANIFEST
-from closecall.core.sources import Source, source_from
+from closecall.core.sources import Source, classes, source_from
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class FolderClasses:
         The result is None if `given` is "", which means no class.
         """
         return guess_class(question, self.names) if given is None else given or None
+
+
+def classes_of_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the folder names that may be classes of images with these relative paths, with slashes."""
+    return classes.of(Path("/nowhere"), [path.replace("/", os.sep) for path in paths])[0]
 
 
 def given_source(word: str, provider: str | None = None) -> Source | None:

@@ -16,6 +16,7 @@ from typing import Self
 from closecall.app.projects.config import (
     LABELS_FILE,
     POOL_FOLDER,
+    PROJECT_FILE,
     ProjectFile,
     checked_database,
     is_project,
@@ -28,6 +29,7 @@ from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.project import sittings
 from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
+from closecall.app.projects.uploaded_folders import UPLOAD, File, store_folder
 from closecall.app.runtime.malloc import Trimmer
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
@@ -104,6 +106,9 @@ class NewProject:
         been made yet. Then creating the project makes it, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
+    upload : sequence of (str, bytes)
+        Image files that a person uploads, with their paths. They are stored beside the projects, and their
+        folder takes the place of `UPLOAD` in `source_word`.
     more_questions : mapping of str to str or None
         Further yes/no questions about the same items, with the class that means yes to each.
     """
@@ -116,6 +121,7 @@ class NewProject:
     use_classes: bool | None = None
     source: Source | None = None
     provider: str | None = None
+    upload: Sequence[File] = field(default_factory=tuple)
     more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -314,9 +320,13 @@ class Workspace:
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs items: enter a folder")
-        file, classes, source = self._describe(replace(new, source_word=word, question=question))
-        positive = positive_class_of(question, new.positive_class, classes)
         with ExitStack() as undo:
+            if new.upload:
+                stored = store_folder(self.folder, question, new.upload)
+                undo.callback(shutil.rmtree, stored, ignore_errors=True)
+                word = word.replace(UPLOAD, str(stored))
+            file, classes, source = self._describe(replace(new, source_word=word, question=question))
+            positive = positive_class_of(question, new.positive_class, classes)
             with self._creating:
                 if unless_same and (same := self._same(file, question)):
                     raise SameProjectError(same)
@@ -364,6 +374,17 @@ class Workspace:
                 return
             self._open[key] = former.succeeded(name)
         former.leave()
+
+    def recent_folders(self, name: str) -> list[str]:
+        """Return the folders of the projects that `name` may enter, those of the newest projects first."""
+        found: dict[str, float] = {}
+        for key in self.served_keys():
+            folder = self.folder / key
+            with suppress(InputError, OSError):
+                source = ProjectFile.read(folder).source
+                if self._is_open_to(key, name) and Path(source).is_absolute() and Path(source).is_dir():
+                    found[source] = max(found.get(source, 0.0), (folder / PROJECT_FILE).stat().st_mtime)
+        return sorted(found, key=lambda source: -found[source])
 
     def _close(self, key: str) -> None:
         """Close a project, if it is open."""
