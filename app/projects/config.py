@@ -302,6 +302,10 @@ LOCK_SECONDS = 0.2
 """Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
 
 
+class AlreadyServedError(InputError):
+    """Error for a project that another process serves, or whose labels it restores or imports."""
+
+
 def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock:
     """Lock the project for this process, and return the lock, which the caller must release.
 
@@ -311,8 +315,10 @@ def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock
 
     Raises
     ------
+    AlreadyServedError
+        If another process has the lock.
     InputError
-        If another process has the lock, or the file can't be locked.
+        If the file can't be locked.
     """
     lock = SharedLock(folder / LOCK_FILE) if shared else FileLock(folder / LOCK_FILE)
     try:
@@ -324,7 +330,7 @@ def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock
         raise InputError(f"The project {folder} cannot be locked for serving: {reason}") from None
     if not is_taken:
         alone = " alone" if shared else ""
-        raise InputError(
+        raise AlreadyServedError(
             f"The project {folder} is already being served{alone} by another process: stop that one first"
         )
     return lock

@@ -31,7 +31,7 @@ from closecall.app.engine.leases import Leases
 from closecall.app.exchange.exporting import export_labels
 from closecall.app.exchange.model import export_model
 from closecall.app.projects.config import LABELS_FILE, ProjectFile
-from closecall.app.projects.project import create_concept
+from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import ReviewedConcept
