@@ -6,27 +6,31 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from closecall.app.display.phrases import some
 from closecall.app.projects.config import (
     LABELS_FILE,
     POOL_FOLDER,
+    PROJECT_FILE,
     ProjectFile,
     checked_database,
     is_project,
     lock_project,
     require_database,
 )
-from closecall.app.projects.folder_classes import chosen_source, guess_class
+from closecall.app.projects.descriptions import FIRST
+from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.oidc import SignIn
-from closecall.app.projects.project import create_concept, sittings
+from closecall.app.projects.positive_class import positive_class_of
+from closecall.app.projects.project import sittings
+from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
+from closecall.app.projects.uploaded_folders import UPLOAD, File, store_folder
 from closecall.app.runtime.malloc import Trimmer
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
@@ -89,7 +93,8 @@ class NewProject:
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The class that means yes, if items have known classes.
+        The class that means yes, if items have known classes: None for the class that the question names, if
+        it names one, and "" for no class.
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
@@ -102,6 +107,11 @@ class NewProject:
         been made yet. Then creating the project makes it, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
+    upload : sequence of (str, bytes)
+        Image files that a person uploads, with their paths. They are stored beside the projects, and their
+        folder takes the place of `UPLOAD` in `source_word`.
+    more_questions : mapping of str to str or None
+        Further yes/no questions about the same items, with the class that means yes to each.
     """
 
     source_word: str
@@ -112,6 +122,8 @@ class NewProject:
     use_classes: bool | None = None
     source: Source | None = None
     provider: str | None = None
+    upload: Sequence[File] = field(default_factory=tuple)
+    more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Workspace:
@@ -127,6 +139,8 @@ class Workspace:
         Roles in all projects; each project's file may name more people.
     database : str or None
         Address of a PostgreSQL database for the labels of new projects, each in its own schema.
+    shared : bool
+        Whether other servers serve the same projects. Their labels must be in PostgreSQL.
 
     Attributes
     ----------
@@ -143,7 +157,9 @@ class Workspace:
         roles: Roles = EVERYBODY,
         *,
         database: str | None = None,
+        shared: bool = False,
     ) -> None:
+        self.shared = shared
         self.folder = folder.resolve()
         self.roles = roles
         self.landing: str | None = None
@@ -154,6 +170,7 @@ class Workspace:
         self._closed: dict[str, Closed] = {}
         self._creating = threading.Lock()
         self._opening: dict[str, threading.RLock] = {}  # by key
+        self._failed: dict[str, str] = {}  # by key: the description that could not be put to use
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
@@ -178,7 +195,7 @@ class Workspace:
     @property
     def can_create(self) -> bool:
         """Return whether the start page may create projects."""
-        return self._only is None
+        return self._only is None and (self.labels_go_to_a_server or not self.shared)
 
     @property
     def labels_go_to_a_server(self) -> bool:
@@ -264,14 +281,32 @@ class Workspace:
         StorageError
             If the project's database can't be used.
         """
-        if (project := self._open.get(key)) is not None:
+        if (project := self._open.get(key)) is not None and not project.is_outdated:
             return project
         self._require_served(key)
         with self._lock_of(key):
             if key not in self._open:
-                self._open[key] = OpenProject(self.folder / key, self.roles)
+                self._open[key] = OpenProject(self.folder / key, self.roles, shared=self.shared)
                 self._closed.pop(key, None)
-            return self._open[key]
+            former = self._open[key]
+            self._follow_description(key, former)
+        if former.is_superseded:
+            former.leave()
+        return self._open[key]
+
+    def _follow_description(self, key: str, project: OpenProject) -> None:
+        """Use the description of the items that another server has put to use.
+
+        If this fails, for example because a model is missing on this machine, the project says so, and keeps
+        its description.
+        """
+        name = project.file.description
+        if not project.is_outdated or self._failed.get(key) == name:
+            return
+        with project.troubles.noted(f"Using the description {name or FIRST}"):
+            self._failed[key] = name
+            self._open[key] = project.succeeded(name, is_chosen=True)
+            del self._failed[key]
 
     def _require_served(self, key: str) -> None:
         if key not in self.served_keys():
@@ -282,11 +317,18 @@ class Workspace:
         return self._opening.setdefault(key, threading.RLock())
 
     def create(
-        self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR, unless_same: bool = False
+        self,
+        new: NewProject,
+        *,
+        key: str | None = None,
+        by: Person = OPERATOR,
+        unless_same: bool = False,
+        closed: bool = False,
     ) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        After an error, the project's folder and its labels on a database server are removed again.
+        With `closed`, the project is not opened, and its pool not built: the caller begins it. After an
+        error, the project's folder and its labels on a database server are removed again.
 
         Raises
         ------
@@ -299,23 +341,30 @@ class Workspace:
             If the database fails.
         """
         by.require_owner("create projects")
+        if self.shared and not self.labels_go_to_a_server:
+            raise InputError(
+                "Several servers need labels in PostgreSQL: start closecall serve with --database to create "
+                "projects"
+            )
         if not self.can_create:
             raise InputError(
                 "This server serves one project only: start closecall serve with a folder of projects"
             )
-        question = " ".join(new.question.split())
-        if not question:
+        question, *more = (" ".join(each.split()) for each in (new.question, *new.more_questions))
+        if not all((question, *more)):
             raise InputError(
                 'A project needs a question that can be answered with yes or no, such as "Is it a leaf?"'
             )
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs items: enter a folder")
-        file, classes, source = self._describe(replace(new, source_word=word, question=question))
-        positive = new.positive_class or guess_class(question, classes)
-        if positive is not None and positive not in classes:
-            raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
         with ExitStack() as undo:
+            if new.upload:
+                stored = store_folder(self.folder, question, new.upload)
+                undo.callback(shutil.rmtree, stored, ignore_errors=True)
+                word = word.replace(UPLOAD, str(stored))
+            file, classes, source = self._describe(replace(new, source_word=word, question=question))
+            positive = positive_class_of(question, new.positive_class, classes)
             with self._creating:
                 if unless_same and (same := self._same(file, question)):
                     raise SameProjectError(same)
@@ -325,6 +374,8 @@ class Workspace:
                 file.write(half)
                 with Database.open(half / LABELS_FILE, create=True) as database:
                     create_concept(Concepts(database), question, "", new.guideline, positive)
+                    for other, yes in zip(more, new.more_questions.values(), strict=True):
+                        create_concept(Concepts(database), other, "", "", yes)
                 if new.examples:
                     _check_examples(new.examples)
                 if self._database:
@@ -333,9 +384,10 @@ class Workspace:
                     half.rename(self.folder / key)
                     undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
                     undo.callback(self._close, key)
-                    project = self.project(key)
+                    if not closed:
+                        self.project(key)
             if new.examples:
-                project.session().add_examples(new.examples, source=source)
+                self.project(key).session().add_examples(new.examples, source=source)
             undo.pop_all()
         return key
 
@@ -360,6 +412,17 @@ class Workspace:
                 return
             self._open[key] = former.succeeded(name)
         former.leave()
+
+    def recent_folders(self, name: str) -> list[str]:
+        """Return the folders of the projects that `name` may enter, those of the newest projects first."""
+        found: dict[str, float] = {}
+        for key in self.served_keys():
+            folder = self.folder / key
+            with suppress(InputError, OSError):
+                source = ProjectFile.read(folder).source
+                if self._is_open_to(key, name) and Path(source).is_absolute() and Path(source).is_dir():
+                    found[source] = max(found.get(source, 0.0), (folder / PROJECT_FILE).stat().st_mtime)
+        return sorted(found, key=lambda source: -found[source])
 
     def _close(self, key: str) -> None:
         """Close a project, if it is open."""
@@ -459,10 +522,10 @@ class Workspace:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
 
     def _require_unserved(self, key: str) -> None:
-        """Raise InputError if another process serves the project."""
+        """Raise InputError if another process serves the project, and this one can't serve it, too."""
         with self._lock_of(key):  # otherwise a thread that opens the project could fail because of this one
             if key not in self._open:
-                lock_project(self.folder / key).release()
+                lock_project(self.folder / key, shared=self.shared).release()
 
 
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:

@@ -275,6 +275,10 @@ class Source(ABC):
         """Return sentences that tell a user, before a pool is built, how features will be computed."""
         return []
 
+    def note_on_left_out(self) -> str | None:
+        """Return a sentence on files that the source leaves out, although they are images, or None."""
+        return None
+
     @property
     def describes_images(self) -> bool:
         """Whether features can be computed from an image that is not in the source, such as an upload."""

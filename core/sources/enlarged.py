@@ -164,6 +164,10 @@ class Enlarged(Source):
         grey[changed] = _varied(grey[changed][:, None], changes, _noise(changes)[:, None])[:, 0]
         return grey, problems
 
+    def note_on_left_out(self) -> str | None:
+        """See `Source.note_on_left_out`."""
+        return self.source.note_on_left_out()
+
     def vanished(self) -> Path | None:
         """See `Source.vanished`."""
         return self.source.vanished()

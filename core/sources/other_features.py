@@ -82,6 +82,10 @@ class OtherFeatures(Source):
         """See `Source.grey`."""
         return self.source.grey(items)
 
+    def note_on_left_out(self) -> str | None:
+        """See `Source.note_on_left_out`."""
+        return self.source.note_on_left_out()
+
     def vanished(self) -> Path | None:
         """See `Source.vanished`."""
         return self.source.vanished()

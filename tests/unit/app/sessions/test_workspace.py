@@ -17,8 +17,9 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of
 from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, lock_project
-from closecall.app.projects.folder_classes import FolderClasses, given_source, guess_class
+from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
+from closecall.app.projects.positive_class import guess_class
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import DEMO, NewProject, SameProjectError, Workspace
@@ -144,12 +145,12 @@ def test_a_project_that_takes_long_to_open_holds_up_no_other(tmp_path, monkeypat
         slow, other, opened = (new_project(workspace).key for _ in range(3))
     begun, end, open_for_real = threading.Event(), threading.Event(), OpenProject.__init__
 
-    def opens(project: OpenProject, folder: Path, roles: Roles) -> None:
+    def opens(project: OpenProject, folder: Path, roles: Roles, *, shared: bool) -> None:
         if folder.name == slow:
             assert not begun.is_set(), "opened twice"
             begun.set()
             assert end.wait(300)
-        open_for_real(project, folder, roles)
+        open_for_real(project, folder, roles, shared=shared)
 
     with open_workspace(tmp_path) as workspace, ThreadPoolExecutor(4) as threads:
         there = workspace.project(opened)
