@@ -166,6 +166,20 @@ BUGS = (
         "tests/unit/storage/test_fold.py tests/unit/storage/test_fold_standing.py",
     ),
     Bug(
+        "the client forgets answers that are not acknowledged",
+        "client/outbox.py",
+        'for answer_id in outcome["acked"]:',
+        "for answer_id in list(self._pending):",
+        "tests/unit/client/test_session.py",
+    ),
+    Bug(
+        "the client reads an answer twice after it was stopped",
+        "client/log.py",
+        "self.cursor = answer.seq",
+        "pass",
+        "tests/unit/client/test_project.py",
+    ),
+    Bug(
         "a lease never ends",
         "app/engine/leases.py",
         "if name not in but_for and held.heard >= since",
