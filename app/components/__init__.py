@@ -82,6 +82,7 @@ LABEL = Component(
     styles=(
         "shared/base.css",
         "label/stage.css",
+        "shared/frame.css",
         "shared/margin.css",
         "label/text.css",
         "label/demo.css",
@@ -99,6 +100,7 @@ GRID = Component(
     styles=(
         "shared/base.css",
         "label/stage.css",
+        "shared/frame.css",
         "shared/margin.css",
         "shared/search.css",
         "label/layouts.css",

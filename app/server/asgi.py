@@ -136,7 +136,7 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """Return the ASGI application: the pages, their modules, races in progress, maps, and ``/healthz``.
+    """Return the ASGI application: the pages, their modules, races in progress, maps, images, and ``/healthz``.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`.
     """
@@ -145,12 +145,14 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
     from starlette.routing import Route
 
     from closecall.app.pages.problems import on_script_error
+    from closecall.app.server import images
     from closecall.app.server import map as map_routes
 
     routes = [
         Route("/healthz", _healthz),
         Route("/race", _race),
         *map_routes.routes(),
+        *images.routes(),
         Route(f"/{modules.ROOT}/{{digest}}/{{name:path}}", _module),
     ]
     middleware = [Middleware(Guard, names=names, sites=sites)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.api.images import original_of
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
@@ -63,7 +64,8 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item without its picture; for a text, with its parts."""
-    return item_of(session, shown) | _alike(session, shown.item) | _text(session, shown.item)
+    own = original_of(session.project, shown.item)
+    return item_of(session, shown) | own | _alike(session, shown.item) | _text(session, shown.item)
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:

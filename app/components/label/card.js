@@ -4,19 +4,19 @@
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
+import { Gestures } from "../shared/gestures.js";
 import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
+import { Zoom } from "../shared/zoom.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
 import { Flow, mayStillCome, POLL } from "./flow.js";
 import { FullScan } from "./fullscan.js";
-import { Gestures } from "./gestures.js";
 import { Group } from "./group.js";
 import { merged, Strip } from "./strip.js";
-import { Zoom } from "./zoom.js";
 
 /** @import { CardData, Component, Item, Labeling, StripEntry } from "../types" */
 
@@ -188,7 +188,7 @@ class Card {
   }
 
   /**
-   * Put another image, or none, into the frame, and end gestures and zoom.
+   * Put the image of the item in view, or none, into the frame, and end gestures and zoom.
    *
    * @param {Picture | null} image
    */
@@ -196,7 +196,7 @@ class Card {
     this.frame.querySelector(".item")?.remove();
     if (image) this.frame.prepend(image);
     this.gestures.cancel();
-    this.zoom.reset();
+    this.zoom.take(image && this.flow.item?.original);
   }
 
   /** @param {Item | null} item */
