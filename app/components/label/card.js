@@ -5,6 +5,7 @@
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { Gestures } from "../shared/gestures.js";
+import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
@@ -57,6 +58,7 @@ class Card {
       give: (answer) => this.give(answer),
     });
     this.zoom = new Zoom(this.frame);
+    this.help = new Help(this.card, () => this.choices.keys(this.data));
     /** @type {Map<string | null, string | undefined>} */
     this.pictures = new Map();
     takeKeys(this);
@@ -353,7 +355,7 @@ class Card {
   /** @param {KeyboardEvent} event */
   keyPressed(event) {
     if (!hasKeys(this)) return;
-    if (isShortcut(event) || isField(event)) return;
+    if (isShortcut(event) || isField(event) || this.help.pressed(event)) return;
     const action = this.choices.byKey(event.key);
     if (event.repeat) {
       if (action || event.key === "Enter" || event.key === " ") event.preventDefault();

@@ -55,8 +55,8 @@ export class Zoom {
     this.#original = original ?? null;
     this.#detail.take(this.#original);
     if (original) {
-      const image = this.#frame.querySelector("img");
-      const ratio = original.width / original.height || present(image).naturalWidth / present(image).naturalHeight;
+      const { naturalWidth: width, naturalHeight: height } = present(this.#frame.querySelector("img"));
+      const ratio = original.width / original.height || width / height || 1; // a drawing has only its picture's size
       this.#frame.style.setProperty("--ratio", Math.min(LONGEST, Math.max(1 / LONGEST, ratio)).toFixed(5));
     }
     this.reset();
