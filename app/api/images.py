@@ -1,4 +1,4 @@
-"""Images for pages: an item's picture, and tiles of its own pixels for a closer look (`app.display.originals`).
+"""Images for pages: an item's picture, and tiles of its own pixels (`app.display.originals`).
 
 A request for an image carries a key: a signature of the project and the item, by a secret that this process
 drew when it started. Only pages that may show the item get its address. After a restart, pages get new

@@ -136,7 +136,7 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """Return the ASGI application: the pages, their modules, races in progress, maps, images, and ``/healthz``.
+    """Return the ASGI application: the pages, modules, races in progress, maps, images, and ``/healthz``.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`.
     """

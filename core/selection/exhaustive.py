@@ -14,6 +14,7 @@ class ExhaustiveSearch(QueryStrategy):
     """Query strategy that finds the n items nearest to the hyperplane exactly, by one scan of the pool."""
 
     name = "exhaustive"
+    about = "The item nearest the boundary, by scoring all items."
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""

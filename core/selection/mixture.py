@@ -54,6 +54,7 @@ class Mixture(QueryStrategy):
     """
 
     name = "mixture"
+    about = "Items near the boundary, likely yes and random, in shares that you set."
     query_params = frozenset(PARTS)
 
     parts_: dict[str, QueryStrategy]

@@ -125,7 +125,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
     n_items = len(pool) if pool else 0
     return {
         "selection_ms": shown.selection_ms if shown else None,
-        "full_scan_ms": session.project.indexes.full_scan_ms,
+        "full_scan_ms": session.project.indexes.full_scan.beside(shown.id) if shown else None,
         "margin": shown.margin if shown else None,
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,

@@ -255,6 +255,7 @@ class HHashSearch(CodeSearch):
     """
 
     name = "h-hash"
+    about = "An item near the boundary, by hashing with pairs of bits, as published."
     hasher_class = HHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
@@ -289,6 +290,7 @@ class EHHashSearch(CodeSearch):
     """
 
     name = "eh-hash"
+    about = "An item near the boundary, by hashing of embedded vectors, as published."
     hasher_class = EHHash
 
     def __init__(
@@ -363,6 +365,7 @@ class BHHashSearch(CodeSearch):
     """
 
     name = "bh-hash"
+    about = "An item near the boundary, by bilinear hashing, as published."
     hasher_class = BHHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
@@ -389,6 +392,7 @@ class LBHHashSearch(CodeSearch):
     """
 
     name = "lbh-hash"
+    about = "An item near the boundary, by bilinear hashing that learns from the pool, as published."
     hasher_class = LBHHash
 
     def __init__(

@@ -91,7 +91,9 @@ def received(request: dict[str, str]) -> Image.Image:
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "tiny.png"])
 @pytest.mark.parametrize("level", [0, 1])
-def test_the_tiles_together_are_the_image(project: OpenProject, tmp_path: Path, name: str, level: int) -> None:
+def test_the_tiles_together_are_the_image(
+    project: OpenProject, tmp_path: Path, name: str, level: int
+) -> None:
     """Turned by the camera's orientation, on white, from any kind of file; no pixel is missing or twice."""
     whole = read_image(tmp_path / "photos" / name, 1 << 30).convert("RGB")
     expected = whole.reduce(1 << level)

@@ -110,7 +110,7 @@ def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> No
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored = Image.fromarray(np.ascontiguousarray(as_stored[orientation](upright))).convert("RGB")
-    assert resolution_of(encoded(stored, form, exif=exif)) == read_image(encoded(stored, form, exif=exif), 4000).size
+    assert resolution_of(encoded(stored, form, exif=exif)) == (48, 24)
     shown = read_image(encoded(stored, form, exif=exif), 48)
     assert shown.size == (48, 24)
     grey = np.asarray(shown.convert("L"), dtype=float)
