@@ -81,6 +81,8 @@ LABEL = Component(
     styles=(
         "shared/base.css",
         "label/stage.css",
+        "shared/frame.css",
+        "shared/help.css",
         "shared/margin.css",
         "label/text.css",
         "label/demo.css",
@@ -98,6 +100,8 @@ GRID = Component(
     styles=(
         "shared/base.css",
         "label/stage.css",
+        "shared/frame.css",
+        "shared/help.css",
         "shared/margin.css",
         "shared/search.css",
         "label/layouts.css",

@@ -12,7 +12,7 @@ import streamlit as st
 from closecall.app.api.views import answered
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
-from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.display.strategy_labels import fitting, label_of, name_of
 from closecall.app.pages.alike import offer_similar
 from closecall.app.pages.choose_class import NO_CLASS, choose_class
 from closecall.app.pages.chosen import (
@@ -44,6 +44,7 @@ from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
+from closecall.core.selection.registry import strategy_class
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -194,25 +195,30 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
-    """Show the picker of strategies."""
+    """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
     labels, costs = project.strategies(), project.costs()
+    counts = session.concept.counts()
+    first = fitting(yes=counts.yes, no=counts.no)
+    names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
-    def named(name: str) -> str:
-        return f"{labels[name]} ({costs[name]} to prepare)" if name in costs else labels[name]
+    def about(name: str) -> str:
+        line = strategy_class(name).about
+        return f"{line} Takes {costs[name]} to prepare.".strip() if name in costs else line
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
 
-    state["strategy"] = name_of(session.strategy)
-    st.selectbox(
-        "Query strategy",
-        list(labels),
-        format_func=named,
-        key="strategy",
-        on_change=picked,
-        label_visibility="collapsed",
-        width=304,
-    )
+    shown = state["strategy"] = name_of(session.strategy)
+    with st.popover(f"Strategy: {labels.get(shown, shown)}", key="strategy-picker", width=304):
+        st.radio(
+            "Query strategy",
+            names,
+            format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
+            captions=[literal(about(name)) for name in names],
+            key="strategy",
+            on_change=picked,
+            label_visibility="collapsed",
+        )
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:

@@ -163,6 +163,8 @@ class QueryStrategy(ABC):
     """
 
     name: ClassVar[str]
+    about: ClassVar[str] = ""
+    """What the strategy selects, in one line, as pages show it; "" if the strategy does not say."""
     needs_hyperplane: ClassVar[bool] = True
     query_params: ClassVar[frozenset[str]] = frozenset()
     """Parameters that only queries use. Strategies that differ in no other parameter can share an index."""

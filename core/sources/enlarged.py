@@ -121,6 +121,11 @@ class Enlarged(Source):
         """Return the image of the original, changed in the same way as the grayscale variant in `grey`."""
         return self._variant(item, lambda origin: self.source.image(origin, size))
 
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution`; a variant has the resolution of its original."""
+        origins, _ = self._origins(np.array([item]))
+        return self.source.resolution(int(origins[0]))
+
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image` and `image`."""
         return self._variant(item, self.source.whole_image)

@@ -102,6 +102,20 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
         return _upright(shown, _orientation(image))
 
 
+def resolution_of(file: Path | BinaryIO) -> tuple[int, int]:
+    """Return the width and height in pixels of the upright image in `file`; only its header is read.
+
+    Raises
+    ------
+    UnreadableImageError
+        See `read_image`; damage after the header is not found.
+    """
+    with _opened(file) as image:
+        width, height = image.size
+        is_turned = _orientation(image) >= 5 and image.format != "TIFF"  # Pillow turns TIFF files by itself
+        return (height, width) if is_turned else (width, height)
+
+
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
     """Read the image in `file` and resize it.
 

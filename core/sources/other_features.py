@@ -62,6 +62,10 @@ class OtherFeatures(Source):
         """See `Source.image`."""
         return self.source.image(item, size)
 
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution`."""
+        return self.source.resolution(item)
+
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""
         return self.source.whole_image(item)

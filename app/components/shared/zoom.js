@@ -1,12 +1,19 @@
-// The zoom of the image in view: it is scaled and shifted within its frame, and nothing else moves.
+// The zoom of the image in view: it is scaled and shifted within its frame, and nothing else moves. The frame has the
+// image's own shape. A closer look loads the image's own pixels (detail.js).
 
-import { part } from "../shared/dom.js";
+import { Detail } from "./detail.js";
+import { part, present } from "./dom.js";
+
+/** @import { Original } from "../types" */
 
 /** @typedef {{ clientX: number, clientY: number }} Point */
 
 const CLOSE = 3; // zoom factor of a key, click or tap
 const CLOSEST = 10;
-const CRISP_FROM = 4; // CSS pixels per image pixel from which the image's pixels are drawn as sharp squares
+const ENLARGED = 2; // CSS pixels per pixel of an original, up to which one can zoom if this is closer
+const CRISP_FROM = 4; // CSS pixels per image pixel from which a small image's pixels are drawn as sharp squares
+const SMALL = 128; // pixels; larger images are photographs, and stay smooth
+const LONGEST = 4; // the frame is at most so many times as wide as high, or as high as wide
 const STEP = 60; // CSS pixels per arrow key
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -14,6 +21,11 @@ const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowD
 export class Zoom {
   /** @type {HTMLElement} */
   #frame;
+  #detail;
+  /** @type {Original | null} */
+  #original = null;
+  /** @type {Point | null} */
+  #pointer = null; // where the mouse is, over the frame
   #scale = 1;
   #x = 0; // distance of the image's centre from the frame's
   #y = 0;
@@ -21,10 +33,33 @@ export class Zoom {
   /** @param {HTMLElement} frame */
   constructor(frame) {
     this.#frame = frame;
+    this.#detail = new Detail(frame);
+    frame.addEventListener("pointermove", (event) => {
+      this.#pointer = event.pointerType === "mouse" ? event : null;
+    });
+    frame.addEventListener("pointerleave", () => {
+      this.#pointer = null;
+    });
   }
 
   get isOn() {
     return this.#scale > 1;
+  }
+
+  /**
+   * Take another image, and give the frame its shape; null keeps the frame's shape.
+   *
+   * @param {Original | null | undefined} original
+   */
+  take(original) {
+    this.#original = original ?? null;
+    this.#detail.take(this.#original);
+    if (original) {
+      const { naturalWidth: width, naturalHeight: height } = present(this.#frame.querySelector("img"));
+      const ratio = original.width / original.height || width / height || 1; // a drawing has only its picture's size
+      this.#frame.style.setProperty("--ratio", Math.min(LONGEST, Math.max(1 / LONGEST, ratio)).toFixed(5));
+    }
+    this.reset();
   }
 
   /**
@@ -45,7 +80,7 @@ export class Zoom {
    */
   by(factor, point = null) {
     if (!this.#frame.querySelector(".item")) return;
-    const scale = Math.min(CLOSEST, Math.max(1, this.#scale * factor));
+    const scale = Math.min(this.#closest, Math.max(1, this.#scale * factor));
     const { x, y } = point ? this.#fromCentre(point) : { x: 0, y: 0 };
     const grown = scale / this.#scale;
     this.#show(scale, x - (x - this.#x) * grown, y - (y - this.#y) * grown);
@@ -66,17 +101,23 @@ export class Zoom {
   }
 
   /**
-   * Handle a key: Z toggles the zoom, Escape ends it, and Shift with an arrow moves the image. Return whether it did.
+   * Handle a key: Z zooms in at the mouse or out, Escape ends the zoom, and Shift with an arrow moves the image. Return
+   * whether it did.
    *
    * @param {KeyboardEvent} event
    */
   pressed({ key, shiftKey }) {
     const step = shiftKey && this.isOn ? ARROWS[key] : null;
     if (step) this.move(step[0] * STEP, step[1] * STEP);
-    else if (key.toLowerCase() === "z") this.toggle();
+    else if (key.toLowerCase() === "z") this.toggle(this.#pointer);
     else if (key === "Escape" && this.isOn) this.reset();
     else return false;
     return true;
+  }
+
+  get #closest() {
+    const width = this.#original?.width ?? 0;
+    return Math.max(CLOSEST, (ENLARGED * width) / Math.max(1, this.#frame.clientWidth));
   }
 
   /** @param {Point} point */
@@ -103,9 +144,21 @@ export class Zoom {
     style.setProperty("--x", `${this.#x}px`);
     style.setProperty("--y", `${this.#y}px`);
     dataset.zoomed = String(this.isOn);
-    const image = this.#frame.querySelector("img");
-    const isCrisp = image && scale * width >= CRISP_FROM * Math.max(image.naturalWidth, image.naturalHeight);
-    dataset.crisp = String(this.isOn && Boolean(isCrisp));
+    dataset.crisp = String(this.isOn && this.#isCrisp(scale * width));
     part(this.#frame, ".look").setAttribute("aria-pressed", String(this.isOn));
+    if (this.isOn) this.#detail.show({ scale, x: this.#x, y: this.#y });
+    else this.#detail.clear();
+  }
+
+  /**
+   * Return whether the image is small enough, and seen from near enough, for its pixels to be drawn as squares.
+   *
+   * @param {number} shown the width of the zoomed image in CSS pixels
+   */
+  #isCrisp(shown) {
+    const image = this.#frame.querySelector("img");
+    if (!image) return false;
+    const { naturalWidth: width, naturalHeight: height } = image;
+    return Math.max(width, height) <= SMALL && shown >= CRISP_FROM * width;
   }
 }
