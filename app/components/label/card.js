@@ -157,8 +157,7 @@ class Card {
     clearTimeout(this.pollTimer);
     const { data, flow } = this;
     const known = Object.keys(data.next ?? {}).length;
-    const isAhead =
-      flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
+    const isAhead = flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
     if (!isAhead && data === this.data && flow.pollAfter !== null) this.poll(flow.pollAfter);
   }
 
