@@ -1,4 +1,5 @@
-// The card's rules, held to the cases that also hold for the simulated browsers (tests/unit/test_bench_team.py).
+// The card's rules, held to the cases that also hold for the simulated pages of `closecall bench team`
+// (tests/unit/app/experiments/bench/team/test_card.py).
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
