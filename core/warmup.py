@@ -43,7 +43,7 @@ ITEMS = 400
 FUNCTIONS = 16
 """Number of hash functions per family; the compiled kernels work for any number."""
 
-COMPILATIONS = 355
+COMPILATIONS = 360
 """Number of functions that Numba compiles in a complete warm-up, including functions of Numba itself.
 
 The share that ``--report`` prints is the share of this number.

@@ -7,6 +7,7 @@ pages can be read in the repository as well. Here they become links of the site.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from html import escape
@@ -34,7 +35,28 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {ROOT / name: page for name, page in PAGES.items()}
     for path, name in {**pictures, **icon, **pages}.items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
+    for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
+        content = page_of(json.loads(notebook.read_text("utf-8")))
+        files.append(File.generated(config, notebook.with_suffix(".md").name, content=content))
     return files
+
+
+def page_of(notebook: dict[str, Any]) -> str:
+    """Return a notebook as Markdown: its texts, its code and the outputs that are saved in it."""
+    parts = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        parts += map(_output, cell.get("outputs", ()))
+    return "\n\n".join(parts)
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data", {"text/plain": output.get("text", "")})
+    for kind in ("image/png", "image/jpeg"):
+        if kind in data:
+            return f'<img alt="Output of the cell above" src="data:{kind};base64,{data[kind].strip()}">'
+    return f"```text\n{''.join(data['text/plain']).rstrip()}\n```"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -44,6 +66,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(r"\]\((?=[A-Z]+\.md)", "](../", markdown)
     for name, uri in PAGES.items():
         markdown = markdown.replace(f"](../{name}", f"]({uri}")
+    markdown = re.sub(r"\]\(([\w-]+)\.ipynb", r"](\1.md", markdown)
     if COMMANDS in markdown:
         from closecall.app.cli.main import main
 

@@ -76,6 +76,7 @@ class Archive:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
                 raise StorageError(f"there is no concept {concept_id}", "missing")
             archive(connection, concept_id, self._clock())
+            self.database.announce(connection, "concept", concept=concept_id)
 
     def offered(self, *, archived: bool = False) -> list[ConceptRecord]:
         """Return the active concepts or, if `archived`, all concepts.

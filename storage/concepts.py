@@ -95,6 +95,7 @@ class Concepts:
                 archive(connection, _key(made), self._clock())
             if instead_of is not None:
                 replace(connection, instead_of, _key(made), self._clock())
+            self.database.announce(connection, "concept", concept=_key(made))
         return self.get(_key(made))
 
     def all(self) -> list[ConceptRecord]:
@@ -144,6 +145,7 @@ class Concepts:
                     raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
             if values:
                 connection.execute(update(Concept).where(Concept.id == concept_id).values(**values))
+                self.database.announce(connection, "concept", concept=concept_id)
         return self.get(concept_id)
 
     def audit_share(self, concept_id: int) -> float:
@@ -164,6 +166,7 @@ class Concepts:
         with self.database.write() as connection:
             connection.execute(delete(AuditShare).where(of_concept))
             connection.execute(insert(AuditShare).values(concept_id=concept_id, share=share))
+            self.database.announce(connection, "concept", concept=concept_id)
 
     def withdrawn(self, concept_id: int) -> frozenset[str]:
         """Return the withdrawn descriptions in words, as digests of their texts (`Direction.digest`)."""
@@ -192,6 +195,7 @@ class Concepts:
                     created=self._clock(),
                 )
             )
+            self.database.announce(connection, "concept", concept=concept_id)
 
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
@@ -249,6 +253,7 @@ class Concepts:
             if not is_first and vector is not None:
                 of_example = {"example_id": _key(made), "description": self.description}
                 connection.execute(insert(ExampleFeature).values(**of_example, feature=vector))
+            self.database.announce(connection, "concept", concept=concept_id)
             row = connection.execute(self._described().where(Example.id == _key(made))).one()
         return _example(row)
 
@@ -317,6 +322,7 @@ class Concepts:
                         created=self._clock(),
                     )
                 )
+                self.database.announce(connection, "concept", concept=row.concept_id)
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
         """Return the examples as they were at the position `through` of the log of examples, oldest first.

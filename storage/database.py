@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -17,7 +17,11 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from closecall.storage import copies, migrate, sqlite
 from closecall.storage.errors import Kind, StorageError
+from closecall.storage.leading import Lead
+from closecall.storage.listening import Listening
+from closecall.storage.notices import Notice
 from closecall.storage.place import LabelFile, Server, Where, place_of
+from closecall.storage.records import new_id
 
 _events = logging.getLogger("closecall.storage")
 
@@ -37,15 +41,28 @@ class Database:
     """
 
     def __init__(
-        self, place: LabelFile | Server, *, read_only: bool, busy_timeout: float, alone: bool = False
+        self,
+        place: LabelFile | Server,
+        *,
+        read_only: bool,
+        busy_timeout: float,
+        alone: bool = False,
+        server: str | None = None,
     ) -> None:
         self.place = place
         self.read_only = read_only
+        self.server = server
+        """This server's id, if several servers share the database; otherwise None."""
         self.backup_made: Path | None = None
         self._busy_timeout = busy_timeout
-        self._engine = place.engine(read_only=read_only, busy_timeout=busy_timeout, alone=alone)
+        self._engine = place.engine(
+            read_only=read_only, busy_timeout=busy_timeout, alone=alone, server=server
+        )
         self._writing = threading.Lock()
         self._trouble: StorageError | None = None
+        self._notices: list[Notice] = []  # of the open transaction
+        self._told: Callable[[Notice], None] | None = None
+        self._listening: Listening | None = None
 
     @classmethod
     def open(
@@ -55,6 +72,7 @@ class Database:
         create: bool = False,
         read_only: bool = False,
         alone: bool = False,
+        shared: bool = False,
         backup_before_migration: bool = True,
         copies_in: Path | None = None,
         busy_timeout: float = sqlite.BUSY_SECONDS,
@@ -72,6 +90,10 @@ class Database:
         alone : bool
             With PostgreSQL, raise an error (`locked`) while another program has the database open for
             writing.
+        shared : bool
+            Several servers write to this PostgreSQL database. Raise an error (`locked`) while a program has
+            it open with `alone`. An older schema is only migrated while no other program has it open for
+            writing.
         backup_before_migration : bool
             Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
@@ -86,9 +108,12 @@ class Database:
             Of kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `older`
             (with `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
             `unreachable`, `full` or `other`; see `storage.errors.Kind`. A database that could not be migrated
-            is unchanged.
+            is unchanged. With `shared`, also of kind `invalid`, if the database is a file.
         """
         place = place_of(where)
+        server = new_id() if shared else None
+        if shared:
+            place.require_shareable()
         if not place.exists():
             if not create or read_only:
                 raise place.unopenable()
@@ -97,12 +122,19 @@ class Database:
         # Opening a file for writing changes it, so check first that it is a label database.
         database = cls(place, read_only=True, busy_timeout=busy_timeout)
         with _closing_on_error(database):
-            database._check_version(database.schema_version, may_migrate=not read_only)
-        if read_only:
-            return database
+            version = database.schema_version
+            database._check_version(version, may_migrate=not read_only)
+            if read_only:
+                return database
+            place.check_writable()
+            if shared and version != migrate.SCHEMA_VERSION:
+                # This connection does not count as a use of the database, so servers that start at the same
+                # time don't keep each other from migrating it.
+                database._migrate(keep_copy=backup_before_migration, copies_in=copies_in, alone=True)
+        copy = database.backup_made
         database.close()
-        place.check_writable()
-        database = cls(place, read_only=False, busy_timeout=busy_timeout, alone=alone)
+        database = cls(place, read_only=False, busy_timeout=busy_timeout, alone=alone, server=server)
+        database.backup_made = copy
         with _closing_on_error(database):
             if database.schema_version != migrate.SCHEMA_VERSION:
                 database._migrate(keep_copy=backup_before_migration, copies_in=copies_in)
@@ -121,6 +153,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections. With SQLite, this merges the write-ahead log into the file."""
+        if self._listening is not None:
+            self._listening.close()
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -150,8 +184,11 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, losable: bool = False) -> Iterator[Connection]:
         """Open the only writing transaction; it is committed to disk when the block ends without an error.
+
+        With `losable`, PostgreSQL does not wait for the disk. If the database server crashes, the transaction
+        may be lost, but only together with all transactions after it.
 
         Raises
         ------
@@ -171,17 +208,66 @@ class Database:
                 f"{self.place} is busy with another write for {self._busy_timeout:g} s", "locked"
             )
         try:
+            self._notices = []
             with self._explained(), self._engine.connect() as connection:
-                connection.execution_options(**self.place.writing)
+                connection.execution_options(
+                    **(self.place.writing_losable if losable else self.place.writing)
+                )
                 with connection.begin():
                     yield connection
             self._trouble = None
+            notices = self._notices
         except StorageError as error:
             if error.kind in _TROUBLES:
                 self._trouble = error
             raise
         finally:
             self._writing.release()
+        if self._told is not None:
+            for notice in notices:
+                self._told(notice)
+
+    def announce(self, connection: Connection, kind: str, **data: Any) -> None:
+        """Add a notice to the open transaction of `write`; see `storage.notices`.
+
+        Once the transaction is committed, the process itself is told and, if several servers share the
+        database, so are the others.
+        """
+        notice = Notice(kind, data)
+        self._notices.append(notice)
+        if self.server is not None:
+            self.place.notify(connection, notice.message(self.server))
+
+    def follow(self, told: Callable[[Notice], None], missed: Callable[[], None] = lambda: None) -> None:
+        """Call `told` with each notice of a committed transaction, in any thread. It must not raise errors.
+
+        If several servers share the database, notices of the others follow, too. `missed` is called each time
+        the connection over which they come is made, because notices may have been missed.
+        """
+        self._told = told
+        server = self.server
+        if server is None:
+            return
+
+        def heard(message: str) -> None:
+            if (notice := Notice.of(message, server)) is not None:
+                told(notice)
+
+        self._listening = self.place.listening(heard, missed, self._busy_timeout)
+        self._listening.start()
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether each change by another server is noticed; true if there is only one server."""
+        return self.server is None or (self._listening is not None and self._listening.is_current)
+
+    def now(self, connection: Connection) -> int:
+        """Return the database's time in milliseconds since 1970 UTC."""
+        return int(connection.exec_driver_sql(f"SELECT {self.place.clock}").scalar_one())
+
+    def leads(self, what: str) -> Lead:
+        """Return the handle of `what`, which only one of the servers that share the database may do."""
+        return Lead() if self.server is None else self.place.lead(what, self._busy_timeout)
 
     def check(self) -> None:
         """Check whether answers can be stored now, for monitoring.
@@ -248,7 +334,8 @@ class Database:
                 "older",
             )
 
-    def _migrate(self, *, keep_copy: bool, copies_in: Path | None = None) -> None:
+    def _migrate(self, *, keep_copy: bool, copies_in: Path | None = None, alone: bool = False) -> None:
+        """Migrate the schema. With `alone`, raise an error while another program has it open for writing."""
         with self._explained(), self._engine.connect() as connection:
             connection.execution_options(**self.place.writing)
             self.place.before_migration(connection)
@@ -256,6 +343,8 @@ class Database:
                 # Another process may have migrated the database before this transaction, but not during it.
                 version = migrate.version_of(connection)
                 if version != migrate.SCHEMA_VERSION:
+                    if alone:
+                        self.place.take_alone(connection, "it is brought up to date")
                     if keep_copy:
                         self.backup_made = copies.backup(self.place, self._name_of_copy(version, copies_in))
                     self.place.make(connection)

@@ -14,6 +14,7 @@ Kind = Literal[
     "read-only",  # the file, its folder or its file system cannot be written
     "locked",  # another program locks the database for longer than the busy timeout
     "unreachable",  # the server of the database does not answer
+    "moved",  # another of several servers has the session now
     "full",  # no room on the disk
     "invalid",  # a value, address or file that is not allowed
     "other",  # anything else the database engine reports
@@ -40,4 +41,4 @@ class StorageError(Exception):
     @property
     def passes(self) -> bool:
         """Return whether a later retry with the same input may succeed."""
-        return self.kind in ("locked", "unreachable", "full")
+        return self.kind in ("locked", "unreachable", "moved", "full")

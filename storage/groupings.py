@@ -20,7 +20,7 @@ class Groupings:
         self._database = database
 
     def keep(self, digest: str, content: bytes) -> None:
-        """Store groups under their digest, which must be new.
+        """Store groups under their digest, unless they are stored already, perhaps by another server.
 
         Raises
         ------
@@ -28,7 +28,9 @@ class Groupings:
             As for `Database.write`.
         """
         with self._database.write() as connection:
-            connection.execute(insert(Grouping).values(digest=digest, content=content))
+            known = select(Grouping.digest).where(Grouping.digest == digest)
+            if connection.scalar(known) is None:
+                connection.execute(insert(Grouping).values(digest=digest, content=content))
 
     def has(self, digest: str) -> bool:
         """Return whether groups are stored under the digest."""

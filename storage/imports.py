@@ -26,6 +26,7 @@ from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.fold import status_of
 from closecall.storage.label_studio import concept_of, read_tasks
+from closecall.storage.log import announce_answers
 from closecall.storage.models import MAX_NAME, Session
 from closecall.storage.records import AnswerRecord, Purpose, SessionRecord
 from closecall.storage.tabular import Line, TableFormat, batched, file_trouble, read_table, shown
@@ -194,6 +195,7 @@ def store(
             result = append(connection, batch, server_time)
             if result.refused:
                 raise StorageError(f"an imported answer was refused: {result.refused[0].reason}", "invalid")
+            announce_answers(database, connection, result)
             new, known = new + len(result.accepted), known + len(result.known)
     return new, known
 

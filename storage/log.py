@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, and_, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Select, and_, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.orm import aliased
 
 from closecall.storage import rows
@@ -31,6 +32,7 @@ from closecall.storage.records import (
     Why,
     new_id,
 )
+from closecall.storage.session_claims import Claims
 
 FORESEEN = 1_000
 """Number of foreseen selections that are kept per session; see `storage.models.Foreseen`.
@@ -57,11 +59,18 @@ class LabelLog:
     clock : callable
         Returns the server's time in milliseconds since 1970 UTC. The time never determines the order of
         answers.
+    claims : Claims or None
+        This server's claims of sessions, if several servers share the database.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], int] = rows.now_ms, claims: Claims | None = None
+    ) -> None:
         self.database = database
+        self._claims = claims
         self._newest: object | None = object()
+        self._reached = 0  # position that the log is known to have reached, by what other servers said
+        self._hearing = threading.Lock()
         self._clock = clock
 
     # Sessions
@@ -77,6 +86,8 @@ class LabelLog:
         id: str | None = None,  # noqa: A002 (it is the session's id)
     ) -> SessionRecord:
         """Start a session of one annotator. Its id is generated if none is given.
+
+        If there is a session with this id, return it: another server may have started it.
 
         Raises
         ------
@@ -98,6 +109,9 @@ class LabelLog:
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
                 raise StorageError(f"there is no concept {concept_id}", "missing")
+            known = select(*rows.columns(Session)).where(Session.id == record.id)
+            if id is not None and (row := connection.execute(known).first()) is not None:
+                return rows.session(row)
             connection.execute(
                 insert(Session).values({c.name: getattr(record, c.name) for c in rows.columns(Session)})
             )
@@ -155,10 +169,19 @@ class LabelLog:
         return self.record_selections([record])[0]
 
     def record_selections(self, records: Sequence[SelectionRecord]) -> list[SelectionRecord]:
-        """Store several selections in order, all or none; see `record_selection`."""
+        """Store several selections in order, all or none; see `record_selection`.
+
+        Raises
+        ------
+        StorageError
+            Also of kind `moved`, if another of several servers has claimed a session.
+        """
         created = self._clock()
         values = [rows.selection_values(record, created) for record in records]
         with self.database.write() as connection:
+            self._require_claims(connection, {record.session_id for record in records})
+            for concept in {record.concept_id for record in records if record.why == "words"}:
+                self.database.announce(connection, "concept", concept=concept)
             keys = [connection.execute(insert(Selection), row).inserted_primary_key for row in values]
         return [
             rows.selection((key[0], *(row[c.name] for c in rows.columns(Selection)[1:])))
@@ -171,9 +194,15 @@ class LabelLog:
 
         `append_answers` moves foreseen selections that are shown or answered to the log of selections. The
         last `FORESEEN` selections of each session are kept.
+
+        Raises
+        ------
+        StorageError
+            Also of kind `moved`, if another of several servers has claimed a session.
         """
         created = self._clock()
         with self.database.write() as connection:
+            self._require_claims(connection, {record.session_id for record in records})
             for record in records:
                 row = {
                     "id": record.id,
@@ -312,16 +341,28 @@ class LabelLog:
 
     @property
     def newest(self) -> object:
-        """Token that changes whenever answers are appended.
+        """Token that changes whenever answers are appended, by this server or by another.
 
         During an append, every access returns a new token. The same is true after an append that failed,
-        because its answers may nevertheless have reached the database.
+        because its answers may nevertheless have reached the database, and while this server is not told of
+        the answers that other servers append.
         """
-        return object() if self._newest is None else self._newest
+        return object() if self._newest is None or not self.database.is_told else self._newest
 
-    def refresh(self) -> None:
-        """Note that answers were appended by other means than `append_answers`, such as an import."""
-        self._newest = object()
+    def hear(self, position: int | None = None) -> None:
+        """Record that the log has reached a `position`, or that another server has appended answers.
+
+        The token `newest` changes, unless it is known that the log has reached the position.
+        """
+        with self._hearing:
+            if position is None or position > self._reached:
+                self._reached = max(self._reached, position or 0)
+                if self._newest is not None:
+                    self._newest = object()
+
+    def _require_claims(self, connection: Connection, sessions: Collection[str]) -> None:
+        if self._claims is not None:
+            self._claims.require(connection, sessions)
 
     def append_answers(
         self,
@@ -346,15 +387,22 @@ class LabelLog:
         Raises
         ------
         StorageError
-            If `Database.write` raises it. The whole batch may be sent again.
+            If `Database.write` raises it. The whole batch may be sent again. If several servers share the
+            database, also of kind `moved`, if another server has claimed a session of an answer to a
+            selection.
         """
         if not answers and not shown:
             return AppendResult((), (), ())
         began = time.perf_counter()
-        self._newest = None
+        with self._hearing:
+            self._newest = None
         with self.database.write() as connection:
+            self._require_claims(connection, {a.session_id for a in answers if a.selection_id is not None})
             result = append(connection, answers, self._clock(), shown, along)
-        self._newest = object()
+            announce_answers(self.database, connection, result)
+        with self._hearing:
+            self._newest = object()
+            self._reached = max([self._reached, *(answer.seq for answer in result.accepted)])
         if _events.isEnabledFor(logging.INFO):
             _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))
         return result
@@ -484,6 +532,15 @@ class LabelLog:
     def _all(self, query: Select[Any], **values: object) -> Sequence[Sequence[Any]]:
         with self.database.read() as connection:
             return connection.execute(query, values).all()
+
+
+def announce_answers(database: Database, connection: Connection, result: AppendResult) -> None:
+    """Add notices of the new answers to the open transaction, one per concept; see `storage.notices`."""
+    items: dict[int, list[int]] = {}
+    for answer in result.accepted:
+        items.setdefault(answer.concept_id, []).append(answer.item)
+    for concept, its in items.items():
+        database.announce(connection, "answers", concept=concept, items=its)
 
 
 def _tell_of(answers: Sequence[AnswerRecord], result: AppendResult, milliseconds: float) -> None:

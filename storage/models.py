@@ -25,12 +25,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from closecall.storage.records import ANSWERS, PURPOSES, SCOPES, WHYS
+from closecall.storage.records import ANSWERS, HAPPENINGS, PURPOSES, SCOPES, WHYS
 
 MAX_NAME = 200
 MAX_QUESTION = 1_000
 MAX_GUIDELINE = 50_000
 MAX_EXAMPLE_BYTES = 2 * 1024 * 1024
+MAX_URL = 2_000
 MIN_ID, MAX_ID = 8, 64
 
 _Id = String(MAX_ID)
@@ -231,6 +232,49 @@ class Foreseen(Base):
     selection: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
+class SessionLease(Base):
+    """Items leased to a session, if several servers share the project; see `storage.leases`.
+
+    `scope` separates the leases of labeling from those of adjudicating a concept. `heard` is the time of the
+    session's last activity, in milliseconds since 1970 UTC by the database's clock.
+    """
+
+    __tablename__ = "session_leases"
+
+    scope: Mapped[str] = mapped_column(_Id, primary_key=True)
+    session_id: Mapped[str] = mapped_column(_Id, primary_key=True)
+    items: Mapped[list[int]] = mapped_column(JSON)
+    heard: Mapped[int] = mapped_column(BigInteger)
+
+
+class EndedLease(Base):
+    """Items whose lease a session has ended; rows are deleted once they are older than a lease's lifetime."""
+
+    __tablename__ = "ended_leases"
+    __table_args__ = (Index(None, "scope", "seq"), {"sqlite_autoincrement": True})
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    scope: Mapped[str] = mapped_column(_Id)
+    session_id: Mapped[str] = mapped_column(_Id)
+    items: Mapped[list[int]] = mapped_column(JSON)
+    ended: Mapped[int] = mapped_column(BigInteger)
+
+
+class SessionClaim(Base):
+    """The server that has a session open, if several servers share the project; see `storage.session_claims`.
+
+    `number` counts how often the session has changed servers. `renewed` is the time of the session's last
+    activity, in milliseconds since 1970 UTC by the database's clock, and may lag behind.
+    """
+
+    __tablename__ = "session_claims"
+
+    session_id: Mapped[str] = mapped_column(_Id, primary_key=True)
+    server: Mapped[str] = mapped_column(_Id)
+    number: Mapped[int] = mapped_column(BigInteger)
+    renewed: Mapped[int] = mapped_column(BigInteger)
+
+
 class Grouping(Base):
     """Groups of near-duplicates, to which selections refer by their digest; `content` has all of them."""
 
@@ -302,6 +346,56 @@ class Prediction(Base):
     item: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     score: Mapped[float | None] = mapped_column(Float)
     label: Mapped[str | None] = mapped_column(String(10))
+
+
+class Happening(Base):
+    """Fact about a project, other than an answer, of which webhooks inform other programs.
+
+    `kind` and `key` identify the fact, so that it is recorded once. `after` is the `seq` of the last answer
+    before it.
+    """
+
+    __tablename__ = "happenings"
+    __table_args__ = (
+        UniqueConstraint("id"),
+        UniqueConstraint("kind", "key"),
+        CheckConstraint(_one_of("kind", HAPPENINGS), name="kind"),
+        {"sqlite_autoincrement": True},
+    )
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    id: Mapped[str] = mapped_column(_Id)
+    kind: Mapped[str] = mapped_column(String(20))
+    key: Mapped[str] = mapped_column(_Name)
+    concept_id: Mapped[int | None] = mapped_column(ForeignKey("concepts.id"))
+    after: Mapped[int] = mapped_column(BigInteger)
+    data: Mapped[dict[str, Any]] = mapped_column(JSON)
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Webhook(Base):
+    """Address that gets a project's events, and how far they have been delivered.
+
+    `answers_through` and `happenings_through` are the positions in both logs up to which all events have been
+    delivered. `failures` is the number of failed attempts since the last successful one.
+    """
+
+    __tablename__ = "webhooks"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    url: Mapped[str] = mapped_column(String(MAX_URL))
+    secret: Mapped[str] = mapped_column(_Name)
+    kinds: Mapped[list[str]] = mapped_column(JSON)
+    concept_id: Mapped[int | None] = mapped_column(ForeignKey("concepts.id"))
+    created: Mapped[int] = mapped_column(BigInteger)
+    created_by: Mapped[str] = mapped_column(_Name)
+    answers_through: Mapped[int] = mapped_column(BigInteger)
+    happenings_through: Mapped[int] = mapped_column(BigInteger)
+    failures: Mapped[int] = mapped_column(Integer)
+    last_problem: Mapped[str | None] = mapped_column(Text)
+    last_success: Mapped[int | None] = mapped_column(BigInteger)
+    is_paused: Mapped[bool] = mapped_column(Boolean)
 
 
 class Answer(Base):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +12,8 @@ from sqlalchemy import Connection, Engine
 from closecall.storage import files, sqlite
 from closecall.storage.address import is_address
 from closecall.storage.errors import StorageError
+from closecall.storage.leading import Lead
+from closecall.storage.listening import Listening
 
 
 class Place(Protocol):
@@ -28,13 +30,60 @@ class Place(Protocol):
     def writing(self) -> Mapping[str, Any]:
         """Return the execution options of a connection for writing."""
 
-    def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
+    @property
+    def writing_losable(self) -> Mapping[str, Any]:
+        """Return the same options for a transaction that may be lost if the database server crashes.
+
+        It is lost only together with all transactions after it.
+        """
+
+    @property
+    def clock(self) -> str:
+        """Return the SQL expression of the database's time in milliseconds since 1970 UTC."""
+
+    def engine(
+        self, *, read_only: bool, busy_timeout: float, alone: bool = False, server: str | None = None
+    ) -> Engine:
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone`, the engine connects only while no other program has the place open for writing. An
+        With `alone`, the engine connects only while no other program has the place open for writing. With
+        `server`, the id of one of several servers, it connects only while no program has the place alone. An
         SQLite file needs no such check, because the program that serves it holds a lock in the project's
         folder.
         """
+
+    def require_shareable(self) -> None:
+        """Raise an error if several servers can't write here.
+
+        Raises
+        ------
+        StorageError
+            Of kind `invalid`.
+        """
+
+    def take_alone(self, connection: Connection, before: str = "restoring") -> None:
+        """Get exclusive access to the labels until the transaction ends.
+
+        Raise an error if another program has the labels open. The message says that it must be stopped
+        `before` this work.
+        """
+
+    def notify(self, connection: Connection, message: str) -> None:
+        """Send a message to all servers that share the place, when the open transaction is committed."""
+
+    def listening(
+        self, heard: Callable[[str], None], renewed: Callable[[], None], busy_timeout: float
+    ) -> Listening:
+        """Return the thread that calls `heard` with each message of `notify`; it is not started yet.
+
+        After each new connection, it calls `renewed`, because it may have missed messages.
+        """
+
+    def lead(self, what: str, busy_timeout: float) -> Lead:
+        """Return the handle of what only one of several servers may do; see `storage.leading`."""
+
+    def is_serving(self, connection: Connection, server: str) -> bool:
+        """Return whether the server with this id is connected."""
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """Convert an error of the driver into a StorageError."""
@@ -91,12 +140,6 @@ class Server(Place, Protocol):
         With `container`, the container of the tables is removed, too.
         """
 
-    def take_alone(self, connection: Connection) -> None:
-        """Get exclusive access to the labels until the transaction ends.
-
-        Raise an error if another program has the labels open.
-        """
-
     def set_aside(self, connection: Connection) -> Server:
         """Rename the existing labels in the transaction; return their new place."""
 
@@ -129,6 +172,8 @@ class LabelFile:
 
     errors = sqlite.Error
     writing: Mapping[str, Any] = {sqlite.WRITE: True}
+    writing_losable = writing
+    clock = sqlite.CLOCK
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -136,9 +181,45 @@ class LabelFile:
     def __str__(self) -> str:
         return str(self.path)
 
-    def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:  # noqa: ARG002
-        """See `Place`; `alone` has no effect."""
+    def engine(
+        self,
+        *,
+        read_only: bool,
+        busy_timeout: float,
+        alone: bool = False,  # noqa: ARG002 (see `Place`)
+        server: str | None = None,  # noqa: ARG002
+    ) -> Engine:
+        """See `Place`; `alone` and `server` have no effect."""
         return sqlite.engine(self.path, read_only=read_only, busy_timeout=busy_timeout)
+
+    def require_shareable(self) -> None:
+        """Raise an error: only one server can use a file."""
+        raise StorageError(
+            f"{self} is a file, which only one server can use: several servers need PostgreSQL", "invalid"
+        )
+
+    def take_alone(self, connection: Connection, before: str = "restoring") -> None:
+        """Do nothing: whoever changes a file has the lock of its project's folder."""
+
+    def notify(self, connection: Connection, message: str) -> None:
+        """Do nothing: there is no other server."""
+
+    def listening(
+        self,
+        heard: Callable[[str], None],
+        renewed: Callable[[], None],
+        busy_timeout: float,
+    ) -> Listening:
+        """Raise an error: there is no other server."""
+        raise NotImplementedError
+
+    def lead(self, what: str, busy_timeout: float) -> Lead:  # noqa: ARG002 (see `Place`)
+        """Return a handle that is always held: there is no other server."""
+        return Lead()
+
+    def is_serving(self, connection: Connection, server: str) -> bool:  # noqa: ARG002 (see `Place`)
+        """Return false: there is no other server."""
+        return False
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """See `Place`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from uuid import uuid4
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -21,17 +23,24 @@ from sqlalchemy.schema import CreateSchema, DropSchema
 
 from closecall.storage import address, rows
 from closecall.storage.errors import Kind, StorageError
+from closecall.storage.leading import AdvisoryLead, Lead
+from closecall.storage.listening import Listening
 
 _DEFAULT = "marginalia"  # the former name of the program, under which the first labels were stored
 
-# An advisory lock has two numbers: one of the next two constants, and one computed from the schema's name.
+# An advisory lock has two numbers: one of the next constants, and one computed from a name: that of the
+# schema, of a server (`_SERVERS`), or of what only one server may do (`_LEADS`).
 _WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
+_ALONE = _WRITERS + 2
+_SERVERS = _WRITERS + 3
+_LEADS = _WRITERS + 4
 _LINGERS = 2.0  # seconds after which closed connections, or those of a killed program, hold no locks
 # Maximum time of a statement, and between two statements, while a transaction keeps other writers waiting.
 _HUNG = "60s"
 
 _PATIENT = "closecall_patient"  # the execution option for transactions that copy or change every row
+_LOSABLE = "closecall_losable"  # for transactions that may be lost if the database server crashes
 
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
@@ -54,6 +63,12 @@ SELECT COUNT(*) FROM pg_locks AS held LEFT JOIN pg_stat_activity AS program USIN
 WHERE held.locktype = 'advisory' AND held.classid = %s AND held.objid = %s AND held.objsubid = 2
       AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND program.application_name IS DISTINCT FROM current_setting('application_name')
+"""
+_IS_HELD = """
+SELECT EXISTS (
+    SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
 """
 
 _ALIVE = {
@@ -86,12 +101,13 @@ class Schema:
     errors = psycopg.Error
     # After waiting for the lock, each statement sees what the previous writer has committed.
     writing: Mapping[str, Any] = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
+    writing_losable: Mapping[str, Any] = {**writing, _LOSABLE: True}
+    clock = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 
     def __init__(self, url: URL, schema: str) -> None:
         self.schema = schema
         self._url = url
-        checksum = zlib.crc32(schema.encode())
-        self._number = checksum - (1 << 32 if checksum >> 31 else 0)  # as a signed integer of 32 bits
+        self._number = _number(schema)
 
     @classmethod
     def at(cls, where: str) -> Schema:
@@ -108,7 +124,9 @@ class Schema:
     def __str__(self) -> str:
         return address.shown(self._url, self.schema)
 
-    def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
+    def engine(
+        self, *, read_only: bool, busy_timeout: float, alone: bool = False, server: str | None = None
+    ) -> Engine:
         """See `storage.place.Place`. The schema counts as in use while an engine for writing is connected."""
         made = create_engine(
             self._url,
@@ -132,7 +150,17 @@ class Schema:
                     if not read_only:
                         cursor.execute("SELECT pg_advisory_lock_shared(%s, %s)", (_IN_USE, self._number))
                     if alone:
-                        self._require_alone(cursor)
+                        cursor.execute("SELECT pg_advisory_lock_shared(%s, %s)", (_ALONE, self._number))
+                        self._require_no_others(
+                            cursor, _IN_USE, "already being served by another process: stop that one first"
+                        )
+                    if server is not None:
+                        cursor.execute("SELECT pg_advisory_lock_shared(%s, %s)", (_SERVERS, _number(server)))
+                        self._require_no_others(
+                            cursor,
+                            _ALONE,
+                            "being served by one process alone: stop that one first",
+                        )
                 connection.autocommit = False
             except BaseException:
                 connection.close()
@@ -145,26 +173,68 @@ class Schema:
                 patience = "0" if options.get(_PATIENT) else _HUNG
                 # An acknowledged answer must be on disk, whatever the server's default is.
                 connection.exec_driver_sql(
-                    "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
-                    "WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true), "
+                    "SELECT set_config('synchronous_commit', CASE WHEN %s THEN 'off' "
+                    "WHEN current_setting('synchronous_commit') = 'off' THEN 'local' "
+                    "ELSE current_setting('synchronous_commit') END, true), "
                     "set_config('statement_timeout', %s, true), "
                     "set_config('idle_in_transaction_session_timeout', %s, true), "
                     "pg_advisory_xact_lock(%s, %s)",
-                    (patience, patience, _WRITERS, self._number),
+                    (bool(options.get(_LOSABLE)), patience, patience, _WRITERS, self._number),
                 )
 
         return made
 
-    def _require_alone(self, cursor: DBAPICursor) -> None:
-        def is_alone() -> bool:
-            cursor.execute(_OTHERS, (_IN_USE, self._number & 0xFFFFFFFF))
+    def _require_no_others(self, cursor: DBAPICursor, lock: int, problem: str) -> None:
+        """Raise a StorageError of kind `locked` if other programs hold the schema's `lock`."""
+
+        def are_none() -> bool:
+            cursor.execute(_OTHERS, (lock, self._number & 0xFFFFFFFF))
             row = cursor.fetchone()
             return row is not None and not row[0]
 
-        if not _soon(is_alone):
-            raise StorageError(
-                f"{self} is already being served by another process: stop that one first", "locked"
-            )
+        if not _soon(are_none):
+            raise StorageError(f"{self} is {problem}", "locked")
+
+    def require_shareable(self) -> None:
+        """Do nothing: several servers can write to a schema."""
+
+    @property
+    def channel(self) -> str:
+        """Return the name of the channel on which servers that share the schema notify each other."""
+        return "closecall_" + hashlib.sha256(self.schema.encode()).hexdigest()[:32]
+
+    def notify(self, connection: Connection, message: str) -> None:
+        """See `storage.place.Place`."""
+        connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.channel, message))
+
+    def connect(self, busy_timeout: float) -> psycopg.Connection:
+        """Open a connection outside of the engine, which commits each statement.
+
+        Raises
+        ------
+        psycopg.Error
+            If the server can't be reached.
+        """
+        args, options = PGDialect_psycopg().create_connect_args(self._url)
+        timeout = {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US}
+        return psycopg.connect(*args, **(options | _ALIVE | timeout), autocommit=True)
+
+    def listening(
+        self, heard: Callable[[str], None], renewed: Callable[[], None], busy_timeout: float
+    ) -> Listening:
+        """See `storage.place.Place`."""
+        return Listening(lambda: self.connect(busy_timeout), self.channel, heard, renewed, self.errors)
+
+    def lead(self, what: str, busy_timeout: float) -> Lead:
+        """See `storage.place.Place`."""
+        lock = _LEADS, _number(f"{self.schema}\0{what}")
+        return AdvisoryLead(lambda: self.connect(busy_timeout), lock, self.errors)
+
+    def is_serving(self, connection: Connection, server: str) -> bool:
+        """See `storage.place.Place`."""
+        return bool(
+            connection.exec_driver_sql(_IS_HELD, (_SERVERS, _number(server) & 0xFFFFFFFF)).scalar_one()
+        )
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """See `storage.place.Place`."""
@@ -283,7 +353,7 @@ class Schema:
             )
         return folder / f"{self.schema.replace('/', '-')}.{words}"
 
-    def take_alone(self, connection: Connection) -> None:
+    def take_alone(self, connection: Connection, before: str = "restoring") -> None:
         """Lock out all writers until the transaction ends.
 
         Connections of this program that were just closed may hold the lock for a moment longer, so this
@@ -302,7 +372,7 @@ class Schema:
 
         others = connection.exec_driver_sql(_OTHERS, (_IN_USE, self._number & 0xFFFFFFFF)).scalar_one()
         if others or not _soon(is_locked):
-            raise StorageError(f"{self} is open in another program; stop it before restoring", "locked")
+            raise StorageError(f"{self} is open in another program; stop it before {before}", "locked")
 
     def set_aside(self, connection: Connection) -> Schema:
         """See `storage.place.Server`."""
@@ -337,6 +407,12 @@ class Schema:
                 yield connection
         except DBAPIError as error:
             raise self.explain(error.orig or error) from error
+
+
+def _number(name: str) -> int:
+    """Return the number of an advisory lock: a signed integer of 32 bits, computed from a name."""
+    checksum = zlib.crc32(name.encode())
+    return checksum - (1 << 32 if checksum >> 31 else 0)
 
 
 def _soon(is_so: Callable[[], bool]) -> bool:

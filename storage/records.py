@@ -32,6 +32,8 @@ Why = Literal[
 Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]
 Scope = Literal["read", "label", "own"]
+HappeningKind = Literal["pool-complete", "advice-to-stop"]
+EventKind = Literal["label", "decision", "pool-complete", "advice-to-stop"]
 ClassWeight = Literal["balanced"]
 RefusalKind = Literal[
     "malformed",
@@ -54,6 +56,8 @@ PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 STATUSES: tuple[Status, ...] = get_args(Status)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """What a token permits, in ascending order: each scope includes the scopes before it."""
+HAPPENINGS: tuple[HappeningKind, ...] = get_args(HappeningKind)
+EVENTS: tuple[EventKind, ...] = get_args(EventKind)
 
 
 def new_id() -> str:
@@ -189,6 +193,47 @@ class AnswerRecord:
             self.corrects,
             self.purpose == "decision",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HappeningRecord:
+    """Fact about the project, other than an answer: the pool is complete, or labeling may stop.
+
+    `after` is the `seq` of the last answer before it. `concept_id` is None for a fact about all concepts.
+    """
+
+    seq: int
+    id: str
+    kind: HappeningKind
+    concept_id: int | None
+    after: int
+    data: Mapping[str, Any]
+    created: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRecord:
+    """Webhook: the address `url` gets the project's events of some `kinds`, in deliveries signed by `secret`.
+
+    Without a `concept_id`, it gets the events of all concepts. All events up to the positions
+    `answers_through` and `happenings_through` of the two logs have been delivered. `failures` is the number
+    of failed attempts since the last success, and `last_problem` the reason of the last failure, or None
+    after a success. `last_success` is a time.
+    """
+
+    id: int
+    url: str
+    secret: str = field(repr=False)
+    kinds: tuple[EventKind, ...]
+    concept_id: int | None
+    created: int
+    created_by: str
+    answers_through: int
+    happenings_through: int
+    failures: int
+    last_problem: str | None
+    last_success: int | None
+    is_paused: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,15 @@ from typing import Any
 
 from sqlalchemy import Column, Table
 
-from closecall.storage.models import Answer, Base, Concept, Selection, Session
-from closecall.storage.records import AnswerRecord, ConceptRecord, SelectionRecord, SessionRecord
+from closecall.storage.models import Answer, Base, Concept, Happening, Selection, Session, Webhook
+from closecall.storage.records import (
+    AnswerRecord,
+    ConceptRecord,
+    HappeningRecord,
+    SelectionRecord,
+    SessionRecord,
+    WebhookRecord,
+)
 
 
 def table(model: type[Base]) -> Table:
@@ -39,6 +46,8 @@ _ANSWER = [column.name for column in columns(Answer)]
 _SELECTION = [column.name for column in columns(Selection)]
 _SESSION = [column.name for column in columns(Session)]
 _CONCEPT = [column.name for column in columns(Concept)]
+_HAPPENING = [column.name for column in columns(Happening)]
+_WEBHOOK = [column.name for column in columns(Webhook)]
 
 
 def answer(values: Sequence[Any]) -> AnswerRecord:
@@ -83,6 +92,19 @@ def session(values: Sequence[Any]) -> SessionRecord:
 def concept(values: Sequence[Any]) -> ConceptRecord:
     """Return a concept from its row."""
     return ConceptRecord(**dict(zip(_CONCEPT, values, strict=True)))
+
+
+def happening(values: Sequence[Any]) -> HappeningRecord:
+    """Return a happening from its row."""
+    fields = dict(zip(_HAPPENING, values, strict=True))
+    del fields["key"]
+    return HappeningRecord(**fields)
+
+
+def webhook(values: Sequence[Any]) -> WebhookRecord:
+    """Return a webhook from its row."""
+    fields = dict(zip(_WEBHOOK, values, strict=True))
+    return WebhookRecord(**{**fields, "kinds": tuple(fields["kinds"])})
 
 
 def answer_values(record: AnswerRecord, server_time: int) -> dict[str, Any]:

@@ -27,6 +27,8 @@ APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application i
 BUSY_SECONDS = 5.0
 """Default of the busy timeout: seconds to wait for a lock that another program holds."""
 WRITE = "closecall_write"  # the execution option of a connection for writing
+CLOCK = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+"""The time in milliseconds since 1970 UTC, as an expression in SQL."""
 _ROOM = 1 << 17  # bytes that the disk must have free for further answers
 
 

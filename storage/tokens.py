@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import insert, select, update
 
@@ -113,12 +114,12 @@ class Tokens:
             row = connection.execute(query).first()
         if row is None or row.revoked is not None:
             return None
-        return TokenRecord(*row) if row.expires is None or row.expires > self._clock() else None
+        return _record(row) if row.expires is None or row.expires > self._clock() else None
 
     def all(self) -> list[TokenRecord]:
         """Return all tokens, also those that have ended, oldest first."""
         with self._database.read() as connection:
-            return [TokenRecord(*row) for row in connection.execute(select(*_COLUMNS).order_by(Token.id))]
+            return [_record(row) for row in connection.execute(select(*_COLUMNS).order_by(Token.id))]
 
     def revoke(self, token_id: int) -> None:
         """End a token now. A token that was revoked before keeps its time of revocation.
@@ -144,6 +145,10 @@ _COLUMNS = (
     Token.expires,
     Token.revoked,
 )
+
+
+def _record(row: Sequence[Any]) -> TokenRecord:
+    return TokenRecord(*row)
 
 
 def _digest(text: str) -> str:

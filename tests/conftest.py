@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -96,6 +97,16 @@ def draw_digits_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Digits, "image", image)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_server_is_short() -> Iterator[None]:
+    """No look-ahead is shed, and no selection hurried, because tests share a slow machine."""
+    from closecall.app.engine import load
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "IN_TIME_SECONDS", math.inf)
         yield
 
 

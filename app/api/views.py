@@ -110,19 +110,21 @@ def demonstrated(session: SessionState, card: dict[str, Any], check: object = No
 def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
     """Return the state of the check that was requested last; start a new check if necessary."""
     with session.lock:
-        check: Check | None = session.views.get(Check)
+        check: Check | None = session.check
         if isinstance(asked, str) and (check is None or check.selection_id != asked):
-            check = session.views[Check] = Check(session, asked)
+            check = session.check = Check(session, asked)
             check.start(session.project.executor)
     return check.state() if check else None
 
 
-def is_foreseen(view: View, selection_id: str) -> bool:
-    """Return whether no more items are being computed that may follow this selection."""
+def is_foreseen(view: View, selection_id: str, known: int = 0) -> bool:
+    """Return whether more than `known` answers to this selection have a next item, or no more will."""
     if not isinstance(view, LabelingSession | ClassSession):
         return True
     ahead = (view.item_view if isinstance(view, LabelingSession) else view).ahead
-    return ahead is None or ahead.shown.id != selection_id or ahead.is_done
+    if ahead is None or ahead.shown.id != selection_id:
+        return True
+    return ahead.is_done or len(ahead.futures) > known
 
 
 def coming(view: View, selection_id: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from closecall.app.cli.errors import PlainErrors
 from closecall.app.cli.exchange import COMMANDS
 from closecall.app.cli.pool import pool, provider_option
 from closecall.app.cli.token import token
+from closecall.app.cli.webhooks import webhook
 from closecall.app.experiments.bench import bench
 from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
@@ -143,6 +144,12 @@ def demo(
     "--annotator", "annotators", multiple=True, help="Who else may label, or @DOMAIN.  [default: everybody]"
 )
 @_database_option(_OF_NEW)
+@click.option(
+    "--shared",
+    is_flag=True,
+    help="Let other servers serve the same projects, too, each started with this option; the labels must be "
+    "in PostgreSQL.",
+)
 @_serving_options
 @if_stopped("Answers are stored, and the same command serves them again.")
 def serve_project(
@@ -150,6 +157,7 @@ def serve_project(
     owners: tuple[str, ...],
     annotators: tuple[str, ...],
     database: str | None,
+    shared: bool,
     host: str,
     port: int,
     allow_hosts: tuple[str, ...],
@@ -170,7 +178,10 @@ def serve_project(
     if is_project(project):
         folder = project.resolve()
         require_database(folder, checked_database(database))
-        with Workspace(folder.parent, folder.name, roles) as workspace, prepared_in_background():
+        with (
+            Workspace(folder.parent, folder.name, roles, shared=shared) as workspace,
+            prepared_in_background(),
+        ):
             _tell_of_owners(workspace.project(folder.name).roles)
             serve(
                 workspace,
@@ -190,7 +201,10 @@ def serve_project(
             raise InputError(
                 f"There is no project at {project}: give a project's folder, or a folder of projects"
             )
-        with Workspace(project, roles=roles, database=database) as workspace, prepared_in_background():
+        with (
+            Workspace(project, roles=roles, database=database, shared=shared) as workspace,
+            prepared_in_background(),
+        ):
             _tell_of_owners(roles)
             serve(
                 workspace,
@@ -341,5 +355,5 @@ def verify(project: Path, as_json: bool) -> None:
 
 for command in COMMANDS:
     main.add_command(command)
-for group in (pool, token, bench, compare):
+for group in (pool, token, webhook, bench, compare):
     main.add_command(group)

@@ -40,7 +40,7 @@ def token() -> None:
 @click.option("--days", type=click.IntRange(1, 36_500), help="Days until it expires.  [default: never]")
 def create_token(project: Path, name: str, scope: Scope, note: str, days: int | None) -> None:
     """Create a token for PROJECT and print it. It can't be shown again."""
-    from closecall.app.exchange.offline_project import open_labels
+    from closecall.app.exchange.offline_project import open_beside_server
     from closecall.app.projects.roles import name_given
     from closecall.storage.rows import now_ms
     from closecall.storage.tokens import Tokens
@@ -48,7 +48,7 @@ def create_token(project: Path, name: str, scope: Scope, note: str, days: int | 
     annotator = name_given(name)
     if "@" in annotator:
         annotator = annotator.lower()  # as sign-in gives addresses
-    with open_labels(project, write=True) as database:
+    with open_beside_server(project) as database:
         expires = None if days is None else now_ms() + days * DAY_MS
         record, text = Tokens(database).create(annotator, scope, note=note, expires=expires)
     click.echo(text)
@@ -93,9 +93,9 @@ def _date(milliseconds: int) -> str:
 @click.argument("number", type=click.IntRange(1))
 def revoke_token(project: Path, number: int) -> None:
     """End token NUMBER of PROJECT now."""
-    from closecall.app.exchange.offline_project import open_labels
+    from closecall.app.exchange.offline_project import open_beside_server
     from closecall.storage.tokens import Tokens
 
-    with open_labels(project, write=True) as database:
+    with open_beside_server(project) as database:
         Tokens(database).revoke(number)
     click.echo(f"Token {number} is revoked.")

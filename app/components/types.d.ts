@@ -139,6 +139,8 @@ export interface RoundNotes extends Record<Measured, number | null> {
   strategy_label: string | null;
   why: string | null;
   part: string | null;
+  /** Whether it was selected with a smaller budget, because the server was busy. */
+  hurried?: boolean;
   searched: string | null;
   awaited: string | null;
   advice: string | null;

@@ -287,6 +287,11 @@ class Audit:
         with self._passing:
             self._passed = frozenset(passed).union(items)
 
+    def forget_passed(self) -> None:
+        """Read from the log again which items were passed over. Call this if other servers may add some."""
+        with self._passing:
+            self._passed = None
+
     def _is_due(self, before: Framed) -> bool:
         return is_checkpoint(before.n_labels, len(self._concept.standing().labels))
 

@@ -59,6 +59,13 @@ class LiveConcept(ConceptState):
         if self._pool is not None:  # once there is a pool, the log is read again from its start
             self.milestones.follow(answer, self._state)
 
+    def refresh(self) -> None:
+        """Read again everything but the answers. Call this when another server has changed it."""
+        with self.lock:
+            self.refresh_examples()
+            self.refresh_descriptions()
+            self.audit_share = self.store.audit_share(self.record.id)
+
     def refresh_examples(self) -> None:
         """Read the example images again, including those added since the last call."""
         with self.lock:

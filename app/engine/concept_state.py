@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
 
 from closecall.app.engine.directions import PAGE, Direction
 from closecall.app.engine.selection_parameters import DIRECTION, description_of
-from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
+from closecall.app.engine.training import Trained, train_concept, wait_until_trainable
+from closecall.app.runtime.cores import a_core
 from closecall.core.errors import InputError
+from closecall.core.linear.svm import Dual
 from closecall.core.pool.pool import Pool
 from closecall.storage import (
     AnswerRecord,
@@ -27,6 +32,9 @@ from closecall.storage.repeats import ItemGroups
 MODELS = 8
 """Number of recent models kept per concept: the current model, and those trained for a look-ahead."""
 
+COMPARED = 4
+"""Maximum number of recent models whose labels are compared, to start training from the most similar."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Model:
@@ -40,6 +48,14 @@ class _Model:
         """Return whether the model was trained on exactly this pool, these labels and example images."""
         is_of_place = self.pool is pool and self.trained.examples_through == examples_through
         return is_of_place and self.labels.teach_the_same_as(labels)
+
+    def changes_to(self, labels: Labels) -> int:
+        """Return how many labels must be removed or added to get `labels`; a flipped label counts twice."""
+        if not len(self.labels) or not len(labels):
+            return len(self.labels) + len(labels)
+        places = np.minimum(np.searchsorted(labels.items, self.labels.items), len(labels) - 1)
+        same = (labels.items[places] == self.labels.items) & (labels.yes[places] == self.labels.yes)
+        return len(self.labels) + len(labels) - 2 * int(np.count_nonzero(same))
 
 
 def no_other_description(description: str) -> Pool:
@@ -94,8 +110,8 @@ class ConceptState:
     def catch_up(self) -> LabelState:
         """Apply the answers appended since the last call, and return the state of the labels.
 
-        Hold `lock` while you read the state. No other process writes to the log, so the database is queried
-        only if this process has appended answers.
+        Hold `lock` while you read the state. The database is queried only if answers have been appended
+        (`LabelLog.newest`), by this process or by another server of the project.
         """
         with self.lock:
             self._follow_pool()
@@ -183,7 +199,10 @@ class ConceptState:
             models = list(self._models)
         known = next((model for model in models if model.is_of(pool, labels, through)), None)
         if known is None:
-            trained = train_concept(pool, labels, examples, self.record, examples_through=through)
+            start = _nearest_dual(models, pool, labels)
+            trained = train_concept(
+                pool, labels, examples, self.record, examples_through=through, start=start
+            )
             model = _Model(pool, labels, trained)
         else:
             trained, model = replace(known.trained, through=labels.through), known
@@ -192,10 +211,23 @@ class ConceptState:
             self._models = [model, *others][:MODELS]
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
+    def leans_to_yes(self, pool: Pool, item: int) -> bool:
+        """Return whether the newest hyperplane has the item on its positive side; False if there is none."""
+        with self.lock:
+            models = list(self._models)
+        planes = (model.trained.hyperplane for model in models if model.pool is pool)
+        plane = next((plane for plane in planes if plane is not None), None)
+        return plane is not None and bool(plane.scores(pool.rows_of([item]))[0] > 0)
+
     def refresh_direction(self) -> None:
         """Forget the cached `last_direction`. Call this when a search by words has been added to the log."""
         with self.lock:
             self._direction = None
+
+    def refresh_descriptions(self) -> None:
+        """Forget the cached `last_direction`, and read again which directions are withdrawn."""
+        with self.lock:
+            self._direction, self._withdrawn = None, self.store.withdrawn(self.record.id)
 
     def last_direction(self) -> Direction | None:
         """Return the direction of the last search by words that was made with the pool's current features.
@@ -231,3 +263,19 @@ class ConceptState:
                 with suppress(InputError):  # a damaged log
                     return Direction.of(params)
         return None
+
+
+def _nearest_dual(models: Sequence[_Model], pool: Pool, labels: Labels) -> Dual | None:
+    """Return the dual variables of the recent model that was trained on the most similar labels, or None.
+
+    At most `COMPARED` models are compared, and none after a model that differs in only one label.
+    """
+    nearest, fewest = None, None
+    usable = (model for model in models if model.pool is pool and model.trained.dual is not None)
+    for model in islice(usable, COMPARED):
+        changes = model.changes_to(labels)
+        if fewest is None or changes < fewest:
+            nearest, fewest = model.trained.dual, changes
+        if changes <= 1:
+            break
+    return nearest

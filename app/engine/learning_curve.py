@@ -91,6 +91,7 @@ class Milestones:
         self._newest = 0  # number of labels at the last milestone that was reached or is due
         self._reached: list[Milestone] = []
         self._advice = advise([])
+        self._stable_since: Milestone | None = None
         self._stop_set: NDArray[np.float32] | None = None
         self._lock = threading.Lock()
         self._is_computing = False
@@ -104,6 +105,14 @@ class Milestones:
     def advice(self) -> Advice:
         """Return whether labeling may stop, and why."""
         return self._advice
+
+    @property
+    def stable_since(self) -> Milestone | None:
+        """Return the milestone at which the current advice to stop was first given; None if it is to go on.
+
+        While milestones are being computed, this may be a milestone after which the advice changes again.
+        """
+        return self._stable_since
 
     @property
     def is_computing(self) -> bool:
@@ -150,6 +159,10 @@ class Milestones:
             while (due := self._next()) is not None:
                 self._reached.append(self._milestone(due, pool))
                 self._advice = advise([reached.checkpoint for reached in self._reached])
+                if not self._advice.stop:
+                    self._stable_since = None
+                elif self._stable_since is None:
+                    self._stable_since = self._reached[-1]
         except BaseException:
             self._newest = self._reached[-1].checkpoint.n_labels if self._reached else 0
             self._is_computing = False

@@ -8,13 +8,16 @@ that arrives after the lease has expired is stored, too.
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
 leased one of the items since the first step. The session then chooses again without that item.
+
+The leases are in memory. If several servers share a project, they are in the database
+(`app.engine.shared_leases`), with the same rules.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 LEASE_SECONDS = 300.0
@@ -25,11 +28,39 @@ _ENDED_AT_MOST = 10_000
 
 
 @dataclass
-class _Held:
+class Held:
     """Items leased to a session, and the time of its last activity."""
 
     items: set[int]
     heard: float
+
+
+def held_by_others(held: Mapping[str, Held], but_for: Collection[str], since: float) -> tuple[int, ...]:
+    """Return the items leased to sessions that were active since then, except `but_for`, ascending."""
+    those = (one.items for name, one in held.items() if name not in but_for and one.heard >= since)
+    return tuple(sorted(frozenset().union(*those)))
+
+
+def give(
+    held: dict[str, Held],
+    session: str,
+    items: Iterable[int],
+    apart: Iterable[int] = (),
+    *,
+    now: float,
+    since: float,
+) -> None:
+    """Lease `items` to the session; remove from `items` and `apart` the leases of sessions that expired.
+
+    Those are the other sessions whose last activity was before `since`.
+    """
+    given, over = set(items), {*items, *apart}
+    for name, other in held.items():
+        if name != session and other.heard < since:
+            other.items -= over
+    own = held.setdefault(session, Held(set(), now))
+    own.heard = now
+    own.items |= given
 
 
 @dataclass(frozen=True)
@@ -46,7 +77,7 @@ class Others:
     items : tuple of int
         Items leased to the others, ascending.
     asked : float
-        Time at which the leases were read, in seconds, by the clock of `leases`.
+        Moment at which the leases were read, by the clock of `leases`.
     """
 
     leases: Leases
@@ -87,7 +118,7 @@ class Leases:
     def __init__(self, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self._ended: dict[int, tuple[float, str]] = {}  # by item: end and session of its last lease
         self._lock = threading.Lock()
 
@@ -96,6 +127,11 @@ class Leases:
         with self._lock:
             if session in self._held:
                 self._held[session].heard = self._clock()
+
+    def restore(self, shown: Iterable[tuple[str, int]]) -> None:
+        """Give sessions back the leases that they had in an earlier process, as pairs of session and item."""
+        for session, item in shown:
+            self.add(session, {item})
 
     def keep(self, session: str, items: Iterable[int]) -> None:
         """Lease exactly these items to the session, even if other sessions have leased them.
@@ -158,21 +194,11 @@ class Leases:
             return frozenset(lost)
 
     def _held_by_others(self, but_for: Collection[str]) -> tuple[int, ...]:
-        since = self._clock() - self._seconds
-        those = (
-            held.items for name, held in self._held.items() if name not in but_for and held.heard >= since
-        )
-        return tuple(sorted(frozenset().union(*those)))
+        return held_by_others(self._held, but_for, self._clock() - self._seconds)
 
     def _give(self, session: str, items: Iterable[int], apart: Iterable[int] = ()) -> None:
-        """Lease `items` to the session; remove other sessions' expired leases on `items` and `apart`."""
-        now, given, over = self._clock(), set(items), {*items, *apart}
-        for name, held in self._held.items():
-            if name != session and held.heard < now - self._seconds:
-                held.items -= over
-        own = self._held.setdefault(session, _Held(set(), now))
-        own.heard = now
-        own.items |= given
+        now = self._clock()
+        give(self._held, session, items, apart, now=now, since=now - self._seconds)
 
     def _end(self, session: str, items: Iterable[int]) -> None:
         now = self._clock()

@@ -1,26 +1,46 @@
-"""Look-ahead: while the annotator looks at an item, select the next item for each possible answer."""
+"""Look-ahead: while the annotator looks at an item, select the next item for each possible answer.
+
+The look-aheads of several sessions are computed in turns (`app.runtime.turns`), the likelier answers first.
+If the classifier's score of the item is positive, the order is yes, no, skip, unsure; otherwise, no comes
+before yes. Answers that lead to the same training and selection are computed together.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closecall.app.engine.load import TURNS_A_ROUND
 from closecall.app.engine.selection import Chosen, Occasion, select_items
 from closecall.app.engine.selection_parameters import AUDIT
+from closecall.app.engine.training import wait_until_trainable
+from closecall.app.runtime.cores import a_core
 from closecall.core.selection import PoolExhausted
-from closecall.storage import Counts, SelectionRecord, Standing
+from closecall.storage import Counts, SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.engine.concept import LiveConcept
+    from closecall.app.engine.load import Load
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
-"""Possible answers, in the order in which the next items are selected for them."""
+"""Possible answers."""
+
+UNLIKELY: frozenset[AnswerWord] = frozenset({"skip", "unsure"})
+"""Answers that are computed last, and shed while the server is short of processor time."""
+
+TURN_SECONDS = 0.05
+"""A turn goes on with further answers for at most about this many seconds.
+
+If other sessions wait, it ends earlier: it should take no longer than the turns that they wait for. The
+results of a turn are stored together, which takes less time.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +61,8 @@ class Future:
 class Lookahead:
     """The next selections after each possible answer to the item that the annotator sees.
 
-    One thread computes them. Any thread may wait for them or cancel them.
+    They are computed in turns, one or several in a turn, and are in `futures` as soon as they are ready. Any
+    thread may wait for all of them, or cancel those that are not ready.
 
     Parameters
     ----------
@@ -55,6 +76,12 @@ class Lookahead:
         The annotator who is about to answer.
     reason : object
         A value for everything else that the selections depend on. If it changes, they are no longer valid.
+    load : Load
+        The load of the server, with the look-aheads of all sessions.
+    owner : str
+        Id of the session whose turns these are.
+    may_hurry : bool
+        Whether selections are hurried while the server is short of processor time.
     """
 
     def __init__(
@@ -64,23 +91,37 @@ class Lookahead:
         concept: LiveConcept,
         annotator: str,
         reason: object,
+        load: Load,
+        owner: str,
+        *,
+        may_hurry: bool,
     ) -> None:
         self.shown = shown
         self.reason = reason
+        self.owner = owner
         self.futures: Mapping[AnswerWord, Future] = {}
         self._occasion = occasion
         self._concept = concept
         self._annotator = annotator
-        self._cancelled = False
+        self._load = load
+        self._may_hurry = may_hurry
+        self._left: list[AnswerWord] | None = None  # answers to compute, the likeliest first
+        self._is_cancelled = False
         self._done = threading.Event()
 
-    def start(self, executor: ThreadPoolExecutor) -> None:
-        """Start the computation on the executor, which reports errors. After an error, `futures` is empty."""
-        executor.submit(self._compute)
+    def start(self, executor: Executor, tell: Callable[[], None] = lambda: None) -> None:
+        """Start the computation on the executor, which reports errors. An error ends the computation.
+
+        Whenever more of `futures` is ready, `tell` is called.
+        """
+        self._tell = tell
+        self._load.turns.enter(self, executor)
 
     def cancel(self) -> None:
-        """Skip the selections that have not started. `futures` stays empty, unless it was complete before."""
-        self._cancelled = True
+        """Drop the selections that have not started. `futures` keeps those that are ready."""
+        self._is_cancelled = True
+        if self._load.turns.leave(self):
+            self._end()
 
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` for the selections; return whether the computation has ended."""
@@ -90,6 +131,19 @@ class Lookahead:
     def is_done(self) -> bool:
         """Return whether the computation has ended: it is complete, was cancelled, or failed."""
         return self._done.is_set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return whether the computation was cancelled."""
+        return self._is_cancelled
+
+    @property
+    def turns_left(self) -> int:
+        """Return how many turns are left, if each computes one training and selection."""
+        left = self._left
+        if left is None:
+            return TURNS_A_ROUND
+        return len(left) - UNLIKELY.issubset(left)
 
     def future(self, selection_id: str) -> Future | None:
         """Return the entry of `futures` whose selection has this id, or None."""
@@ -101,37 +155,93 @@ class Lookahead:
         """Return the items that may come next."""
         return {future.chosen.record.item for future in self.futures.values()}
 
-    def _compute(self) -> None:
+    def take_turn(self) -> bool:
+        """Compute selections that are not ready yet, and store them; return whether more are left."""
+        goes_on = False
         try:
-            futures = self._each()
-            if futures and not self._cancelled:
-                self._concept.log.foresee([future.chosen.record for future in futures.values()])
-                self.futures = futures
+            goes_on = self._advance()
+        except StorageError as error:
+            if error.kind != "moved":  # another server continues the session, and looks ahead itself
+                raise
         finally:
-            del self._occasion  # so that its memory of a hyperplane is freed once it is replaced
-            self._done.set()
+            if not goes_on:
+                self._end()
+        if self.futures:
+            self._tell()
+        return goes_on
 
-    def _each(self) -> dict[AnswerWord, Future]:
-        futures: dict[AnswerWord, Future] = {}
-        known: list[tuple[Standing, Chosen]] = []
-        trains, standings = self._standings()
-        for word, standing in standings.items():
-            if self._cancelled:
-                return {}
-            supposed = {"selection": self.shown.id, "item": self.shown.item, "answer": word, "trains": trains}
-            same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
+    def _advance(self) -> bool:
+        if self._is_cancelled:
+            return False
+        concept, pool = self._concept, self._occasion.pool
+        wait_until_trainable(pool, lambda: concept.standing().labels, concept.examples)
+        if self._left is None:
+            self._left = sorted(WORDS, key=self._rank(concept.leans_to_yes(pool, self.shown.item)))
+        began = time.perf_counter()
+        ready: dict[AnswerWord, Future] = {}
+        while self._left and not self._is_cancelled:
+            if UNLIKELY.issuperset(self._left) and self._load.is_short(self.owner):
+                self._load.note_futures(len(self._left), are_shed=True)
+                self._left = []
+                break
+            ready |= self._next()
+            elapsed = time.perf_counter() - began
+            if elapsed > TURN_SECONDS or 2 * elapsed > self._load.turns.patience(self.owner):
+                break  # one more answer would take about as long again
+        if ready and not self._is_cancelled:
+            concept.log.foresee([future.chosen.record for future in ready.values()])
+            self.futures = {**self.futures, **ready}
+            self._load.note_futures(len(ready))
+        return bool(self._left) and not self._is_cancelled
+
+    def _end(self) -> None:
+        # Drop the session's memory of a hyperplane, so that it is freed once it is replaced.
+        self.__dict__.pop("_occasion", None)
+        self._done.set()
+
+    @staticmethod
+    def _rank(leans_to_yes: bool) -> Callable[[AnswerWord], int]:
+        """Return a function that gives likelier answers a lower number."""
+        likely = "yes" if leans_to_yes else "no"
+        return lambda word: 2 if word in UNLIKELY else int(word != likely)
+
+    def _next(self) -> dict[AnswerWord, Future]:
+        """Return the futures of the likeliest answer that is left, and of those that teach the same.
+
+        There are none if no item is left to select.
+        """
+        assert self._left
+        with a_core(in_advance=True):
+            trains, standings = self._standings(self._left)
+            first, *others = self._left
+            standing = standings[first]
+            together = [first, *(word for word in others if self._are_alike(standings[word], standing))]
+            self._left = [word for word in others if word not in together]
+            supposed = {
+                word: {
+                    "selection": self.shown.id,
+                    "item": self.shown.item,
+                    "answer": word,
+                    "trains": trains,
+                }
+                for word in together
+            }
             try:
-                chosen = same.supposing(supposed) if same else self._chosen(standing, supposed)
+                chosen = self._chosen(standing, supposed[first])
             except PoolExhausted:
-                continue
-            known.append((standing, chosen))
-            futures[word] = Future(chosen, standing.counts)
-        return futures
+                return {}
+        return {
+            word: Future(
+                chosen if word == first else chosen.supposing(supposed[word]), standings[word].counts
+            )
+            for word in together
+        }
 
-    def _standings(self) -> tuple[bool, dict[AnswerWord, Standing]]:
+    def _standings(self, words: Sequence[AnswerWord]) -> tuple[bool, dict[AnswerWord, Standing]]:
         """Return whether an answer would be used for training, and the labels after each possible answer.
 
         Answers about audited items are not used for training. All labels are those of the same log position.
+        They are not kept until the next turn, because they may take much memory.
         """
         item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
@@ -140,12 +250,14 @@ class Lookahead:
             trains = not (is_drawn or state.is_audited(item))
             return trains, {
                 word: state.supposing(item, self._annotator, word, trains=trains, persons=persons)
-                for word in WORDS
+                for word in words
             }
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)
-        return select_items(self._occasion, trained, standing, supposed=supposed)
+        is_hurried = self._may_hurry and self._load.is_short(self.owner)
+        occasion = replace(self._occasion, is_hurried=is_hurried)
+        return select_items(occasion, trained, standing, supposed=supposed)
 
     def _are_alike(self, one: Standing, other: Standing) -> bool:
         """Return whether both states of the labels would lead to the same training and selection."""

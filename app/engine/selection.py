@@ -19,6 +19,7 @@ from closecall.app.engine.selection_parameters import (
     DIRECTION,
     GROUP_RULE,
     GROUPS,
+    HURRIED,
     OVERLAP,
     PART,
     PASSED,
@@ -87,6 +88,9 @@ class Occasion:
         annotators have answered.
     description : str
         Name of the description that gives the pool's features; the project's first is named "".
+    is_hurried : bool
+        Whether the strategy's thrifty form selects, because the server is short of processor time; see
+        `app.engine.load` and `core.selection.QueryStrategy.thrifty`.
     """
 
     session_id: str
@@ -103,6 +107,7 @@ class Occasion:
     passed: tuple[int, ...]
     persons: int
     description: str = ""
+    is_hurried: bool = False
 
     @property
     def leased(self) -> tuple[int, ...]:
@@ -336,7 +341,10 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
 
     If the strategy needs a hyperplane and there is none, one of `STAND_INS` replaces the strategy.
     """
-    memory = occasion.remembered.memory if occasion.remembered else None
+    strategy = occasion.strategy.thrifty() if occasion.is_hurried else occasion.strategy
+    is_thrifty = strategy is not occasion.strategy
+    remembered = None if is_thrifty else occasion.remembered
+    memory = remembered.memory if remembered else None
     exclude = occasion.excluded(standing)
     seconds = 0.0
 
@@ -344,7 +352,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
         nonlocal seconds
         selection = choose(
             occasion.pool,
-            occasion.strategy,
+            strategy,
             trained,
             exclude=joined(exclude, passed),
             seed=occasion.seed,
@@ -361,19 +369,21 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
     waiting = without(standing.audited, sorted_ids(occasion.passed))
     selection, passed = pass_over(select, waiting)
     computed_seconds = time.thread_time() - started
-    why = why_chosen(trained, occasion.strategy)
-    parameters: dict[str, Any] = occasion.strategy.params() if why == "strategy" else {}
+    why = why_chosen(trained, strategy)
+    parameters: dict[str, Any] = strategy.params() if why == "strategy" else {}
+    if is_thrifty and why == "strategy":
+        parameters[HURRIED] = True
     if occasion.include_skipped:
         parameters[SKIPPED_TOO] = True
-    if occasion.remembered and why == "strategy":
-        parameters[REMEMBERED] = occasion.remembered.digest
+    if remembered and why == "strategy":
+        parameters[REMEMBERED] = remembered.digest
     if trained.direction is not None and why == "description":
         parameters[DIRECTION] = trained.direction.params()
     if standing.groups is not None:
         parameters |= {GROUPS: standing.groups.digest, GROUP_RULE: RULE}
     if occasion.passed or len(passed):
         parameters[PASSED] = sorted({*occasion.passed, *passed.tolist()})
-    chooser = occasion.strategy.name if why == "strategy" else STAND_INS[why]
+    chooser = strategy.name if why == "strategy" else STAND_INS[why]
     return _Found(replace(selection, seconds=seconds), why, chooser, parameters, computed_seconds)
 
 

@@ -20,6 +20,12 @@ It has the `answer`, the `item` that the answer is about, and the id of the `sel
 `trains` says whether the hyperplane was trained on this answer; it is false if the item belongs to the audit.
 """
 
+HURRIED = "hurried"
+"""Selection parameter: true if the server was short of processor time (`app.engine.load`).
+
+The parameters of the strategy are then those of its thrifty form, such as a smaller budget.
+"""
+
 PART = "part"
 """Selection parameter: the part of the mixture strategy that chose the item."""
 
@@ -101,6 +107,7 @@ OF_THE_QUERY = (
     SKIPPED_TOO,
     REMEMBERED,
     SUPPOSED,
+    HURRIED,
     PART,
     BATCH,
     SEARCH,
@@ -125,6 +132,11 @@ PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO)
 def description_of(record: SelectionRecord) -> str:
     """Return the name of the set of features that a selection is based on; see `DESCRIBED`."""
     return str(record.parameters.get(DESCRIBED, ""))
+
+
+def is_hurried(record: SelectionRecord) -> bool:
+    """Return whether a thrifty form of the strategy made the selection; see `HURRIED`."""
+    return HURRIED in record.parameters
 
 
 def is_of_many(record: SelectionRecord) -> bool:

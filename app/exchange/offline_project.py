@@ -4,23 +4,56 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from closecall.app.projects.config import ProjectFile
+from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.storage import Archive, ConceptRecord, Concepts, Database
+from closecall.storage import Archive, ConceptRecord, Concepts, Database, StorageError
 
 
 @contextmanager
 def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
-    """Open a project's label database, read-only unless `write` is true."""
-    with Database.open(ProjectFile.read(project).labels(project), read_only=not write) as database:
+    """Open a project's label database, read-only unless `write` is true.
+
+    Raises
+    ------
+    StorageError
+        As for `Database.open`. With `write`, also if a server has a PostgreSQL database open, perhaps on
+        another machine.
+    """
+    labels = ProjectFile.read(project).labels(project)
+    with Database.open(labels, read_only=not write, alone=write) as database:
         yield database
+
+
+@contextmanager
+def open_beside_server(project: Path) -> Iterator[Database]:
+    """Open a project's label database for writing, even while another process serves the project.
+
+    Only settings may be written so: a server keeps the answers in memory, too. A database of an older version
+    is upgraded first, but not while another process serves it.
+
+    Raises
+    ------
+    InputError
+        If there is no project, or it is served by an older version.
+    StorageError
+        If the database can't be used.
+    """
+    labels = ProjectFile.read(project).labels(project)
+    with ExitStack() as opened:
+        try:
+            Database.open(labels, read_only=True).close()
+        except StorageError as error:
+            if error.kind != "older":
+                raise
+            opened.callback(lock_project(project).release)
+        yield opened.enter_context(Database.open(labels, copies_in=project))
 
 
 def open_pool(project: Path) -> Pool:

@@ -46,7 +46,6 @@ def add_labels(
         imported = take_in(
             project.database, _pool(project), file, form="jsonl", concept=concept, annotator=annotator
         )
-    project.log.refresh()
     return {**_numbers(imported), **_unmatched(imported.items)}
 
 

@@ -156,12 +156,16 @@ class Kept:
         Folder of the saved codes.
     labels_then : callable
         Returns a concept's labels up to a log position.
+    alone : bool
+        Whether no other process writes to `folder`. If so, what killed processes have left is removed.
     """
 
-    def __init__(self, folder: Path, labels_then: Callable[[int, int], Labels]) -> None:
+    def __init__(
+        self, folder: Path, labels_then: Callable[[int, int], Labels], *, alone: bool = True
+    ) -> None:
         self._folder = folder
         self._labels_then = labels_then
-        for own in folder.glob("*"):
+        for own in folder.glob("*") if alone else ():
             remove_leftovers(own)
 
     def coded(self, wanted: Wanted, before: Coded | None, advanced: Advanced) -> Coded:

@@ -200,14 +200,21 @@ class Similar:
         Folder of the saved indexes.
     labels : callable
         Returns a concept's labels up to a log position; see `LabelLog.labels`.
+    alone : bool
+        Whether no other process writes to `folder`; see `Kept`.
     """
 
     def __init__(
-        self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
+        self,
+        pool: Callable[[], Pool | None],
+        folder: Path,
+        labels: Callable[[int, int], Labels],
+        *,
+        alone: bool = True,
     ) -> None:
         self.estimates = Estimates(pool)
         """Estimates of the building time of indexes, and of settings that suit the pool."""
-        self._saves = Kept(folder, labels)
+        self._saves = Kept(folder, labels, alone=alone)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactSearch | None = None

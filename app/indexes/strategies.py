@@ -15,6 +15,7 @@ from closecall.app.display.phrases import cost
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Fitting, Troubles, Watch
+from closecall.app.runtime.news import News
 from closecall.core.errors import InputError
 from closecall.core.learning.round import Labels, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -79,9 +80,23 @@ class Indexes:
         Folder of the saved indexes.
     seed : int
         Seed of all indexes.
+    news : News or None
+        Gets the news `pool` and `index` (`app.runtime.news`).
+    alone : bool
+        Whether no other process writes to `folder`. If so, what killed processes have left is removed.
     """
 
-    def __init__(self, open_pool: Callable[[], Pool | None], folder: Path, seed: int = 0) -> None:
+    def __init__(
+        self,
+        open_pool: Callable[[], Pool | None],
+        folder: Path,
+        seed: int = 0,
+        *,
+        news: News | None = None,
+        alone: bool = True,
+    ) -> None:
+        self._news = news or News()
+        self._alone = alone
         self._open_pool = open_pool
         self._folder = folder
         self._seed = seed
@@ -97,8 +112,9 @@ class Indexes:
 
     def start(self) -> None:
         """Start to watch the pool."""
-        remove_leftovers(self._folder)
-        move_former_indexes(self._folder)
+        if self._alone:
+            remove_leftovers(self._folder)
+            move_former_indexes(self._folder)
         self._catch_up()
         self._watch.start()
 
@@ -195,7 +211,9 @@ class Indexes:
         self._pool_problem = None
         if pool is None:
             return
-        self._pool = pool
+        before, self._pool = self._pool, pool
+        if pool is not before:
+            self._news.publish("pool", items=len(pool), is_complete=pool.complete)
         with self._lock:
             wanted = list(self._indexes.items())
         for name, index in wanted:
@@ -222,9 +240,19 @@ class Indexes:
         elif is_built:
             fitted = fitted.extended(pool, progress=advanced)
         index.seconds = time.perf_counter() - started
+        is_first = index.fitted is None
         index.fitted, index.notice = _rehearsed(fitted, hyperplane), None
+        if is_first:
+            self._tell_of(index)
         if is_built and is_worth_saving(index.seconds, pool):
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
+
+    def _tell_of(self, index: IndexState) -> None:
+        """Publish that the strategies that query this index are ready."""
+        with self._lock:
+            words = [word for word, asked in self._asked.items() if asked is index]
+        for word in words:
+            self._news.publish("index", strategy=word)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
         """Return the saved strategy, or None. If it can't be used, the page gets a notice (`IndexState`)."""

@@ -1,4 +1,4 @@
-"""The project file, and the lock of a project, which only one process holds at a time."""
+"""The project file, and the lock of a project, which one process or several servers hold."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from closecall.app.engine.leases import LEASE_SECONDS
 from closecall.app.runtime.background import one_line
+from closecall.app.runtime.shared_lock import SharedLock
 from closecall.core.errors import InputError
 from closecall.core.files.durable import replace_file
 from closecall.storage.address import has_password, is_address, with_schema
@@ -301,26 +302,29 @@ LOCK_SECONDS = 0.2
 """Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
 
 
-def lock_project(folder: Path) -> FileLock:
+def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock:
     """Lock the project for this process, and return the lock, which the caller must release.
 
-    Only one process at a time may serve a project, or restore or import its labels. If another process has
-    the lock, this call waits for `LOCK_SECONDS`.
+    Only one process at a time may serve a project, or restore or import its labels. The exception are several
+    servers of one project: each takes the lock with `shared`, and all can hold it together. If another
+    process has the lock, this call waits for `LOCK_SECONDS`.
 
     Raises
     ------
     InputError
         If another process has the lock, or the file can't be locked.
     """
-    lock = FileLock(folder / LOCK_FILE)
+    lock = SharedLock(folder / LOCK_FILE) if shared else FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=LOCK_SECONDS)
+        is_taken = bool(lock.acquire(timeout=LOCK_SECONDS))
     except Timeout:
-        raise InputError(
-            f"The project {folder} is already being served by another process: stop that one first"
-        ) from None
+        is_taken = False
     except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"The project {folder} cannot be locked for serving: {reason}") from None
+    if not is_taken:
+        alone = " alone" if shared else ""
         raise InputError(
-            f"The project {folder} cannot be locked for serving: {os.strerror(error.errno or 0)}"
-        ) from None
+            f"The project {folder} is already being served{alone} by another process: stop that one first"
+        )
     return lock

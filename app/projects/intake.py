@@ -29,7 +29,10 @@ class Intake:
     """
 
     def __init__(
-        self, log: LabelLog, pool: Callable[[], Pool | None], problem: Callable[[], str | None]
+        self,
+        log: LabelLog,
+        pool: Callable[[], Pool | None],
+        problem: Callable[[], str | None],
     ) -> None:
         self._log = log
         self._pool = pool

@@ -23,12 +23,14 @@ from closecall.app.projects.config import ProjectFile, check_overlap
 from closecall.app.projects.descriptions import describe_examples, whole_pool
 from closecall.app.projects.duplicates import Duplicates
 from closecall.app.projects.folder_classes import guess_class
+from closecall.app.projects.following import Following
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
 from closecall.app.projects.pool_builder import Builder, what_is_gone
 from closecall.app.projects.project_store import ProjectStore
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
+from closecall.app.projects.webhooks import HappeningWatch
 from closecall.app.runtime import kernels
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
@@ -38,7 +40,7 @@ from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
-from closecall.storage import ConceptRecord, Concepts, LabelLog, SessionRecord
+from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 from closecall.storage.models import MAX_NAME
@@ -61,6 +63,8 @@ class Project:
         The server's roles; the project file may name more people.
     former : Project or None
         The object whose place this one takes, if any; its store is taken over.
+    shared : bool
+        Whether other servers serve the project, too.
 
     Attributes
     ----------
@@ -77,7 +81,14 @@ class Project:
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path, roles: Roles | None = None, *, former: Self | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        roles: Roles | None = None,
+        *,
+        former: Self | None = None,
+        shared: bool = False,
+    ) -> None:
         self.folder = folder
         self.key = folder.name
         file = ProjectFile.read(folder)
@@ -88,7 +99,7 @@ class Project:
         self.roles = (roles or Roles()).joined(file.owners, file.annotators)
         with ExitStack() as undo:
             if former is None:
-                self.store = undo.enter_context(ProjectStore(folder, file))
+                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared))
             else:
                 self.store = former.store
             self._open_description(file)
@@ -107,6 +118,8 @@ class Project:
         self.archive, self.descriptions, self.leases = store.archive, store.descriptions, store.leases
         self.page_keys = store.page_keys
         self.executor, self.background = store.executor, store.background
+        self.news, self.claims = store.news, store.claims
+        is_alone = not store.is_shared
         with ExitStack() as opened:
             self.intake = Intake(self.log, lambda: self.pool, self.problem)
             self.concept_store = Concepts(self.database, description=description)
@@ -114,7 +127,7 @@ class Project:
             if self.builder:
                 opened.callback(self.builder.stop)
             index_path = file.index_path(self.folder)
-            self.indexes = Indexes(self._open_pool, index_path)
+            self.indexes = Indexes(self._open_pool, index_path, news=self.news, alone=is_alone)
             self.indexes.start()
             opened.callback(self.indexes.close)
             self.duplicates = Duplicates(lambda: self.pool, KeptGroups(Groupings(self.database)))
@@ -122,7 +135,7 @@ class Project:
             opened.callback(self.duplicates.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
-            self.similar = Similar(lambda: self.pool, index_path / "similar", self.log.labels)
+            self.similar = Similar(lambda: self.pool, index_path / "similar", self.log.labels, alone=is_alone)
             store.searches.add(self.similar)
             self.uploads = Uploads(self.folder, description)
             self._names = NameSearch()
@@ -130,7 +143,40 @@ class Project:
             self._live_concepts: dict[int, LiveConcept] = {}
             self._lock = threading.RLock()
             self._describing = threading.Lock()
+            self._following = self._follow() if store.is_shared else None
+            if self._following is not None:
+                opened.callback(self._following.close)
+            self._happening_watch = HappeningWatch(
+                Happenings(self.database),
+                description,
+                lambda: self.pool,
+                self._advised_concepts,
+                store.sender.refresh,
+                self.troubles,
+            )
+            self._happening_watch.start()
+            opened.callback(self._happening_watch.close)
             self._opened = opened.pop_all()
+
+    def _follow(self) -> Following:
+        """Start to follow the changes that other servers make."""
+
+        def concepts() -> dict[int, LiveConcept]:
+            with self._lock:
+                return dict(self._live_concepts)
+
+        return Following(self.news, concepts, self._read_settings, self.leave_session)
+
+    def _read_settings(self) -> None:
+        self.store.file = ProjectFile.read(self.folder)
+
+    def leave_session(self, session_id: str) -> None:
+        """Drop a session that another server continues. A project has no sessions; `OpenProject` has."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether another server has put another description of the items to use; see `succeeded`."""
+        return self.store.is_shared and self.description != self.file.description
 
     def _load_training(self) -> None:
         """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
@@ -147,6 +193,8 @@ class Project:
 
     def close(self) -> None:
         """Stop background work and release the lock."""
+        self.news.publish("closed")
+        self._happening_watch.close()  # before the threads that it gives work to
         self.store.stop_work()
         self.leave()
         self.store.close()
@@ -193,7 +241,7 @@ class Project:
         """
         describe_examples(self.concept_store.under(name), whole_pool(self.folder, name))
 
-    def succeeded(self, name: str) -> Self:
+    def succeeded(self, name: str, *, is_chosen: bool = False) -> Self:
         """Put another description of the items to use, and return the object that takes this one's place.
 
         The labels, questions and leases stay. If this fails, the description in use stays.
@@ -202,6 +250,8 @@ class Project:
         ----------
         name : str
             Name of the description; "" is the first one.
+        is_chosen : bool
+            Whether the project file names this description already, because another server uses it.
 
         Raises
         ------
@@ -212,8 +262,11 @@ class Project:
             self.is_superseded = True
         try:
             self.prepare(name)  # examples may have been added since the last call
+            if is_chosen:
+                return type(self)(self.folder, self._roles_of_server, former=self)
             ProjectFile.change(self.folder, description=name)
             try:
+                self.store.tell("settings")
                 return type(self)(self.folder, self._roles_of_server, former=self)
             except BaseException:
                 ProjectFile.change(self.folder, description=self.description)
@@ -277,6 +330,7 @@ class Project:
             or self.memories.problem
             or self.similar.problem
             or self.duplicates.problem
+            or (self._following.problem if self._following else None)
             or self._undescribed
             or self.troubles.first
         )
@@ -396,6 +450,7 @@ class Project:
         with self._lock:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
             self.store.file = replace(self.file, overlap=persons, overlap_share=share)
+            self.store.tell("settings")
 
     def set_audit_share(self, concept: LiveConcept, share: float, *, by: Person = OPERATOR) -> None:
         """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
@@ -444,6 +499,7 @@ class Project:
         with self._lock:
             ProjectFile.change(self.folder, ask_once=wanted)
             self.store.file = replace(self.file, ask_once=wanted)
+            self.store.tell("settings")
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """Return the concept's state in this process, which all sessions of the concept share."""
@@ -461,6 +517,18 @@ class Project:
                 )
             return self._live_concepts[concept_id]
 
+    def _advised_concepts(self) -> list[LiveConcept]:
+        """Return the open concepts, after updating the advice to stop that a webhook asks for.
+
+        For this, active concepts are opened, because a webhook gets the advice even if no page shows it.
+        """
+        asking = [one for one in self.store.sender.known if "advice-to-stop" in one.kinds]
+        for concept in self.concepts() if asking else ():
+            if any(one.concept_id in (None, concept.id) for one in asking):
+                self.live_concept(concept.id).watch(self.pool)
+        with self._lock:
+            return list(self._live_concepts.values())
+
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
         """Return the sessions of one or all concepts, oldest first, except sessions of imported labels."""
         return sittings(self.log, concept_id)
@@ -470,8 +538,8 @@ class Project:
         last = self.log.last_shown()
         if last is None:
             return
-        for record in self.log.in_hand(last.created - int(1000 * self.file.lease_seconds)):
-            self.leases.add(record.session_id, {record.item})
+        shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
+        self.leases.restore((record.session_id, record.item) for record in shown)
 
     def _make_builder(self, file: ProjectFile) -> Builder | None:
         if self.description or not file.source:

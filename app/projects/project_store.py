@@ -6,20 +6,26 @@ over: the lock, the labels, the leases, the threads, and the processes that buil
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from weakref import WeakSet
 
 from closecall.app.engine.leases import Leases
+from closecall.app.engine.load import Load
+from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.indexes.similar import Similar
 from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.app.projects.descriptions import Descriptions
 from closecall.app.projects.page_keys import PageKeys
+from closecall.app.projects.webhooks import WebhookSender
 from closecall.app.runtime.background import Troubles, Workers
-from closecall.storage import Archive, Database, LabelLog
+from closecall.app.runtime.cores import CORES
+from closecall.app.runtime.news import News
+from closecall.app.runtime.turns import Turns
+from closecall.core.errors import InputError
+from closecall.storage import Archive, Claims, Database, LabelLog, LeaseTable, Notice
 
 
 class ProjectStore:
@@ -31,6 +37,8 @@ class ProjectStore:
         The project's folder.
     file : ProjectFile
         Its settings when it is opened.
+    shared : bool
+        Whether other servers serve the project, too.
 
     Attributes
     ----------
@@ -38,6 +46,14 @@ class ProjectStore:
         The current settings.
     page_keys : PageKeys
         The keys with which labeling pages use the HTTP API.
+    news : News
+        What happens to the project.
+    claims : Claims or None
+        This server's claims of sessions; None if it is the only server.
+    sender : WebhookSender
+        Sends the project's events to its webhooks.
+    load : Load
+        The look-aheads that wait for their turns, and counts of what was saved while the processor was short.
     searches : WeakSet of Similar
         The searches of Find similar under each description. Requests under way may still use those of a
         former description, so all searches are closed only when the project is closed.
@@ -45,33 +61,81 @@ class ProjectStore:
     Raises
     ------
     InputError
-        If another process serves the project.
+        If another process serves the project, or if it is `shared` but its labels are in a file.
     StorageError
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path, file: ProjectFile) -> None:
+    def __init__(self, folder: Path, file: ProjectFile, *, shared: bool = False) -> None:
+        if shared and not file.database:
+            raise InputError(
+                f"Several servers need labels in PostgreSQL, but those of {folder} are in a file: move them "
+                f"with closecall backup, then closecall restore --database"
+            )
         self.file = file
+        self.is_shared = shared
         self.troubles = Troubles()
+        self.news = News()
         with ExitStack() as opened:
-            lock = lock_project(folder)
+            lock = lock_project(folder, shared=shared)
             opened.callback(lock.release)
             self.database = opened.enter_context(
-                Database.open(file.labels(folder), alone=True, copies_in=folder)
+                Database.open(file.labels(folder), alone=not shared, shared=shared, copies_in=folder)
             )
-            self.log = LabelLog(self.database)
+            self.claims = Claims(self.database) if shared else None
+            self.log = LabelLog(self.database, claims=self.claims)
             self.archive = Archive(self.database)
             self.page_keys = PageKeys(self.database)
+            leader = opened.enter_context(self.database.leads("webhooks"))
+            self.sender = WebhookSender(self.database, folder.name, self.troubles, leads=leader.is_held)
+            self.sender.start()
+            opened.callback(self.sender.close)
+            self.database.follow(self._told, self._missed)
             self.descriptions = Descriptions(folder)
             opened.callback(self.descriptions.close)
-            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
+            self.load = Load(Turns(CORES))
+            self.executor = Workers(CORES, "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)
-            self.leases = Leases(file.lease_seconds)
+            self.leases = self.new_leases("label")
             self.searches: WeakSet[Similar] = WeakSet()
             opened.callback(self._close_searches)
             self._opened = opened.pop_all()
+
+    def new_leases(self, scope: str) -> Leases:
+        """Return leases that are independent of those of another `scope`, but shared by all servers."""
+        if not self.is_shared:
+            return Leases(self.file.lease_seconds)
+        return SharedLeases(LeaseTable(self.database, scope), self.file.lease_seconds, self.log.hear)
+
+    def _told(self, notice: Notice) -> None:
+        """Pass on what was committed to the database."""
+        if notice.kind == "answers":
+            self.log.hear()
+            self.sender.wake()
+        if notice.kind == "session" and self.claims is not None:
+            self.claims.doubt(str(notice.data.get("session")))
+        self.news.publish(notice.kind, **{**notice.data, "elsewhere": not notice.is_own})
+
+    def _missed(self) -> None:
+        """Take into account that other servers may have committed anything."""
+        self.log.hear()
+        self.news.publish("missed")
+
+    def tell(self, kind: str, **data: Any) -> None:
+        """Publish news that does not belong to a change in the database, here and to other servers.
+
+        Raises
+        ------
+        StorageError
+            If several servers share the project, and the database fails.
+        """
+        if not self.is_shared:
+            self.news.publish(kind, **data, elsewhere=False)
+            return
+        with self.database.write(losable=True) as connection:
+            self.database.announce(connection, kind, **data)
 
     def stop_work(self) -> None:
         """Wait for the jobs that are running, and cancel those that are waiting."""

@@ -58,6 +58,7 @@ ROUTES = (
 """URL paths that are logged in full."""
 
 FOLDERS = (
+    "/api/v1/",
     "/_stcore/upload_file/",
     "/_stcore/bidi-components/",
     "/_stcore/agent/",

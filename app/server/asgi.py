@@ -24,6 +24,7 @@ from closecall.app.projects.oidc import SignIn, secret_files
 from closecall.app.runtime import event_log as events
 from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
+from closecall.app.server.leaving import watch_signals
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
 from closecall.app.server.startup_warnings import cautions, is_own_machine
 from closecall.core.errors import InputError
@@ -119,6 +120,7 @@ def serve(
 
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
+        watch_signals()
         if events.is_on():
             events.emit("serving", version=version("closecall"), address=url)
         else:

@@ -120,6 +120,9 @@ class Decisions:
         self._taken.update(record.item for record in result.accepted)
         return Outcome.of(self.id, [*acked, *result.acknowledged], [*refused, *result.refused])
 
+    def reopen(self) -> None:
+        """Do nothing: the queue is computed from the log each time."""
+
     def line(self) -> Line:
         """Return the queue, and lease its first two items to this owner."""
         others = self.leases.others(self.id)

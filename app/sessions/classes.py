@@ -97,6 +97,7 @@ class ClassSession(ItemView):
             round=self.next_round,
             audit_share=0.0,
             persons=self.project.persons(self.next_round, self.session.seed),
+            is_hurried=self.session.may_hurry and self.project.store.load.is_short(self.id),
         )
 
     def _show_item(self, members: Sequence[SessionState]) -> None:

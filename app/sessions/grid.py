@@ -19,7 +19,7 @@ from closecall.app.sessions.answers import Outcome, parse_answers, store_presses
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
-from closecall.storage import AnswerRecord, SelectionRecord, StorageError
+from closecall.storage import AnswerRecord, AppendResult, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -79,13 +79,29 @@ class BatchSession(ABC):
         again and stored once.
         """
         with self.session.lock:
-            presses, malformed = parse_answers(answers, session=self.session)
-            result, outcome = store_presses(presses, malformed, self.session)
+            result, outcome = self._stored(answers)
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
             elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
                 self.shown = ()
         return outcome
+
+    def _stored(self, answers: Sequence[Mapping[str, Any]]) -> tuple[AppendResult, Outcome]:
+        """Store the answers; if another server has taken the session over meanwhile, take it back first."""
+        try:
+            return store_presses(*parse_answers(answers, session=self.session), self.session)
+        except StorageError as error:
+            if error.kind != "moved":
+                raise
+        self.session.take_back()
+        return store_presses(*parse_answers(answers, session=self.session), self.session)
+
+    def reopen(self) -> None:
+        """Show what the session shows now according to the log, because another server has continued it."""
+        self.shown = self.last = ()
+        self._resume()
+        if self.shown or self.last:
+            self.session.view = self
 
     def attend(self) -> None:
         """Record activity, and select a batch if none is in view."""
@@ -119,7 +135,21 @@ class BatchSession(ABC):
         """Restore the view's settings from a batch in the log."""
 
     def _choose(self) -> None:
-        """Select a batch. If the selection can't be stored, nothing is shown and `trouble` says why."""
+        """Select a batch. If the selection can't be stored, nothing is shown and `trouble` says why.
+
+        If another server has taken the session over meanwhile, the session is taken back, and the batch that
+        the other server shows stays.
+        """
+        try:
+            self._choose_batch()
+        except StorageError as error:
+            if error.kind != "moved":
+                raise
+            self.session.take_back()
+            if not self.shown:
+                self._choose_batch()
+
+    def _choose_batch(self) -> None:
         session, pool = self.session, self.session.project.pool
         if session.trouble is not None:
             session.recall_rounds()
@@ -127,7 +157,8 @@ class BatchSession(ABC):
         if pool is None:
             return
         try:
-            chosen = self._select(pool)
+            with session.project.store.load.serving(session.id):
+                chosen = self._select(pool)
             if chosen is None:
                 session.project.leases.keep(session.id, ())
             else:
@@ -138,6 +169,8 @@ class BatchSession(ABC):
             session.exhausted = True
             session.project.leases.keep(session.id, ())
         except StorageError as error:
+            if error.kind == "moved":
+                raise
             session.trouble = str(error)
 
     def _resume(self) -> None:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.lookahead import Lookahead
@@ -19,7 +20,7 @@ from closecall.app.engine.selection_parameters import is_of_many
 from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
-from closecall.storage import AnswerRecord, Refusal, SelectionRecord, StorageError
+from closecall.storage import AnswerRecord, AppendResult, Refusal, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
@@ -99,13 +100,40 @@ class ItemView:
         answer that is sent again is acknowledged again, but stored only once.
         """
         with self.alone():
-            presses, malformed = self.read(answers)
-            result, outcome = store_presses(presses, malformed, self.session)
+            result, presses, outcome = self._stored(answers)
             new, known = ({answer.id for answer in some} for some in (result.accepted, result.known))
             for press in presses:
                 if press.is_in(new) or (press.is_in(known) and self._is_left(press)):
                     self._move_on(press)
         return outcome
+
+    def _stored(self, answers: Sequence[Mapping[str, Any]]) -> tuple[AppendResult, Sequence[Press], Outcome]:
+        """Store the answers; if another server has taken the session over meanwhile, take it back first."""
+
+        def store() -> tuple[AppendResult, Sequence[Press], Outcome]:
+            presses, malformed = self.read(answers)
+            result, outcome = store_presses(presses, malformed, self.session)
+            return result, presses, outcome
+
+        try:
+            return store()
+        except StorageError as error:
+            if error.kind != "moved":
+                raise
+        self._take_back()
+        return store()
+
+    def _take_back(self) -> None:
+        for member in list(self._opened.values()):
+            with member.lock:
+                member.take_back()
+
+    def reopen(self) -> None:
+        """Forget the item in view and the look-ahead, because another server has continued the session."""
+        if self.ahead is not None:
+            self.ahead.cancel()
+        self.ahead, self._last = None, None
+        self._opened = {self.session.concept.record.id: self.session}
 
     def attend(self, wait: float = AHEAD_SECONDS) -> None:
         """Record activity, show an item, and wait at most `wait` seconds for the look-ahead."""
@@ -154,14 +182,27 @@ class ItemView:
         """Select an item by the session whose turn it is; if it has no items left, by the session after it.
 
         If the selection can't be stored, no item is shown, and the leading session's `trouble` gives the
-        reason. The next request for a card retries the selection.
+        reason. The next request for a card retries the selection. If another server has taken the session
+        over meanwhile, the session is taken back, and the item that the other server shows stays.
         """
+        try:
+            self._choose()
+        except StorageError as error:
+            if error.kind != "moved":
+                raise
+            self._take_back()
+            if self.shown is None:
+                self._choose()
+
+    def _choose(self) -> None:
         main, pool = self.session, self.project.pool
         if main.trouble is not None:
             for member in self._opened.values():
                 member.recall_rounds()
         main.view = self
         self._show_nothing(trouble=None)
+        if self.ahead is not None:
+            self.ahead.cancel()  # it competes for the processor, and nothing that it still computes is of use
         if pool is None:
             return
         members = self.in_turn()
@@ -169,6 +210,14 @@ class ItemView:
             if member.owed is not None:
                 self._show_again(member, member.owed)
                 return
+        with self.project.store.load.serving(self.id):
+            is_chosen = self._choose_of(members, pool)
+        if not is_chosen:
+            main.exhausted = True
+            self.project.leases.keep(self.id, ())
+
+    def _choose_of(self, members: Sequence[SessionState], pool: Pool) -> bool:
+        """Show the selection of the first session that has an item left; return whether one has."""
         for member in members:
             occasion = self.occasion(member, pool)
             standing, trained = member.concept.trained(pool, member.annotator, occasion.persons)
@@ -178,10 +227,11 @@ class ItemView:
             except PoolExhausted:
                 continue
             except StorageError as error:
-                main.trouble = str(error)
-            return
-        main.exhausted = True
-        self.project.leases.keep(self.id, ())
+                if error.kind == "moved":
+                    raise
+                self.session.trouble = str(error)
+            return True
+        return False
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
         """Return whether the item is still leased and unanswered.
@@ -234,14 +284,23 @@ class ItemView:
         if before is None or not member.concept.has_row(before.item):
             return
         name = _again(undo)
-        again = replace(before, id=name, round=self.next_round, why="undo", session_id=member.id)
-        member.owed = undo
-        try:
+
+        def show() -> None:
+            again = replace(before, id=name, round=self.next_round, why="undo", session_id=member.id)
+            member.owed = undo
             self._go_to(member, log.selection(name) or log.record_selection(again))
+            member.owed = None
+
+        try:
+            try:
+                show()
+            except StorageError as error:
+                if error.kind != "moved":
+                    raise
+                self._take_back()
+                show()
         except StorageError as error:
             self._show_nothing(trouble=str(error))
-        else:
-            member.owed = None
 
     def _begin_round(self, member: SessionState, record: SelectionRecord, chosen: Chosen | None) -> None:
         self._go_to(member, record)
@@ -279,9 +338,21 @@ class ItemView:
             if self.ahead is not None:
                 self.ahead.cancel()
             occasion = self.occasion(member, pool)
-            self.ahead = Lookahead(shown, occasion, member.concept, member.annotator, reason)
-            self.ahead.start(self.project.executor)
+            self.ahead = Lookahead(
+                shown,
+                occasion,
+                member.concept,
+                member.annotator,
+                reason,
+                self.project.store.load,
+                self.id,
+                may_hurry=member.may_hurry,
+            )
+            self.ahead.start(self.project.executor, partial(self._tell_of_ahead, shown.id))
         return self.ahead
+
+    def _tell_of_ahead(self, selection: str) -> None:
+        self.project.news.publish("ahead", session=self.id, selection=selection)
 
 
 def _again(undo: AnswerRecord) -> str:

@@ -55,6 +55,12 @@ class LabelingSession(SessionState):
         self.group = Group(self)
         self.item_view.resume()
 
+    def reopen(self) -> None:
+        """See `SessionState.reopen`."""
+        super().reopen()
+        self.item_view.reopen()
+        self.item_view.resume()
+
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the browser's answers; see `ItemView.store`."""
         return self.item_view.store(answers)

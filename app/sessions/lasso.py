@@ -111,7 +111,7 @@ class LassoSession(BatchSession):
 
     def _take_up(self, batch: Batch) -> None:
         with suppress(InputError, KeyError):  # a damaged log
-            self.lasso = Lasso.of(batch[0].parameters[POLYGON])
+            self.lasso, self._inside = Lasso.of(batch[0].parameters[POLYGON]), None
 
 
 def _left(inside: NDArray[np.int64], occasion: Occasion, standing: Standing) -> NDArray[np.int64]:

@@ -54,3 +54,8 @@ class OpenSessions:
         self._asked.move_to_end(session.id)
         while next(iter(self._asked.values()))[0] < now - KEPT_SECONDS:
             self._asked.popitem(last=False)
+
+    def drop(self, session_id: str) -> LabelingSession | None:
+        """Keep the session no longer than pages refer to it; return it, or None if it is not open."""
+        self._asked.pop(session_id, None)
+        return self._all.get(session_id)

@@ -18,6 +18,7 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
+from closecall.app.sessions.session_state import ATTENDED_SECONDS
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.storage import SessionRecord
@@ -30,14 +31,21 @@ class OpenProject(Project):
 
     Parameters
     ----------
-    folder, roles, former
+    folder, roles, former, shared
         See `Project`.
     """
 
-    def __init__(self, folder: Path, roles: Roles | None = None, *, former: Self | None = None) -> None:
-        super().__init__(folder, roles, former=former)
+    def __init__(
+        self,
+        folder: Path,
+        roles: Roles | None = None,
+        *,
+        former: Self | None = None,
+        shared: bool = False,
+    ) -> None:
         self._deciding: dict[int, Leases] = {}  # by concept
         self._sessions = OpenSessions()
+        super().__init__(folder, roles, former=former, shared=shared)
 
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None
@@ -106,7 +114,10 @@ class OpenProject(Project):
     def decisions(self, session: LabelingSession) -> Decisions:
         """Return the view in which the session's annotator adjudicates."""
         with self._lock:
-            leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
+            concept = session.concept.record.id
+            if concept not in self._deciding:
+                self._deciding[concept] = self.store.new_leases(f"decide {concept}")
+            leases = self._deciding[concept]
             leases.forget(self._sessions)
             return self._view(session, Decisions, leases)
 
@@ -125,13 +136,29 @@ class OpenProject(Project):
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
         """Return the annotator's newest session with the concept, or None if there is none.
 
-        The result is also None if somebody uses this session now (`SessionState.is_attended`).
+        The result is also None if somebody uses this session now (`SessionState.is_attended`), here or on
+        another server.
         """
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
-        opened = self._sessions.get(own[-1].id)
-        return own[-1] if opened is None or not opened.is_attended() else None
+        newest = own[-1]
+        if self.claims is not None and self.claims.is_attended(newest.id, ATTENDED_SECONDS):
+            return None
+        opened = self._sessions.get(newest.id)
+        return newest if opened is None or not opened.is_attended() else None
+
+    def leave_session(self, session_id: str) -> None:
+        """Drop a session that another server continues.
+
+        A page may still refer to the session's object. The object then takes the session back when it is
+        used (`SessionState.hold`).
+        """
+        with self._lock:
+            session = self._sessions.drop(session_id)
+        ahead = session.item_view.ahead if session is not None else None
+        if ahead is not None:
+            ahead.cancel()
 
     def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
         """Return the session with this id, or None if it is unknown or belongs to another person."""

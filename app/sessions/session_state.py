@@ -10,13 +10,15 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.selection import Chosen, Occasion, kept_apart
-from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED
+from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
 from closecall.app.projects.roles import OPERATOR, Person
+from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
@@ -32,6 +34,9 @@ ATTENDED_SECONDS = 600
 
 A new page does not resume an attended session.
 """
+
+REVISITS = "revisits"
+"""Name of a session parameter: whether skipped items are selected again. Only several servers store it."""
 
 BLIND = "blind"
 """Name of a session parameter. It describes the blind comparison that the session is a side of."""
@@ -69,16 +74,21 @@ class SessionState:
 
     def __init__(self, project: Project, record: SessionRecord) -> None:
         self.id = record.id
+        self._claim = 0
+        self.lock: AbstractContextManager[object] = threading.RLock()
+        if project.claims is not None:  # before anything is read from the log
+            self._claim = project.claims.hold(record.id)
+            record = project.log.session(record.id) or record
+            self.lock = SessionLock(self.hold)
         self.annotator = record.annotator
         self.strategy = record.strategy
         self.project = project
         self.concept = project.live_concept(record.concept_id)
-        self.include_skipped = False
         self.parameters = dict(record.parameters)
+        self.include_skipped = self._revisits()
         if self._is_judge():
             self.concept.asks_once = False  # AUROC is measured on random items, near-duplicates among them
         self.seed = record.seed
-        self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
         """The first selection of each of the last rounds, oldest first, with an empty `leased`."""
         self.recall_rounds()
@@ -88,12 +98,53 @@ class SessionState:
         """The view that made the selection in view. A view that replaces another view selects again."""
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
+        self.check: Any = None
+        """The last comparison with a full scan (`app.sessions.full_scan_check`), or None."""
         self.owed: AnswerRecord | None = None
         """An undo whose item could not be shown again because the database failed, or None."""
         self.exhausted = False
         self.trouble: str | None = None
         self._touched = time.monotonic()
         project.indexes.want(self.strategy)
+
+    def hold(self) -> None:
+        """Take the session over, if another server has had it since the last call. Hold `lock`, as always.
+
+        The session then continues from the log, as after a restart. `lock` calls this method.
+
+        Raises
+        ------
+        StorageError
+            If the database fails.
+        """
+        if self.project.claims is None:
+            return
+        claim = self.project.claims.hold(self.id)
+        if claim != self._claim:
+            self.reopen()
+            self._claim = claim
+
+    def take_back(self) -> None:
+        """Take the session over again, after the log has refused to write because another server has it."""
+        if self.project.claims is not None:
+            self.project.claims.doubt(self.id)
+            self.hold()
+
+    def reopen(self) -> None:
+        """Read the session from the log again, with all its views. Hold `lock`."""
+        record = self.project.log.session(self.id)
+        if record is not None:
+            self.strategy, self.parameters = record.strategy, dict(record.parameters)
+            self.include_skipped = self._revisits()
+            self.project.indexes.want(self.strategy)
+        self.recall_rounds()
+        self.shown = self.view = self.owed = self.trouble = None
+        self.exhausted = False
+        for view in list(self.views.values()):
+            view.reopen()
+
+    def _revisits(self) -> bool:
+        return self.project.claims is not None and bool(self.parameters.get(REVISITS))
 
     def touch(self) -> None:
         """Record activity."""
@@ -137,6 +188,8 @@ class SessionState:
     def revisit_skipped(self, include: bool = True) -> None:
         """Set whether skipped items may be selected again."""
         with self.lock:
+            if self.project.claims is not None and include != self.include_skipped:
+                self.set_parameters({REVISITS: include})  # another server may continue the session
             self.include_skipped = include
             if self.shown is None:
                 self.exhausted = False
@@ -209,7 +262,16 @@ class SessionState:
             passed=self.concept.audit.passed(),
             persons=self.project.persons(following, self.seed),
             description=self.concept.description,
+            is_hurried=self.may_hurry and self.project.store.load.is_short(self.id),
         )
+
+    @property
+    def may_hurry(self) -> bool:
+        """Return whether selections are hurried while the server is short of processor time.
+
+        Those of a blind comparison are not, because it compares the strategies as they are.
+        """
+        return BLIND not in self.parameters
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
         """Return the session's strategy; while its index is being built, return the exhaustive scan."""
@@ -244,8 +306,17 @@ class SessionState:
         """Begin a round. `record` is its selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
+        self.project.store.load.note_selection(is_hurried=is_hurried(record))
         self.exhausted, self.trouble = False, None
-        self.concept.audit.pass_over(record.parameters.get(PASSED, ()))
+        self._pass_over(record.parameters.get(PASSED, ()))
         if chosen is not None and chosen.trained.hyperplane is not None:
             hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
+
+    def _pass_over(self, items: Sequence[int]) -> None:
+        """Record the audited items that a selection has passed over, and tell other servers of new ones."""
+        audit = self.concept.audit
+        new = set(items).difference(audit.passed()) if self.project.claims is not None and items else ()
+        audit.pass_over(items)
+        if new:
+            self.project.store.tell("passed", concept=self.concept.record.id, items=sorted(new))

@@ -157,6 +157,7 @@ class WordSession(SearchSession):
         words = batch[0].parameters[WORDS]
         self.text, self.excluded = (_joined(words[part]) for part in ("texts", "excluded"))
         self.first = words["place"] // PAGE * PAGE
+        self._search = self._direction = None
         with suppress(InputError, KeyError):  # a damaged log: the model gives the direction again
             self._direction = Direction.of(batch[0].parameters[DIRECTION])
 

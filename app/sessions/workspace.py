@@ -23,6 +23,7 @@ from closecall.app.projects.config import (
     lock_project,
     require_database,
 )
+from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.folder_classes import chosen_source, guess_class
 from closecall.app.projects.oidc import SignIn
 from closecall.app.projects.project import create_concept, sittings
@@ -127,6 +128,8 @@ class Workspace:
         Roles in all projects; each project's file may name more people.
     database : str or None
         Address of a PostgreSQL database for the labels of new projects, each in its own schema.
+    shared : bool
+        Whether other servers serve the same projects. Their labels must be in PostgreSQL.
 
     Attributes
     ----------
@@ -143,7 +146,9 @@ class Workspace:
         roles: Roles = EVERYBODY,
         *,
         database: str | None = None,
+        shared: bool = False,
     ) -> None:
+        self.shared = shared
         self.folder = folder.resolve()
         self.roles = roles
         self.landing: str | None = None
@@ -154,6 +159,7 @@ class Workspace:
         self._closed: dict[str, Closed] = {}
         self._creating = threading.Lock()
         self._opening: dict[str, threading.RLock] = {}  # by key
+        self._failed: dict[str, str] = {}  # by key: the description that could not be put to use
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
@@ -178,7 +184,7 @@ class Workspace:
     @property
     def can_create(self) -> bool:
         """Return whether the start page may create projects."""
-        return self._only is None
+        return self._only is None and (self.labels_go_to_a_server or not self.shared)
 
     @property
     def labels_go_to_a_server(self) -> bool:
@@ -264,14 +270,32 @@ class Workspace:
         StorageError
             If the project's database can't be used.
         """
-        if (project := self._open.get(key)) is not None:
+        if (project := self._open.get(key)) is not None and not project.is_outdated:
             return project
         self._require_served(key)
         with self._lock_of(key):
             if key not in self._open:
-                self._open[key] = OpenProject(self.folder / key, self.roles)
+                self._open[key] = OpenProject(self.folder / key, self.roles, shared=self.shared)
                 self._closed.pop(key, None)
-            return self._open[key]
+            former = self._open[key]
+            self._follow_description(key, former)
+        if former.is_superseded:
+            former.leave()
+        return self._open[key]
+
+    def _follow_description(self, key: str, project: OpenProject) -> None:
+        """Use the description of the items that another server has put to use.
+
+        If this fails, for example because a model is missing on this machine, the project says so, and keeps
+        its description.
+        """
+        name = project.file.description
+        if not project.is_outdated or self._failed.get(key) == name:
+            return
+        with project.troubles.noted(f"Using the description {name or FIRST}"):
+            self._failed[key] = name
+            self._open[key] = project.succeeded(name, is_chosen=True)
+            del self._failed[key]
 
     def _require_served(self, key: str) -> None:
         if key not in self.served_keys():
@@ -299,6 +323,11 @@ class Workspace:
             If the database fails.
         """
         by.require_owner("create projects")
+        if self.shared and not self.labels_go_to_a_server:
+            raise InputError(
+                "Several servers need labels in PostgreSQL: start closecall serve with --database to create "
+                "projects"
+            )
         if not self.can_create:
             raise InputError(
                 "This server serves one project only: start closecall serve with a folder of projects"
@@ -459,10 +488,10 @@ class Workspace:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
 
     def _require_unserved(self, key: str) -> None:
-        """Raise InputError if another process serves the project."""
+        """Raise InputError if another process serves the project, and this one can't serve it, too."""
         with self._lock_of(key):  # otherwise a thread that opens the project could fail because of this one
             if key not in self._open:
-                lock_project(self.folder / key).release()
+                lock_project(self.folder / key, shared=self.shared).release()
 
 
 def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:

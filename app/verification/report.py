@@ -11,9 +11,15 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
+from closecall.app.engine.selection_parameters import is_hurried
+from closecall.storage import SelectionRecord
 
 MOST_LISTED = 20
 """Maximum number of problems that are printed."""
+
+
+HURRIED_RANKS = ", hurried"
+"""Ending of the name of a strategy for selections that were made in a hurry."""
 
 
 @dataclass
@@ -32,7 +38,7 @@ class Findings:
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
         the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
-        batch.
+        batch. Hurried selections promise less, so they have entries of their own; see `name_of_ranks`.
     problems : list of str
         One sentence for each disagreement between the log and the replay.
     """
@@ -69,7 +75,7 @@ class Findings:
         click.echo(f"{planes} trained again, {choices} made again.")
         for strategy, rank in self.summary()["ranks"].items():
             click.echo(
-                f"  {label_of(strategy)}: {counted(rank['selections'], 'selection')}, median rank "
+                f"  {_label_of_ranks(strategy)}: {counted(rank['selections'], 'selection')}, median rank "
                 f"{rank['median']:,.0f}, at most {rank['max']:,}; "
                 f"{100 * rank['nearest_share']:.0f} % are the nearest."
             )
@@ -79,6 +85,16 @@ class Findings:
             click.echo(f"  … and {len(self.problems) - MOST_LISTED:,} more")
         held = counted(len(self.problems), "disagreement") if self.problems else "The log holds"
         click.echo(f"{held}.")
+
+
+def name_of_ranks(record: SelectionRecord) -> str:
+    """Return the key of a selection in `Findings.ranks`: the strategy, and whether it was hurried."""
+    return f"{record.strategy}{HURRIED_RANKS}" if is_hurried(record) else record.strategy
+
+
+def _label_of_ranks(name: str) -> str:
+    strategy = name.removesuffix(HURRIED_RANKS)
+    return label_of(strategy) + (HURRIED_RANKS if strategy != name else "")
 
 
 def named(word: str, values: Sequence[object]) -> str:

@@ -33,7 +33,7 @@ from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.intake import why_no_row
 from closecall.app.verification import lassos, similar_searches, word_searches
 from closecall.app.verification.replay import Replay, replays_of
-from closecall.app.verification.report import Findings, named
+from closecall.app.verification.report import Findings, name_of_ranks, named
 from closecall.core.audit import Frame
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
@@ -278,7 +278,8 @@ def _reselect(
                 f"the log has {named('part', logged_parts)}"
             )
         if replay.trained.hyperplane is not None:
-            findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
+            own = findings.ranks.setdefault(name_of_ranks(record), [])
+            own.extend(_ranks(replay, then, findings))
 
 
 def _redraw(

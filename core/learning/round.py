@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Dual, train_with_dual
 from closecall.core.numerics.rows import PlacedRows, Rows, as_sparse, is_sparse, joined, product
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection, make_strategy
@@ -69,10 +69,13 @@ class Trained:
         None until there are positives and negatives.
     seconds : float or None
         Wall-clock time of training; None without a hyperplane.
+    dual : Dual or None
+        Dual variables from which a later training may start; None without a hyperplane.
     """
 
     hyperplane: Hyperplane | None
     seconds: float | None
+    dual: Dual | None = None
 
 
 def learn(
@@ -89,6 +92,7 @@ def learn_rows(
     *,
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
+    start: Dual | None = None,
 ) -> Trained:
     """Train the SVM; without positives or without negatives, return a `Trained` without a hyperplane.
 
@@ -96,9 +100,9 @@ def learn_rows(
     """
     if y.all() or not y.any():
         return Trained(None, None)
-    start = perf_counter()
-    hyperplane = train(X, y, ids, C=C, class_weight=class_weight)
-    return Trained(hyperplane, perf_counter() - start)
+    began = perf_counter()
+    hyperplane, dual = train_with_dual(X, y, ids, C=C, class_weight=class_weight, start=start)
+    return Trained(hyperplane, perf_counter() - began, dual)
 
 
 def select_next(

@@ -85,14 +85,23 @@ def _add_row(A, i, d, scale, out):  # type: ignore[no-untyped-def]
     out[d] += signed
 
 
+@fast_kernel
+def _squared(a):  # type: ignore[no-untyped-def]
+    """Return ‖a‖² in float64."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += np.float64(a[j]) * np.float64(a[j])
+    return total
+
+
 @strict_kernel
 def squared_norms(A: Signed, d: int) -> Float64s:
-    """Return ‖aᵢ‖² of every row."""
-    squares = np.ones(A.places.shape[0])
-    for i in range(A.places.shape[0]):
-        x = carray(pointer(A.places[i], A.typed), (d,))
-        for j in range(d):
-            squares[i] += np.float64(x[j]) * np.float64(x[j])
+    """Return ‖aᵢ‖² of every row. The weights do not depend on the last bits of these numbers."""
+    n = A.places.shape[0]
+    squares = np.ones(n)
+    for i in range(n):
+        _request(A, min(i + _AHEAD, n - 1), d)
+        squares[i] += _squared(carray(pointer(A.places[i], A.typed), (d,)))
     return squares
 
 
@@ -116,7 +125,7 @@ def sides(
     passes: int,
     tolerance: float,
 ) -> None:
-    """Run dual coordinate descent from alpha = 0, in place.
+    """Run dual coordinate descent from a feasible alpha, in place.
 
     The descent ends when all projected gradients of a pass over all labels are within `tolerance` of each
     other, or after `passes` passes. To save time, a label is left out of further passes (shrinking) if it
@@ -125,6 +134,9 @@ def sides(
     """
     n = alpha.shape[0]
     w = np.zeros(d + 1, dtype=np.float32)
+    for i in range(n):
+        if alpha[i] != 0.0:
+            _add_row(A, i, d, alpha[i], w)
     active = np.arange(n)
     m = n
     state = np.uint64(88172645463325252)
@@ -222,8 +234,15 @@ def _solve(L: Float64s, f: int, x: Float64s) -> None:
 
 @strict_kernel
 def pivots(
-    A: Signed, d: int, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
-) -> bool:
+    A: Signed,
+    d: int,
+    squares: Float64s,
+    upper: Float64s,
+    alpha: Float64s,
+    tolerance: float,
+    most: int,
+    joins: int,
+) -> float:
     """Run the active-set method from a feasible alpha, in place.
 
     The face is the set of free labels, with 0 < αᵢ < Cᵢ. At the optimum of a face, the margins of its labels
@@ -231,10 +250,15 @@ def pivots(
     bound leave the face. Once the optimum is reached, the labels that most violate their optimality condition
     join the face.
 
+    The method ends when all labels meet their optimality conditions within `tolerance`, after `most` steps,
+    or after labels have joined the face `joins` times.
+
     Returns
     -------
-    bool
-        Whether all labels meet their optimality conditions after at most `most` steps.
+    float
+        The greatest amount by which a label with α = 0 or α = C violates its optimality condition; negative
+        if each of them meets its condition with room to spare. Infinite if the method has not reached the
+        optimum, but alpha is feasible then, too.
     """
     n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * free_at_most(d) + _ENTERING)
@@ -274,31 +298,98 @@ def pivots(
                     f -= 1
                 _add_row(A, i, d, alpha[i] - old, w)
             continue
-        entering = 0
+        entering, greatest = 0, -np.inf
         for i in range(n):
-            violation[i] = 0.0
+            violation[i] = -np.inf
             _request(A, min(i + _AHEAD, n - 1), d)
             if not on_face[i]:
                 margin = _margin(A, i, d, w)
                 violation[i] = 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
                 entering += violation[i] > tolerance
+                greatest = max(greatest, violation[i])
         if entering == 0:
-            return True
+            return greatest
+        if joins == 0:
+            break
+        joins -= 1
         for _ in range(min(entering, _ENTERING, capacity - f)):
             joining = np.argmax(violation)
-            violation[joining] = 0.0
+            violation[joining] = -np.inf
             _append(A, d, squares, joining, face, f, L, row)
             on_face[joining] = True
             f += 1
-    return False
+    return np.inf
 
 
 @strict_kernel
-def numbers(A: Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
+def _add_four(scale, a, b, c, e, out):  # type: ignore[no-untyped-def]
+    """Add scale[0]·a, scale[1]·b, scale[2]·c and scale[3]·e to out, one after the other."""
+    for j in range(out.shape[0]):
+        out[j] = out[j] + scale[0] * a[j] + scale[1] * b[j] + scale[2] * c[j] + scale[3] * e[j]
+
+
+@strict_kernel
+def _gram(columns: Float64s, L: Float64s) -> None:
+    """Add the Gram matrix of f vectors to the lower triangle of L.
+
+    `columns` has the shape (p, f). Each entry is summed in the order of the p coordinates. Four coordinates
+    are added at a time, so that L is read into the cache less often.
+    """
+    p, f = columns.shape
+    whole = p - p % 4
+    for j in range(0, whole, 4):
+        for k in range(f):
+            _add_four(
+                (columns[j, k], columns[j + 1, k], columns[j + 2, k], columns[j + 3, k]),
+                columns[j, : k + 1],
+                columns[j + 1, : k + 1],
+                columns[j + 2, : k + 1],
+                columns[j + 3, : k + 1],
+                L[k, : k + 1],
+            )
+    for j in range(whole, p):
+        for k in range(f):
+            _add(columns[j, k], columns[j, : k + 1], L[k, : k + 1])
+
+
+@strict_kernel
+def _factor(L: Float64s) -> None:
+    """Replace the lower triangle of L by its Cholesky factor.
+
+    The contributions of the columns are subtracted from each entry in the order of the columns, four at a
+    time.
+    """
+    f = L.shape[0]
+    panel = np.empty((4, f))
+    for first in range(0, f, 4):
+        end = min(first + 4, f)
+        for k in range(first, end):
+            L[k, k] = np.sqrt(L[k, k])
+            for r in range(k + 1, f):
+                L[r, k] /= L[k, k]
+                panel[k - first, r] = L[r, k]
+                for c in range(k + 1, min(end, r + 1)):
+                    L[r, c] -= L[r, k] * L[c, k]
+        for r in range(end, f):
+            _add_four(
+                (-panel[0, r], -panel[1, r], -panel[2, r], -panel[3, r]),
+                panel[0, end : r + 1],
+                panel[1, end : r + 1],
+                panel[2, end : r + 1],
+                panel[3, end : r + 1],
+                L[r, end : r + 1],
+            )
+
+
+@strict_kernel
+def numbers(
+    A: Signed, d: int, upper: Float64s, alpha: Float64s
+) -> tuple[Float64s, Float64s, NDArray[np.int64], Float64s]:
     """Return the weights and the αᵢ, computed only from the side of each label.
 
     The side of a label is whether its αᵢ is 0, Cᵢ or free in between. The weights are Σαᵢaᵢ, and the free αᵢ
-    make the margins of their labels equal to 1.
+    make the margins of their labels equal to 1. The free labels, and the Cholesky factor of their Gram
+    matrix, are returned, too.
     """
     p = d + 1
     exact = np.where(alpha >= upper, upper, 0.0)
@@ -312,19 +403,10 @@ def numbers(A: Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float6
         for j in range(p):
             columns[j, k] = row[j]
     L = np.zeros((f, f))
-    for j in range(p):
-        for k in range(f):
-            _add(columns[j, k], columns[j, : k + 1], L[k, : k + 1])
+    _gram(columns, L)
     for k in range(f):
         L[k, k] *= 1.0 + _RIDGE
-    column = np.empty(f)
-    for k in range(f):
-        L[k, k] = np.sqrt(L[k, k])
-        for r in range(k + 1, f):
-            L[r, k] /= L[k, k]
-            column[r] = L[r, k]
-        for r in range(k + 1, f):
-            _add(-column[r], column[k + 1 : r + 1], L[r, k + 1 : r + 1])
+    _factor(L)
     residual = np.empty(f)
     before = np.inf
     while True:
@@ -333,7 +415,7 @@ def numbers(A: Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float6
             _add(-w[j], columns[j], residual)
         worst = np.abs(residual).max() if f else 0.0
         if not worst < before / 2:
-            return w, exact
+            return w, exact, face, L
         before = worst
         _solve(L, f, residual)
         for k in range(f):

@@ -169,6 +169,7 @@ class QueryStrategy(ABC):
 
     pool_: PoolRows
     reader_: RowReader
+    _thrifty: Self | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -298,6 +299,27 @@ class QueryStrategy(ABC):
         self._cover(pool)
         self.restore(arrays)
         return self
+
+    def thrifty(self) -> QueryStrategy:
+        """Return a strategy that scores fewer rows and shares this one's index; itself if there is none.
+
+        A server that is short of processor time selects with it. It has the same name, and its parameters
+        differ in `thrifty_params`.
+        """
+        changes = self.thrifty_params()
+        if not changes:
+            return self
+        if self._thrifty is None:
+            self._thrifty = type(self)(**{**self.params(), **changes}).sharing(self)
+        return self._thrifty
+
+    def thrifty_params(self) -> dict[str, Any]:
+        """Return the parameters that `thrifty` changes, with their values; none by default.
+
+        All of them must be `query_params`. Override this method if a query can be given a smaller budget of
+        rows.
+        """
+        return {}
 
     def select(
         self,

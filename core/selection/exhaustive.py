@@ -11,7 +11,10 @@ from closecall.core.selection.scan import scan
 
 
 class ExhaustiveSearch(QueryStrategy):
-    """Query strategy that finds the n items nearest to the hyperplane exactly, by one scan of the pool."""
+    """Query strategy that finds the n items nearest to the hyperplane exactly, by one scan of the pool.
+
+    It has no thriftier form (`QueryStrategy.thrifty`), because it promises to score every item.
+    """
 
     name = "exhaustive"
 

@@ -50,21 +50,30 @@ class Mixture(QueryStrategy):
     ----------
     margin, likely, random : float, 0 to 1
         Probability with which each part is drawn. The three probabilities must sum to 1.
+    budget : int or None
+        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have none.
     random_state : int
     """
 
     name = "mixture"
-    query_params = frozenset(PARTS)
+    query_params = frozenset({*PARTS, "budget"})
 
     parts_: dict[str, QueryStrategy]
 
     def __init__(
-        self, *, margin: float = 0.5, likely: float = 0.3, random: float = 0.2, random_state: int = 0
+        self,
+        *,
+        margin: float = 0.5,
+        likely: float = 0.3,
+        random: float = 0.2,
+        budget: int | None = None,
+        random_state: int = 0,
     ) -> None:
         super().__init__(random_state=random_state)
         self.margin = margin
         self.likely = likely
         self.random = random
+        self.budget = budget
 
     @property
     def index_name(self) -> str:
@@ -81,6 +90,10 @@ class Mixture(QueryStrategy):
         if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
             given = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
             raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
+
+    def thrifty_params(self) -> dict[str, Any]:
+        """See `QueryStrategy.thrifty_params`; those of the margin index, if it has a share."""
+        return self.parts_["margin"].thrifty_params() if self.margin else {}
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -117,7 +130,7 @@ class Mixture(QueryStrategy):
         self._use(self._margin_index().restored(self.pool_, arrays))
 
     def _margin_index(self) -> MarginIndex:
-        return MarginIndex(random_state=self.random_state)
+        return MarginIndex(budget=self.budget, random_state=self.random_state)
 
     def _use(self, margin_index: QueryStrategy) -> None:
         others = (LikelyPositive(), RandomSampling(random_state=self.random_state))

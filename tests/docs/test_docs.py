@@ -164,6 +164,14 @@ def test_python_blocks_compile_and_import_what_exists(page, text):
                 assert importlib.util.find_spec(alias.name), alias.name
 
 
+def test_the_programs_on_the_page_are_those_that_are_tried():
+    """`tests/programs.py` runs them while the server is killed."""
+    shown = [text for page, text in blocks("python") if page.name == "programs.md"]
+    for name in ("label", "read"):
+        assert text_of(ROOT / "tests" / "fixtures" / "programs" / f"{name}.py") in shown
+    assert len(shown[0].splitlines()) <= 20
+
+
 def test_the_python_reference_names_what_exists():
     """Its entries are read from the sources when the site is built."""
     entries = re.findall(r"^::: ([\w.]+)$", text_of(DOCS / "python.md"), re.MULTILINE)
@@ -210,11 +218,12 @@ def test_tables_have_whole_rows(page):
 
 
 def test_every_page_is_in_the_navigation():
-    """And each entry has its page; three documents of the root are taken in."""
+    """And each entry has its page; three documents of the root are taken in, and notebooks become pages."""
     named = set(
         re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     )
     taken_in = {name.lower() for name in IN_ROOT if name != "README.md"}
+    taken_in |= {notebook.with_suffix(".md").name for notebook in DOCS.glob("*.ipynb")}
     assert named == {page.name for page in DOCS.rglob("*.md")} | taken_in
 
 

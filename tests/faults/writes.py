@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from closecall.app.engine.directions import Direction
 from closecall.app.engine.selection_parameters import AUDIT, OVERLAP
 from closecall.app.exchange.importing import import_labels, import_predictions
 from closecall.app.projects.roles import Person
+from closecall.app.projects.webhooks.deliveries import Deliveries, Pauses
 from closecall.app.sessions import autopilot
 from closecall.app.sessions import reset as afresh
 from closecall.app.sessions.blind import begin as blind_begin
 from closecall.app.sessions.workspace import NewProject, Workspace
-from closecall.storage import StorageError
+from closecall.storage import StorageError, Webhooks
 from tests.faults.browser import (
     Alike,
     Batch,
@@ -583,6 +585,71 @@ def _has_predicted(page: Page) -> None:
 
 _add("Command line: import labels", _shown(Page), _imported, _has_imported)
 _add("Command line: import predictions", _shown(Page), _predicted, _has_predicted)
+
+
+# Webhooks
+
+URL = "http://127.0.0.1:9/hook"
+SENT: dict[Path, list[str]] = {}
+"""Ids of the events that the receiver of a world's webhook has got, with repetitions."""
+
+
+def _webhooks(page: Page) -> Webhooks:
+    return page.world.project.store.sender.webhooks
+
+
+def _hooked(world: World) -> Page:
+    """A page of a project with a webhook that the server itself leaves alone."""
+    page = _shown(Page, answers=2)(world)
+    webhook = _webhooks(page).add(URL, ["label", "decision"], created_by="ada", from_start=True)
+    _webhooks(page).pause(webhook.id, True)
+    return page
+
+
+def _add_webhook(page: Page) -> None:
+    page.world.insist(lambda: _webhooks(page).all() or _webhooks(page).add(URL, created_by="ada"))
+
+
+def _remove_webhook(page: Page) -> None:
+    page.world.insist(lambda: [_webhooks(page).remove(one.id) for one in _webhooks(page).all()])
+
+
+def _deliver(page: Page) -> None:
+    """Send the backlog in this thread, to a receiver that fails at first."""
+    sent = SENT[page.world.folder] = list[str]()
+    failures = [1]
+
+    def post(_: str, body: bytes, __: object) -> str | None:
+        sent.extend(event["id"] for event in json.loads(body)["events"])
+        return "The receiver answered with status 500" if failures and failures.pop() else None
+
+    def send() -> None:
+        webhooks = _webhooks(page)
+        (webhook,) = webhooks.all()
+        pauses = Pauses(gather=0.0, look=0.0, first=0.001, longest=0.001)
+        troubles = page.world.project.troubles
+        Deliveries(webhook, "p", webhooks, lambda: True, pauses, post, troubles)._send_backlog()
+
+    page.world.insist(send)
+
+
+def _is_delivered(page: Page) -> None:
+    """Everything arrived in order, and the database knows."""
+    (webhook,) = _webhooks(page).all()
+    ids = [answer.id for answer in page.world.answers() if answer.seq <= webhook.answers_through]
+    assert len(ids) > 20
+    assert list(dict.fromkeys(SENT[page.world.folder])) == ids
+
+
+_add("Webhooks: add", _shown(Page), _add_webhook, lambda page: _same(len(_webhooks(page).all()), 1))
+_add("Webhooks: remove", _hooked, _remove_webhook, lambda page: _same(_webhooks(page).all(), []))
+_add(
+    "Webhooks: resume",
+    _hooked,
+    lambda page: page.world.insist(lambda: _webhooks(page).pause(1, False)),
+    lambda page: _same([one.is_paused for one in _webhooks(page).all()], [False]),
+)
+_add("Webhooks: deliver", _hooked, _deliver, _is_delivered)
 
 
 def _new_project(page: Page) -> None:

@@ -187,7 +187,7 @@ test("a payload of the script that was made earlier does not replace a later one
 test("the items that may follow are shown once they come, unless another item is in view by then", async () => {
   const line = open();
   const first = line.awaitAhead("selection 1");
-  assert.match(requests[0].url, /ahead\?selection=selection\+1&view=one$/);
+  assert.match(requests[0].url, /ahead\?selection=selection\+1&known=0&view=one$/);
   await reply({ selection: "selection 1", next: { yes: {} }, pictures: {}, next_is_coming: false });
   assert.equal(await first, true);
   assert.deepEqual(shown[0].next, { yes: {} });

@@ -156,11 +156,7 @@ class Served:
         self._patched = ExitStack()
         self._patched.enter_context(mock.patch("secrets.randbelow", self._chance.randrange))
         self._patched.enter_context(mock.patch("uuid.uuid4", self._new_uuid))
-        for place in (
-            "closecall.app.projects.project_store.Leases",
-            "closecall.app.sessions.registry.Leases",
-        ):
-            self._patched.enter_context(mock.patch(place, self._leases))
+        self._patched.enter_context(mock.patch("closecall.app.projects.project_store.Leases", self._leases))
         self._pool = shutil.copytree(self._given, folder / "pool")
         self._whole = Manifest.read(self._pool)
         self.grow(len(self._whole.segments) if segments is None else segments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
-from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS
+from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS, is_hurried
 from closecall.app.engine.training import accuracy_of_always_no
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
@@ -76,22 +76,23 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
     """Return the next round for each possible answer, and the pictures of the next items.
 
-    Both are empty until all selections in `ahead` are computed; `next_is_coming` tells whether this is still
-    under way. `session` is the session that makes these selections.
+    Both have the selections in `ahead` that are ready; `next_is_coming` tells whether others are still being
+    computed. `session` is the session that makes these selections.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}
+    is_coming, futures = not ahead.is_done, ahead.futures
     views = {
         word: {
             "round": future.chosen.record.round,
             "item": _described(session, future.chosen.record),
             "notes": _notes(session, future.chosen.record, future.counts),
         }
-        for word, future in ahead.futures.items()
+        for word, future in futures.items()
     }
-    draw = session.project.pictures.card
-    pictures = {str(item): look_of(item, draw)["src"] for item in sorted(ahead.items)}
-    return {"next": views, "pictures": pictures, "next_is_coming": not ahead.is_done}
+    draw, items = session.project.pictures.card, {future.chosen.record.item for future in futures.values()}
+    pictures = {str(item): look_of(item, draw)["src"] for item in sorted(items)}
+    return {"next": views, "pictures": pictures, "next_is_coming": is_coming}
 
 
 def _text(session: SessionState, item: int) -> dict[str, Any]:
@@ -144,6 +145,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
         "part": shown.parameters.get(PART) if shown else None,
+        "hurried": shown is not None and is_hurried(shown),
         "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,

@@ -19,6 +19,7 @@ import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
+import { Tidings } from "../shared/tidings.js";
 import { Draft } from "./draft.js";
 import { Finder } from "./finder.js";
 import { Marks } from "./marks.js";
@@ -65,6 +66,9 @@ class Grid {
       script: (answers) => this.component.setStateValue("pending", answers),
       show: (data) => this.show(data),
       isUrgent: () => true, // nothing is prepared for a grid
+    });
+    this.tidings = new Tidings((kind) => {
+      if (kind === "pool" && !this.cells.length) this.line.send(this.outbox.queue.pending);
     });
     this.data = component.data;
     root.host?.setAttribute("data-runs", ""); // so that the page doesn't offer plain buttons instead
@@ -119,6 +123,7 @@ class Grid {
     this.abort.abort();
     this.observer.disconnect();
     this.line.close();
+    this.tidings.close();
     this.outbox.close();
     this.finder.close();
     clearInterval(this.tellTimer);
@@ -138,6 +143,7 @@ class Grid {
   /** @param {GridData} data */
   show(data) {
     this.data = data;
+    this.tidings.listen(data.http);
     const { session, acked, refused, waiting } = this.data;
     if (session !== this.session || !hasKeys(this)) this.begin();
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;

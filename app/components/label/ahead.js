@@ -51,7 +51,10 @@ export class Ahead {
   }
 
   /**
-   * Take the views that the server computed for the selection in view, and decode their images.
+   * Take the views that the server has computed so far for the selection in view, and decode their images.
+   *
+   * The server sends views as they become ready. Views that are known already stay as they are, unless the server has
+   * computed one of them again: then the others are out of date, too.
    *
    * @param {string} selection
    * @param {Record<string, Following>} next the view after each answer
@@ -60,21 +63,23 @@ export class Ahead {
    */
   take(selection, next, pictures, done) {
     const views = Object.entries(next);
-    if (selection === this.#selection && views.every(([answer, view]) => this.#has(answer, view))) return;
+    const isCurrent =
+      selection === this.#selection && views.every(([answer, view]) => this.#agrees(answer, view));
+    if (!isCurrent) this.#coming = new Map();
     this.#selection = selection;
-    this.#coming = new Map();
-    const images = new Map();
+    const byItem = new Map([...this.#coming.values()].map((entry) => [entry.view.item.id, entry]));
+    const decoding = [];
     for (const [answer, view] of views) {
       const item = { ...view.item, src: pictures[view.item.id] };
+      if (this.#coming.has(answer)) continue;
       if (!item.src) continue; // it can't be shown; the server reports that when the item is selected
-      if (!images.has(item.id)) images.set(item.id, this.#picture(item));
-      this.#coming.set(answer, { view: { ...view, item }, image: images.get(item.id), isDecoded: false });
+      const { image, isDecoded } = byItem.get(item.id) ?? { image: this.#picture(item), isDecoded: false };
+      const entry = { view: { ...view, item }, image, isDecoded };
+      this.#coming.set(answer, entry);
+      byItem.set(item.id, entry);
+      decoding.push(decoded(entry));
     }
-    const decoding = [...this.#coming.values()].map(async (entry) => {
-      await entry.image.decode();
-      entry.isDecoded = true;
-    });
-    Promise.allSettled(decoding).then(done);
+    if (decoding.length || !isCurrent) Promise.allSettled(decoding).then(done);
   }
 
   /**
@@ -90,10 +95,19 @@ export class Ahead {
   }
 
   /**
+   * Return whether a view is the one that is known for the answer, if one is known.
+   *
    * @param {string} answer
    * @param {Following} view
    */
-  #has(answer, view) {
-    return this.#coming.get(answer)?.view.item.selection === view.item.selection;
+  #agrees(answer, view) {
+    const known = this.#coming.get(answer);
+    return !known || known.view.item.selection === view.item.selection;
   }
+}
+
+/** @param {Coming} entry */
+async function decoded(entry) {
+  if (!entry.isDecoded) await entry.image.decode();
+  entry.isDecoded = true;
 }

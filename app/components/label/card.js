@@ -9,6 +9,7 @@ import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
+import { Tidings } from "../shared/tidings.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
@@ -43,6 +44,7 @@ class Card {
       show: (data) => this.show(data),
       isUrgent: () => !this.flow?.isOpen, // there is no flow yet while old answers are sent
     });
+    this.tidings = new Tidings((kind) => this.heard(kind));
     this.data = component.data;
     this.card = part(root, ".card");
     this.question = part(root, ".question");
@@ -114,6 +116,7 @@ class Card {
     this.observer.disconnect();
     this.autopilot.close();
     this.line.close();
+    this.tidings.close();
     this.flow.outbox.close();
     for (const timer of [this.dimTimer, this.pollTimer, this.lateTimer]) clearTimeout(timer);
   }
@@ -131,6 +134,7 @@ class Card {
   /** @param {CardData} data */
   show(data) {
     this.data = data;
+    this.tidings.listen(data.http);
     if (this.data.session !== this.flow.session || !hasKeys(this)) {
       takeKeys(this);
       this.flow.begin(this.data);
@@ -150,7 +154,9 @@ class Card {
   async follow() {
     clearTimeout(this.pollTimer);
     const { data, flow } = this;
-    const isAhead = flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection));
+    const known = Object.keys(data.next ?? {}).length;
+    const isAhead =
+      flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
     if (!isAhead && data === this.data && flow.pollAfter !== null) this.poll(flow.pollAfter);
   }
 
@@ -358,7 +364,7 @@ class Card {
   /**
    * Have the selection in view compared with a full scan.
    *
-   * @param {string} selection
+   * @param {string | null} selection
    */
   ask(selection) {
     if (this.line.isOpen) this.line.send(this.flow.outbox.queue.pending, { check: selection });
@@ -427,6 +433,17 @@ class Card {
   }
 
   // Saving and polling
+
+  /**
+   * Ask for what has changed elsewhere, if it changes what is in view.
+   *
+   * @param {string} kind
+   */
+  heard(kind) {
+    const { item, notes } = this.flow.view;
+    const isNews = kind === "pool" ? !item : kind === "index" && notes.awaited;
+    if (isNews) this.line.send(this.flow.outbox.queue.pending);
+  }
 
   /** @param {number} pause */
   poll(pause) {

@@ -88,16 +88,17 @@ export class Line {
   }
 
   /**
-   * Wait for the items that may follow a selection, and show them. Return whether the server did its part.
+   * Wait for more items that may follow a selection, and show them. Return whether the server did its part.
    *
    * @param {string} selection
+   * @param {number} [known] number of answers whose next items are known
    * @returns {Promise<boolean>}
    */
-  async awaitAhead(selection) {
+  async awaitAhead(selection, known = 0) {
     if (!this.isOpen) return false;
     if (this.#awaited === selection) return true;
     this.#awaited = selection;
-    const query = new URLSearchParams({ selection, view: this.#http.view });
+    const query = new URLSearchParams({ selection, known: String(known), view: this.#http.view });
     const { data } = await this.#request(`ahead?${query}`, PATIENCE_AHEAD);
     if (this.#awaited === selection) this.#awaited = null;
     if (this.#abort.signal.aborted) return true;

@@ -1,5 +1,6 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its history.
 
+import { chosenBy } from "./chosen.js";
 import { element, glyph, part, say, treeOf } from "./dom.js";
 import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
 
@@ -77,37 +78,6 @@ function marginAside({ margin, furthest, why }) {
   return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
 }
 
-/** @type {Record<string, (round: number, notes: RoundNotes) => [string, string]>} */
-const WHY = {
-  "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
-  example: (round) => ["Like the examples", `, round ${round}`],
-  description: (round, { searched }) => [
-    "Like the description",
-    ` “${searched}” until there is a yes and a no, round ${round}`,
-  ],
-  undo: (round) => ["Back again", ` for another answer, round ${round}`],
-  audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
-  search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
-  words: (round, { searched }) => ["Found by words", `: “${searched}”, round ${round}`],
-  lasso: (round, { margin }) => [
-    "In the lasso",
-    margin == null ? `, round ${round}` : `: those nearest the hyperplane, round ${round}`,
-  ],
-  overlap: (round, { items }) => [
-    "Drawn for another opinion",
-    `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,
-  ],
-  decision: (_round, { waiting }) => [
-    "People disagree",
-    `: your answer decides. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
-  ],
-  blind: (round) => ["Strategies take turns", `: you’ll learn at the end who chose this, round ${round}`],
-  "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
-};
-
-/** @type {Record<string, string>} */
-const PARTS = { margin: "at the margin", likely: "likely positive", random: "random" };
-
 export class Notes {
   /** @type {Figure[]} */
   #figures;
@@ -156,16 +126,7 @@ export class Notes {
    * @param {object | null | undefined} item
    */
   #showChosen(notes, round, item) {
-    const many = notes.items ?? 1;
-    const those = many > 1 ? `these ${notes.items}` : "this item";
-    const portion = PARTS[notes.part ?? ""];
-    const chosenAs = many > 1 || !portion ? "" : ` (${portion})`;
-    const asked = notes.asked ? ` for “${notes.asked}”` : "";
-    const reason = WHY[notes.why ?? ""]?.(round, notes);
-    const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${chosenAs}, round ${round}`;
-    const [who, rest] = reason
-      ? [reason[0], asked + reason[1]]
-      : [notes.strategy_label ?? "", ` chose ${those}${asked}${when}`];
+    const [who, rest] = chosenBy(notes, round);
     const sentence = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === sentence) return;
     this.#chosen.dataset.written = sentence;

@@ -20,7 +20,16 @@ def build_api() -> FastAPI:
     """Return the application with all routes; it is mounted at `ROOT`."""
     from fastapi import FastAPI
 
-    from closecall.app.server.http import concepts, events, exchange, items, labeling, problems, projects
+    from closecall.app.server.http import (
+        concepts,
+        events,
+        exchange,
+        items,
+        labeling,
+        problems,
+        projects,
+        webhooks,
+    )
     from closecall.app.server.http.bounds import Bounds
 
     api = FastAPI(
@@ -34,7 +43,7 @@ def build_api() -> FastAPI:
         responses=problems.RESPONSES,
     )
     problems.handle(api)
-    for room in (projects, labeling, concepts, exchange, items, events):
+    for room in (projects, labeling, concepts, exchange, items, webhooks, events):
         api.include_router(room.router)
     api.add_middleware(Bounds)
     return api

@@ -1,7 +1,92 @@
-"""The route of server-sent events: what changed elsewhere."""
+"""The route of server-sent events: what changed elsewhere, for pages and programs that wait for it."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import StreamingResponse
+
+from closecall.app.server.http.bodies import LARGEST
+from closecall.app.server.http.credentials import Reads
+from closecall.app.server.leaving import is_leaving
 
 router = APIRouter(tags=["events"])
+
+KINDS = ("answers", "pool", "index", "ahead", "closed")
+"""Kinds of news that are sent; see `app.runtime.news`."""
+
+ALIVE_SECONDS = 15.0
+"""Seconds after which a comment is sent, so that proxies keep a quiet stream open."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at whether the server is to stop."""
+
+MOST_WAITING = 1_000
+"""Events that may wait for a slow client. If there are more, its stream ends."""
+
+
+@router.get(
+    "/projects/{project}/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    entry: Reads,
+    concept: Annotated[
+        int | None, Query(ge=1, le=LARGEST, description="Only answers about this concept.")
+    ] = None,
+    session: Annotated[
+        str | None, Query(max_length=64, description="Send the event ahead for this session.")
+    ] = None,
+) -> StreamingResponse:
+    """Stream what happens: answers stored, the pool grown, an index ready, the items that may follow."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
+    is_full = False
+
+    def put(kind: str, data: dict[str, Any]) -> None:
+        nonlocal is_full
+        try:
+            waiting.put_nowait((kind, data))
+        except asyncio.QueueFull:
+            is_full = True
+
+    def note(kind: str, data: Mapping[str, Any]) -> None:
+        if _is_wanted(kind, data, concept, session):
+            told = {name: value for name, value in data.items() if name != "elsewhere"}
+            loop.call_soon_threadsafe(put, kind, told)
+
+    async def events() -> AsyncIterator[str]:
+        unsubscribe, quiet = entry.project.news.subscribe(note), 0.0
+        try:
+            yield ": connected\n\n"
+            while not (is_full or is_leaving()):
+                try:
+                    kind, data = await asyncio.wait_for(waiting.get(), LOOK_SECONDS)
+                except TimeoutError:
+                    quiet += LOOK_SECONDS
+                    if quiet >= ALIVE_SECONDS:
+                        quiet = 0.0
+                        yield ": still here\n\n"
+                    continue
+                quiet = 0.0
+                yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+                if kind == "closed":
+                    return
+        finally:
+            unsubscribe()
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+
+def _is_wanted(kind: str, data: Mapping[str, Any], concept: int | None, session: str | None) -> bool:
+    if kind == "answers":
+        return concept is None or data.get("concept") == concept
+    if kind == "ahead":
+        return session is not None and data.get("session") == session
+    return kind in KINDS

@@ -16,6 +16,7 @@ from closecall.app.api.views import ViewName, answered, coming, is_foreseen, vie
 from closecall.app.server.http.bodies import LARGEST, Body
 from closecall.app.server.http.credentials import Entry, Labels, Reads
 from closecall.app.server.http.problems import Problem
+from closecall.app.server.leaving import is_leaving
 from closecall.app.sessions.answers import MOST_AT_ONCE
 from closecall.app.sessions.grid import LEAST, MOST, USUAL
 from closecall.app.sessions.item_view import AHEAD_SECONDS
@@ -183,13 +184,14 @@ async def show_ahead(
     entry: Labels,
     session: SessionId,
     selection: Annotated[str, Query(max_length=64, description="Id of the selection in view.")],
+    known: Annotated[int, Query(ge=0, le=4, description="Number of answers whose next items are known.")] = 0,
     view: ViewName = "one",
     size: Size = USUAL,
 ) -> dict[str, Any]:
-    """Wait until the items that may follow are known, or for 15 seconds, and return them."""
+    """Wait until more items that may follow are known, or for 15 seconds, and return all of them."""
     found = await run_in_threadpool(_view, entry, session, view, size)
     until = time.monotonic() + FORESEEN_SECONDS
-    while not is_foreseen(found, selection) and time.monotonic() < until:
+    while not (is_foreseen(found, selection, known) or is_leaving() or time.monotonic() >= until):
         await asyncio.sleep(LOOK_SECONDS)
     return await run_in_threadpool(coming, found, selection)
 

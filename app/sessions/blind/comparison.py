@@ -80,6 +80,10 @@ class BlindComparison:
             comparison: BlindComparison = leader.views[cls]
             return comparison
 
+    def reopen(self) -> None:
+        """Read from the leader's parameters again whether the strategies are revealed."""
+        self.is_told = bool(self.sides[0].parameters[BLIND][TOLD])
+
     @property
     def rivals(self) -> list[LabelingSession]:
         """The two sides whose strategies are compared."""

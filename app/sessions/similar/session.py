@@ -287,6 +287,7 @@ class SimilarSession(SearchSession):
         return 0 if self.result is None else len(self.result.lists["original"].ids)
 
     def _take_up(self, batch: Batch) -> None:
+        self.result = None
         hows = [record.parameters[SIMILAR] for record in batch]
         self.like, self.first = Like.of(hows[0]["like"]), hows[0]["place"] // PAGE * PAGE
         # Searches under a learned metric don't record all settings.

@@ -26,6 +26,9 @@ from closecall.core.selection.base import Arrays, Choice, Progress, Query, Query
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from closecall.core.selection.reader import PoolRows, Rows
 
+THRIFTY_CANDIDATES = 100
+"""Number of candidates while the server is short of processor time; see `QueryStrategy.thrifty`."""
+
 
 class HashedSearch(QueryStrategy):
     """Base class of strategies that score the candidates proposed by hashing and return the nearest.
@@ -82,6 +85,10 @@ class HashedSearch(QueryStrategy):
             raise InputError(
                 f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
             )
+
+    def thrifty_params(self) -> dict[str, Any]:
+        """See `QueryStrategy.thrifty_params`; queries get at most `THRIFTY_CANDIDATES`."""
+        return {"n_candidates": THRIFTY_CANDIDATES} if self.n_candidates > THRIFTY_CANDIDATES else {}
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`; hashes every row."""

@@ -138,6 +138,10 @@ class CodeSearch(HashedSearch):
                 f"got {self.radius:g} and {self.epsilon:g}"
             )
 
+    def thrifty_params(self) -> dict[str, Any]:
+        """See `HashedSearch.thrifty_params`; none with a radius, because all rows found are then scored."""
+        return {} if self.radius is not None else super().thrifty_params()
+
     @abstractmethod
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """Return the probability that a function gives a hyperplane and a point the same bits.

@@ -175,7 +175,7 @@ class Web:
         except (urllib3.exceptions.HTTPError, UnicodeError) as error:
             # A connection that was cut may be about this image alone.
             is_silent = not isinstance(error, urllib3.exceptions.ProtocolError)
-            raise TemporaryError(_reason(error), is_silent=is_silent) from None
+            raise TemporaryError(reason_of(error), is_silent=is_silent) from None
 
     def _user(self, name: str) -> str:
         login = self._known.get(name)
@@ -202,7 +202,7 @@ def _part(response: urllib3.BaseHTTPResponse) -> bytes:
     try:
         return response.read(_AT_ONCE, decode_content=True)
     except urllib3.exceptions.HTTPError as error:
-        raise TemporaryError(_reason(error)) from None
+        raise TemporaryError(reason_of(error)) from None
 
 
 def _require_success(response: urllib3.BaseHTTPResponse) -> None:
@@ -229,7 +229,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return why there is no response. The error's own message would contain the address."""
     return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)
 

@@ -4,22 +4,31 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.engine.leases import LEASE_SECONDS, Leases
+from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.projects.config import PROJECT_FILE, ProjectFile
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
+from closecall.storage import Database, LeaseTable
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 from tests.scale import scaled
+from tests.storage_kit import ENGINES
 
 ROUNDS = scaled(quick=6, all=15)
+SHARED_EXAMPLES = scaled(quick=8, all=60)
 
 
 class Clock:
@@ -37,9 +46,45 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def leases(clock) -> Leases:
-    return Leases(clock=clock)
+KINDS = ("memory", *ENGINES)
+"""Where leases are: in this process, or in a database that several servers share."""
+
+
+@contextmanager
+def leases_in(kind: str, where: Path | str, clock: Clock) -> Iterator[Leases]:
+    """Leases that follow this clock; two servers have them, if they are in a database."""
+    if kind == "memory":
+        yield Leases(clock=clock)
+        return
+    with Database.open(where, create=True) as database:
+        yield TwoServers(*(shared_leases(database, clock) for _ in range(2)))
+
+
+def shared_leases(database: Database, clock: Clock, scope: str = "label") -> SharedLeases:
+    table = LeaseTable(database, scope, lambda _: round(1000 * clock()))
+    return SharedLeases(table, LEASE_SECONDS, clock=clock)
+
+
+class TwoServers:
+    """The leases of two servers: each session is on one of them, by its name."""
+
+    def __init__(self, *servers: SharedLeases) -> None:
+        self._servers = servers
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            whose = args[0].session if method == "take" else args[0] if args else ""
+            server = self._servers[sum(map(ord, whose)) % 2 if isinstance(whose, str) else 0]
+            return getattr(server, method)(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture(params=KINDS)
+def leases(request, clock, tmp_path) -> Leases:
+    where = request.getfixturevalue("server").schema() if request.param == "postgresql" else tmp_path / "db"
+    with leases_in(request.param, where, clock) as made:
+        yield made
 
 
 @pytest.fixture
@@ -140,6 +185,29 @@ def test_who_comes_back_late_still_has_what_nobody_took(leases, clock):
     assert leases.held(but_for={"bob"}) == (3,)
 
 
+def test_what_nobody_needs_is_forgotten(leases, clock):
+    """Leases that have expired, but not those of sessions that are open."""
+    leases.keep("ada", {3})
+    leases.keep("bob", {4})
+    clock.now += LEASE_SECONDS + 1
+    leases.keep("cleo", {5})
+    leases.forget({"bob"})
+    assert [leases.has(name, item) for name, item in (("ada", 3), ("bob", 4), ("cleo", 5))] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_leases_of_an_earlier_process_are_given_back(leases, clock):
+    """To each session its own."""
+    leases.restore([("ada", 3), ("ada", 4), ("bob", 5)])
+    assert leases.held() == (3, 4, 5)
+    assert leases.others("cleo").take([4]) == {4}
+    assert leases.has("bob", 5)
+    assert not leases.has("bob", 4)
+
+
 def test_sides_of_a_comparison_may_have_the_same(leases):
     """They are one person's."""
     leases.keep("side a", {3})
@@ -147,20 +215,41 @@ def test_sides_of_a_comparison_may_have_the_same(leases):
     assert leases.others("ada").take([3]) == {3}
 
 
-@given(
-    steps=st.lists(
-        st.tuples(
-            st.sampled_from("abcd"),
-            st.sampled_from(["ask", "take", "answer", "wait"]),
-            st.sets(st.integers(0, 6), min_size=1, max_size=3),
-        ),
-        max_size=60,
-    )
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.sampled_from(["ask", "take", "answer", "wait"]),
+        st.sets(st.integers(0, 6), min_size=1, max_size=3),
+    ),
+    max_size=60,
 )
+
+
+@given(steps=STEPS)
 def test_nobody_is_given_what_another_has_or_answered(steps):
     """However asking, reading the labels, taking and answering of several sessions interleave."""
     clock = Clock()
-    leases = Leases(clock=clock)
+    interleave(Leases(clock=clock), clock, steps)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_nobody_is_given_what_another_server_gave(kind, request, tmp_path):
+    """The same with two servers."""
+    where = request.getfixturevalue("server").schema() if kind == "postgresql" else tmp_path / "db"
+    with Database.open(where, create=True) as database:
+        number = count()
+
+        @settings(max_examples=SHARED_EXAMPLES, deadline=None)
+        @given(steps=STEPS)
+        def hold(steps):
+            clock, scope = Clock(), f"example {next(number)}"
+            interleave(TwoServers(*(shared_leases(database, clock, scope) for _ in range(2))), clock, steps)
+
+        hold()
+
+
+def interleave(leases, clock: Clock, steps) -> None:
+    """Let sessions ask, take and answer in this order; nobody gets what another has or has answered."""
     answered: set[int] = set()
     asked: dict[str, tuple] = {}
     has: dict[str, set[int]] = {name: set() for name in "abcd"}

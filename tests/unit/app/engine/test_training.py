@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 
 from closecall.app.engine import training
+from closecall.app.runtime import cores as cores_module
+from closecall.app.runtime.cores import Cores
 from tests.projects import give_answers, new_project, open_workspace
 from tests.storage_kit import Annotator
 
@@ -31,7 +34,7 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatc
 
         monkeypatch.setattr(training.learner, "learn_rows", watched)
         cores = 2
-        monkeypatch.setattr(training, "_CORES", threading.BoundedSemaphore(cores))
+        monkeypatch.setattr(cores_module, "_CORES", Cores(cores))
 
         def train():
             training.train_concept(project.pool, labels, [], concept.record, examples_through=0)
@@ -52,20 +55,19 @@ def test_who_waits_for_a_core_trains_on_what_was_said_meanwhile(tmp_path, monkey
         give_answers(session, 4)
         concept = session.concept
         ada = Annotator(project.log, project.log.session(session.id))
-        waiting, cores = threading.Event(), threading.BoundedSemaphore(1)
+        waiting, cores = threading.Event(), Cores(1)
 
-        class Cores:
-            def __enter__(self):
+        class Watched:
+            @contextmanager
+            def held(self, **how):
                 waiting.set()
-                cores.acquire()
+                with cores.held(**how):
+                    yield
 
-            def __exit__(self, *error):
-                cores.release()
-
-        monkeypatch.setattr(training, "_CORES", Cores())
+        monkeypatch.setattr(cores_module, "_CORES", Watched())
         found = []
         thread = threading.Thread(target=lambda: found.append(concept.trained(project.pool)))
-        with cores:
+        with cores.held():
             before = concept.standing()
             thread.start()
             assert waiting.wait(300)

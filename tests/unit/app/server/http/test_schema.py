@@ -42,6 +42,7 @@ IN_PARTS = (
 
 app = Starlette(routes=[Mount(ROOT, build_api())])
 schema = schemathesis.openapi.from_asgi(f"{ROOT}/openapi.json", app)
+schema = schema.exclude(path_regex="/events$")  # a stream that does not end by itself
 
 
 @pytest.fixture(scope="module")

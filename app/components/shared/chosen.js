@@ -1,0 +1,58 @@
+// The sentence in the margin that says who or what chose the items in view.
+
+import { whole } from "./figures.js";
+
+/** @import { RoundNotes } from "../types" */
+
+/** @type {Record<string, (round: number, notes: RoundNotes) => [string, string]>} */
+const WHY = {
+  "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
+  example: (round) => ["Like the examples", `, round ${round}`],
+  description: (round, { searched }) => [
+    "Like the description",
+    ` “${searched}” until there is a yes and a no, round ${round}`,
+  ],
+  undo: (round) => ["Back again", ` for another answer, round ${round}`],
+  audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
+  search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
+  words: (round, { searched }) => ["Found by words", `: “${searched}”, round ${round}`],
+  lasso: (round, { margin }) => [
+    "In the lasso",
+    margin == null ? `, round ${round}` : `: those nearest the hyperplane, round ${round}`,
+  ],
+  overlap: (round, { items }) => [
+    "Drawn for another opinion",
+    `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,
+  ],
+  decision: (_round, { waiting }) => [
+    "People disagree",
+    `: your answer decides. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
+  ],
+  blind: (round) => ["Strategies take turns", `: you’ll learn at the end who chose this, round ${round}`],
+  "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
+};
+
+/** @type {Record<string, string>} */
+const PARTS = { margin: "at the margin", likely: "likely positive", random: "random" };
+
+/**
+ * Return who or what chose the items in view, and the rest of the sentence.
+ *
+ * @param {RoundNotes} notes
+ * @param {number} round
+ * @returns {[string, string]}
+ */
+export function chosenBy(notes, round) {
+  const many = notes.items ?? 1;
+  const those = many > 1 ? `these ${notes.items}` : "this item";
+  const portion = PARTS[notes.part ?? ""];
+  const chosenAs = many > 1 || !portion ? "" : ` (${portion})`;
+  const asked = notes.asked ? ` for “${notes.asked}”` : "";
+  const reason = WHY[notes.why ?? ""]?.(round, notes);
+  if (reason) return [reason[0], asked + reason[1]];
+  const hurried = notes.hurried ? " with a smaller budget, because the server is busy" : "";
+  const when = notes.awaited
+    ? ` while ${notes.awaited} is prepared`
+    : `${chosenAs}${hurried}, round ${round}`;
+  return [notes.strategy_label ?? "", ` chose ${those}${asked}${when}`];
+}

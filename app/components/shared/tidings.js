@@ -1,0 +1,95 @@
+// What changed elsewhere, by server-sent events: the pool has grown, an index is ready. A browser opens few connections to
+// a server, so only the tab in view listens.
+
+/** @import { Http } from "../types" */
+
+const PAUSES = [1000, 5000, 30_000]; // milliseconds before the next try
+
+export class Tidings {
+  /** @type {(kind: string) => void} */
+  #hear;
+  /** @type {Http | null} */
+  #http = null;
+  /** @type {AbortController | null} */
+  #listening = null;
+  #failures = 0;
+  /** @type {number | undefined} */
+  #timer;
+  #abort = new AbortController();
+
+  /**
+   * @param {(kind: string) => void} hear called with the kind of each event
+   */
+  constructor(hear) {
+    this.#hear = hear;
+    const { signal } = this.#abort;
+    document.addEventListener("visibilitychange", () => this.#follow(), { signal });
+  }
+
+  /**
+   * Listen at the address of a payload; without one, stop listening.
+   *
+   * @param {Http | null | undefined} http
+   */
+  listen(http) {
+    const isNew = http?.address !== this.#http?.address;
+    this.#http = http ?? null;
+    if (isNew) this.#stop();
+    this.#follow();
+  }
+
+  close() {
+    this.#abort.abort();
+    this.#stop();
+  }
+
+  #stop() {
+    clearTimeout(this.#timer);
+    this.#listening?.abort();
+    this.#listening = null;
+  }
+
+  #follow() {
+    const isWanted = this.#http !== null && document.visibilityState === "visible";
+    if (!isWanted) this.#stop();
+    else if (!this.#listening) this.#open();
+  }
+
+  async #open() {
+    const listening = new AbortController();
+    this.#listening = listening;
+    const { address, key } = /** @type {Http} */ (this.#http);
+    try {
+      const place = new URL(address.replace(/\/sessions\/.*/, "/events"), document.baseURI);
+      const headers = { "X-Closecall-Page": key };
+      const response = await fetch(place, { headers, signal: listening.signal, cache: "no-store" });
+      if (!response.ok || !response.body) throw new TypeError("There are no events");
+      this.#failures = 0;
+      await this.#read(response.body);
+    } catch {
+      this.#failures += 1;
+    }
+    if (listening.signal.aborted) return;
+    const pause = PAUSES[Math.min(this.#failures, PAUSES.length - 1)];
+    this.#timer = setTimeout(() => {
+      this.#listening = null;
+      this.#follow();
+    }, pause);
+  }
+
+  /** @param {ReadableStream<Uint8Array>} body */
+  async #read(body) {
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const events = (text + value).split("\n\n");
+      text = events.pop() ?? "";
+      for (const event of events) {
+        const kind = /^event: (.*)$/m.exec(event)?.[1];
+        if (kind) this.#hear(kind);
+      }
+    }
+  }
+}

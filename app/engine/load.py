@@ -1,0 +1,84 @@
+"""The load of a project's server: who does what in turns, and what is saved while the processor is short.
+
+The *delay* of a session is the time for which other sessions hold up its next look-ahead
+(`app.runtime.turns.Turns.delay`). If n sessions have equally much to do, it is about
+
+    number of their waiting turns × recent seconds per turn / number of cores.
+
+While a session's delay exceeds `IN_TIME_SECONDS`, the server is *short* of processor time for it. Then its
+look-ahead sheds the futures of "skip" and "unsure", unless they cost nothing, and its selections are
+*hurried*: they use the thrifty form of the strategy (`core.selection.QueryStrategy.thrifty`).
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from typing import Any
+
+from closecall.app.runtime.turns import Turns
+
+IN_TIME_SECONDS = 0.3
+"""Longest delay, in seconds, after which a look-ahead is still in time for a fast annotator.
+
+Few people answer more than twice a second over a longer time.
+"""
+
+TURNS_A_ROUND = 3
+"""Number of turns of a complete look-ahead: one each for no and yes, and one for skip and unsure."""
+
+
+class Load:
+    """The load of a project, and counts of what was saved. Thread-safe.
+
+    Parameters
+    ----------
+    turns : Turns
+        The look-aheads that wait for their turns; each session owns its own.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("futures", "futures_shed", "selections", "selections_hurried"), 0)
+
+    def is_short(self, session_id: str) -> bool:
+        """Return whether the server is short of processor time for the session."""
+        return self.turns.delay(session_id, TURNS_A_ROUND) > IN_TIME_SECONDS
+
+    def serving(self, session_id: str) -> AbstractContextManager[None]:
+        """Count the ``with`` block as work for an annotator of the session who waits."""
+        return self.turns.serving(session_id)
+
+    def note_futures(self, n: int, *, are_shed: bool = False) -> None:
+        """Count `n` possible answers for which the next item was selected in advance, or was not (shed)."""
+        with self._lock:
+            self._counts["futures"] += n
+            self._counts["futures_shed"] += n * are_shed
+
+    def note_selection(self, *, is_hurried: bool) -> None:
+        """Count a selection that begins a round."""
+        with self._lock:
+            self._counts["selections"] += 1
+            self._counts["selections_hurried"] += is_hurried
+
+    def report(self) -> dict[str, Any]:
+        """Return the counts since the project was opened, the shares, and the present load, as JSON.
+
+        `futures` are possible answers for which the next item was to be selected in advance; the share
+        `shed` of them was not selected. `selections` are rounds that began; the share `hurried` of them was
+        selected by a thrifty form of the strategy. Shares are None if nothing was counted.
+        """
+        with self._lock:
+            counts = dict(self._counts)
+        return {
+            **counts,
+            "shed": _share(counts["futures_shed"], counts["futures"]),
+            "hurried": _share(counts["selections_hurried"], counts["selections"]),
+            "turns_waiting": self.turns.n_waiting,
+            "seconds_per_turn": self.turns.seconds(),
+        }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,172 @@
+"""Leases in the database, for servers that share a project; the rules are those of `app.engine.leases`.
+
+Time is the database's. The order in which leases are read and ended is the order of its transactions. A
+server therefore needs no clock of its own for the rules. It only remembers for a few seconds what it has
+leased to its sessions, so that activity does not cost a transaction each time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Container, Iterable
+
+from closecall.app.engine.leases import Held, Leases, Others, give, held_by_others
+from closecall.storage.leases import LeaseChange, LeasesThen, LeaseTable
+
+RENEW_SECONDS = 5.0
+"""Seconds after which activity renews a session's leases again, unless leases expire sooner than usual."""
+
+TIDY_SECONDS = 60.0
+"""Seconds after which leases that ended long ago are deleted."""
+
+OPEN_SECONDS = 3600.0
+"""A session counts as open in another server for this many seconds after its last activity."""
+
+
+class SharedLeases(Leases):
+    """The leases of all sessions of all servers. Thread-safe. All methods may raise a StorageError.
+
+    Parameters
+    ----------
+    table : LeaseTable
+        The leases in the database.
+    seconds : float
+        Lifetime of a lease after the session's last activity, in seconds.
+    answered : callable or None
+        Called with the position that the log of answers has reached whenever leases are read, before the
+        caller reads the labels. A lease may have ended with an answer that another server has stored.
+    clock : callable
+        Monotonic clock, in seconds, for what this server remembers.
+    """
+
+    def __init__(
+        self,
+        table: LeaseTable,
+        seconds: float,
+        answered: Callable[[int], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(seconds, clock)  # `_held` is what this server remembers
+        self._table = table
+        self._answered = answered
+        self._fresh_seconds = min(RENEW_SECONDS, seconds / 10)
+        self._tidied = clock()
+
+    def renew(self, session: str) -> None:
+        """See `Leases.renew`."""
+        if self._remembered(session) is None:
+            now, items = self._clock(), self._table.renew(session)
+            self._remember(session, items or (), now)
+
+    def restore(self, shown: Iterable[tuple[str, int]]) -> None:
+        """See `Leases.restore`. Sessions whose leases have not expired are left as they are."""
+        pairs = list(shown)
+        with self._table.change() as change:
+            held, since = _held_in(change.then), self._since(change.then)
+            alive = {name for name, one in held.items() if one.heard >= since}
+            taken = set(held_by_others(held, (), since))
+            for session, item in pairs:
+                if session not in alive and item not in taken:
+                    give(held, session, {item}, now=change.then.now, since=since)
+            self._store(change, held)
+
+    def keep(self, session: str, items: Iterable[int]) -> None:
+        """See `Leases.keep`."""
+        kept, known = set(items), self._remembered(session)
+        if known is not None and not known.items and not kept:
+            return
+        now = self._clock()
+        with self._table.change() as change:
+            held, before = _held_in(change.then), change.then.rows.get(session)
+            if before is not None:
+                change.end(session, before.items - kept)
+            if before is not None or kept:
+                give(held, session, kept, now=change.then.now, since=self._since(change.then))
+                held[session].items = kept
+                self._store(change, held)
+        self._remember(session, kept, now)
+        if now - self._tidied > TIDY_SECONDS:
+            self._tidied = now
+            self._table.drop((), self._seconds)
+
+    def forget(self, but_for: Container[str]) -> None:
+        """See `Leases.forget`. Leases of sessions that another server has open are kept, too."""
+        over = [name for name in self._table.idle(self._seconds, OPEN_SECONDS) if name not in but_for]
+        with self._lock:
+            for name in over:
+                self._held.pop(name, None)
+        if over:
+            self._table.drop(over, self._seconds)
+
+    def add(self, session: str, items: Iterable[int]) -> None:
+        """See `Leases.add`."""
+        now = self._clock()
+        with self._table.change() as change:
+            held = _held_in(change.then)
+            give(held, session, items, now=change.then.now, since=self._since(change.then))
+            self._store(change, held)
+        self._remember(session, held[session].items, now)
+
+    def has(self, session: str, item: int) -> bool:
+        """See `Leases.has`."""
+        known = self._remembered(session)
+        if known is None:
+            row = self._table.read().rows.get(session)
+            return row is not None and item in row.items
+        return item in known.items
+
+    def held(self, *, but_for: Collection[str] = ()) -> tuple[int, ...]:
+        """See `Leases.held`."""
+        then = self._table.read()
+        return held_by_others(_held_in(then), but_for, self._since(then))
+
+    def others(self, session: str, *, beside: Iterable[str] = ()) -> Others:
+        """See `Leases.others`."""
+        then, together = self._table.read(), frozenset({session, *beside})
+        if self._answered is not None:
+            self._answered(then.answered)
+        items = held_by_others(_held_in(then), together, self._since(then))
+        return Others(self, session, together, items, then.ended)
+
+    def take(self, others: Others, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
+        """See `Leases.take`."""
+        wanted, now = {*items, *apart}, self._clock()
+        with self._table.change() as change:
+            held, since = _held_in(change.then), self._since(change.then)
+            taken = set(held_by_others(held, others.beside, since))
+            for session, ended in change.ended_since(others.asked):
+                if session not in others.beside:
+                    taken.update(ended)
+            lost = frozenset(taken & wanted)
+            if not lost:
+                give(held, others.session, items, wanted, now=change.then.now, since=since)
+                self._store(change, held)
+        if not lost:
+            self._remember(others.session, held[others.session].items, now)
+        return lost
+
+    def _since(self, then: LeasesThen) -> float:
+        """Return the time, in milliseconds, of the last activity with which leases have not expired."""
+        return then.now - 1000 * self._seconds
+
+    def _store(self, change: LeaseChange, held: dict[str, Held]) -> None:
+        """Store the leases that differ from those before the change."""
+        for name, one in held.items():
+            before = change.then.rows.get(name)
+            if before is None or before.items != one.items or before.heard != one.heard:
+                change.put(name, one.items, int(one.heard))
+
+    def _remembered(self, session: str) -> Held | None:
+        """Return what was leased to the session a moment ago, or None if it is too long ago."""
+        with self._lock:
+            known = self._held.get(session)
+            is_fresh = known is not None and self._clock() - known.heard < self._fresh_seconds
+            return known if is_fresh else None
+
+    def _remember(self, session: str, items: Iterable[int], now: float) -> None:
+        with self._lock:
+            self._held[session] = Held(set(items), now)
+
+
+def _held_in(then: LeasesThen) -> dict[str, Held]:
+    return {name: Held(set(row.items), row.heard) for name, row in then.rows.items()}

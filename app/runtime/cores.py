@@ -1,0 +1,82 @@
+"""A limit on computations that run at once. People who wait go before work that is done in advance."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Cores:
+    """The processor cores that computations hold. Thread-safe.
+
+    A person's computation waits only if `n` other people's computations are running. Work in advance waits
+    until fewer than `n` computations are running and no person waits. So a person never waits for work in
+    advance, however long it takes: both then share a core for a moment.
+
+    Parameters
+    ----------
+    n : int
+        Number of cores.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._changed = threading.Condition()
+        self._of_people = 0
+        self._in_advance = 0
+        self._waiting = 0  # people
+
+    @contextmanager
+    def held(self, *, in_advance: bool = False) -> Iterator[None]:
+        """Wait for a core, and hold it until the ``with`` block ends."""
+        with self._changed:
+            if in_advance:
+                self._changed.wait_for(self._is_idle)
+                self._in_advance += 1
+            else:
+                self._waiting += 1
+                try:
+                    self._changed.wait_for(lambda: self._of_people < self._n)
+                    self._of_people += 1
+                finally:
+                    self._waiting -= 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                if in_advance:
+                    self._in_advance -= 1
+                else:
+                    self._of_people -= 1
+                self._changed.notify_all()
+
+    def _is_idle(self) -> bool:
+        """Return whether a core is free that no person waits for."""
+        return not self._waiting and self._of_people + self._in_advance < self._n
+
+
+CORES = max(2, os.cpu_count() or 1)
+"""Number of computations at once; at least two, so that a long one does not hold up a short one."""
+
+_CORES = Cores(CORES)
+_OWN = threading.local()
+
+
+@contextmanager
+def a_core(*, in_advance: bool = False) -> Iterator[None]:
+    """Wait for a free core, and hold it until the ``with`` block ends. Nested blocks of a thread share it.
+
+    This limits trainings to one per core. With more, each would take longer, and they would need more memory.
+    `in_advance` is for work that nobody waits for yet, such as a look-ahead; see `Cores`.
+    """
+    if getattr(_OWN, "core", False):
+        yield
+        return
+    with _CORES.held(in_advance=in_advance):
+        _OWN.core = True
+        try:
+            yield
+        finally:
+            _OWN.core = False

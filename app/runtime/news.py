@@ -1,0 +1,64 @@
+"""News: what has just happened to a project, for those who want to know at once.
+
+The kinds of a project's news, with their data:
+
+- ``answers`` (concept, items): answers were stored; `items` is None if there are too many to list
+- ``concept`` (concept): a concept is new, or something other than its answers has changed
+- ``settings``: the project file has changed
+- ``pool`` (items, is_complete): there is a new snapshot of the pool, with so many items
+- ``index`` (strategy): the strategy's index is ready
+- ``ahead`` (session, selection): the items that may follow the selection in view are known
+- ``session`` (session, server): another server continues the session
+- ``passed`` (concept, items): selections have passed over audited items
+- ``missed``: some news of other servers may not have arrived
+- ``closed``: the project is being closed
+
+If several servers share the project, the kinds that the database knows (`closecall.storage.notices`) come
+from all of them. Their data has `elsewhere`, which is true for another server's news.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+Subscriber = Callable[[str, Mapping[str, Any]], None]
+"""A function that takes the kind and the data of a piece of news."""
+
+
+class News:
+    """Passes news on to its subscribers. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._subscribers: dict[object, Subscriber] = {}
+        self._lock = threading.Lock()
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each piece of news; return a function that ends this.
+
+        It is called in the thread of whoever publishes, which may hold locks. It must therefore return at
+        once, and leave all work to another thread. Its errors are logged.
+        """
+        key = object()
+        with self._lock:
+            self._subscribers[key] = subscriber
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers.pop(key, None)
+
+        return unsubscribe
+
+    def publish(self, kind: str, **data: Any) -> None:
+        """Call all subscribers with a piece of news."""
+        with self._lock:
+            subscribers = list(self._subscribers.values())
+        for subscriber in subscribers:
+            try:
+                subscriber(kind, data)
+            except Exception:
+                log.exception("A subscriber to the news %s failed", kind)

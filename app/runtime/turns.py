@@ -1,0 +1,197 @@
+"""Work of several owners, such as the look-ahead of several sessions, done in turns.
+
+The turns are shared out by start-time fair queueing [1]_: the next turn is that of the owner whose earlier
+turns have taken least time. An owner that begins late, or had nothing to do for a while, gets no credit for
+this. If all turns take equally long, owners take turns one after the other. If one owner's turns take long,
+the others get more turns, so that each gets the same share of time.
+
+References
+----------
+.. [1] P. Goyal, H. M. Vin, H. Cheng: Start-time fair queueing: a scheduling algorithm for integrated services
+       packet switching networks, IEEE/ACM Transactions on Networking 5, 1997.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Protocol
+
+RECENT = 5
+"""Number of an owner's last turns whose median time is the expected time of its next turn."""
+
+MOST_OWNERS = 1_000
+"""Number of owners whose times are remembered; those without work are forgotten first."""
+
+
+class Job(Protocol):
+    """Work that is done in turns.
+
+    Attributes
+    ----------
+    owner : str
+        The owner of the work, among whom time is shared.
+    turns_left : int
+        Estimated number of turns until the work is done.
+    """
+
+    owner: str
+
+    @property
+    def turns_left(self) -> int:
+        """See `Job`."""
+
+    def take_turn(self) -> bool:
+        """Do a part of the work; return whether more is left. After an error, the job gets no more turns."""
+
+    def cancel(self) -> None:
+        """End the job, because there will be no more turns."""
+
+
+@dataclass(eq=False)
+class _Owner:
+    """How far an owner's turns have come, in seconds of virtual time, and the times of its last turns."""
+
+    finished: float = 0.0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+
+class Turns:
+    """The jobs that wait for their next turn. Thread-safe.
+
+    Parameters
+    ----------
+    cores : int
+        Number of turns that run at once.
+    clock : callable
+        Monotonic clock, in seconds.
+    """
+
+    def __init__(self, cores: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._cores = cores
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: dict[
+            Job, float
+        ] = {}  # by job: start of its next turn in virtual time; first come first
+        self._owners: OrderedDict[str, _Owner] = OrderedDict()  # most recently active last
+        self._served: Counter[str] = Counter()
+        self._now = 0.0  # virtual time: start of the last turn that began
+
+    def enter(self, job: Job, executor: Executor) -> None:
+        """Let the job wait for its first turn. The executor's threads do the turns of all jobs."""
+        with self._lock:
+            self._waiting[job] = max(self._now, self._owner(job.owner).finished)
+        executor.submit(self._take_next, executor)
+
+    def leave(self, job: Job) -> bool:
+        """Remove a job; return whether it was waiting. If its turn is under way, it goes on."""
+        with self._lock:
+            return self._waiting.pop(job, None) is not None
+
+    @contextmanager
+    def serving(self, owner: str) -> Iterator[None]:
+        """Count the ``with`` block as a turn of the owner that others wait for, and that waits for nobody."""
+        with self._lock:
+            self._served[owner] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._served[owner] -= 1
+                self._served += Counter()  # drops zeros
+
+    @property
+    def n_waiting(self) -> int:
+        """Return the number of turns that the waiting jobs need."""
+        with self._lock:
+            return sum(job.turns_left for job in self._waiting)
+
+    def patience(self, owner: str) -> float:
+        """Return the expected time of the shortest turn that another owner waits for; infinite if none waits.
+
+        A turn of this owner should not take longer.
+        """
+        with self._lock:
+            others = {job.owner for job in self._waiting} - {owner}
+            return min(map(self._seconds, others), default=math.inf)
+
+    def seconds(self, owner: str | None = None) -> float:
+        """Return the expected time of an owner's next turn, or the mean of all owners, in seconds."""
+        with self._lock:
+            return self._seconds(owner)
+
+    def delay(self, owner: str, turns: int) -> float:
+        """Return for how many seconds others delay the next `turns` turns of an owner.
+
+        Time is shared fairly, so no other owner delays them by more time than they take themselves. If n
+        other owners have as much to do, the delay is n times the time of the turns, divided by the number of
+        cores.
+        """
+        with self._lock:
+            own = turns * self._seconds(owner)
+            others: Counter[str] = Counter()
+            for job in self._waiting:
+                others[job.owner] += job.turns_left
+            others += self._served
+            return (
+                sum(min(own, left * self._seconds(other)) for other, left in others.items() if other != owner)
+                / self._cores
+            )
+
+    def _take_next(self, executor: Executor) -> None:
+        """Do one turn of the job whose turn it is; do nothing if the job has left."""
+        job = self._begin()
+        if job is None:
+            return
+        began, goes_on = self._clock(), False
+        try:
+            goes_on = job.take_turn()
+        finally:
+            self._record(job, self._clock() - began)
+        if goes_on:
+            try:
+                self.enter(job, executor)
+            except RuntimeError:  # the executor is shut down
+                self.leave(job)
+                job.cancel()
+
+    def _begin(self) -> Job | None:
+        """Return the job whose turn begins now, which no longer waits; None if no job waits."""
+        with self._lock:
+            if not self._waiting:
+                return None
+            job = min(self._waiting, key=self._waiting.__getitem__)
+            start = self._waiting.pop(job)
+            self._now = max(self._now, start)
+            owner = self._owner(job.owner)
+            owner.finished = max(owner.finished, start)
+            return job
+
+    def _record(self, job: Job, seconds: float) -> None:
+        """Record the time of a turn that has ended."""
+        with self._lock:
+            owner = self._owner(job.owner)
+            owner.finished += seconds
+            owner.seconds.append(seconds)
+
+    def _owner(self, name: str) -> _Owner:
+        owner = self._owners.setdefault(name, _Owner())
+        self._owners.move_to_end(name)
+        if len(self._owners) > MOST_OWNERS:
+            self._owners.popitem(last=False)
+        return owner
+
+    def _seconds(self, owner: str | None) -> float:
+        known = self._owners.get(owner) if owner is not None else None
+        if known is not None and known.seconds:
+            return median(known.seconds)
+        means = [fmean(one.seconds) for one in self._owners.values() if one.seconds]
+        return fmean(means) if means else 0.0

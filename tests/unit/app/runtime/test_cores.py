@@ -1,0 +1,82 @@
+"""Cores: people who wait come first, and wait for nothing that is done in advance."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from closecall.app.runtime import cores as cores_module
+from closecall.app.runtime.cores import Cores, a_core
+
+
+class Holder(threading.Thread):
+    """Holds a core from when it gets one until it is told to end."""
+
+    def __init__(self, cores: Cores, *, in_advance: bool) -> None:
+        super().__init__(daemon=True)
+        self._cores, self._in_advance = cores, in_advance
+        self.has, self._over = threading.Event(), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        with self._cores.held(in_advance=self._in_advance):
+            self.has.set()
+            self._over.wait(60)
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(60)
+
+
+def waits(holder: Holder) -> bool:
+    """Whether it has no core yet, and none within a moment."""
+    return not holder.has.wait(0.05)
+
+
+def test_a_person_gets_a_core_although_work_in_advance_holds_them_all():
+    """However long that takes."""
+    cores = Cores(2)
+    ahead = [Holder(cores, in_advance=True) for _ in range(3)]
+    assert ahead[0].has.wait(60)
+    assert ahead[1].has.wait(60)
+    assert waits(ahead[2])
+    people = [Holder(cores, in_advance=False) for _ in range(3)]
+    assert people[0].has.wait(60)
+    assert people[1].has.wait(60)
+    assert waits(people[2])
+    ahead[0].end()
+    ahead[1].end()
+    assert waits(ahead[2])  # people hold both cores, and one more waits
+    people[0].end()
+    assert people[2].has.wait(60)
+    assert waits(ahead[2])
+    people[1].end()
+    assert ahead[2].has.wait(60)
+    for holder in (people[2], ahead[2]):
+        holder.end()
+
+
+def test_work_in_advance_goes_on_where_a_core_is_free():
+    """One person does not stop all of it."""
+    cores = Cores(2)
+    person, first, second = (Holder(cores, in_advance=in_advance) for in_advance in (False, True, True))
+    assert person.has.wait(60)
+    got = next(one for one in (first, second) if one.has.wait(1))
+    other = second if got is first else first
+    assert waits(other)
+    got.end()
+    assert other.has.wait(60)
+    person.end()
+    other.end()
+
+
+def test_nested_blocks_share_a_core_and_an_error_gives_it_back(monkeypatch):
+    """A training within a turn needs no second core."""
+    cores = Cores(1)
+    monkeypatch.setattr(cores_module, "_CORES", cores)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), a_core(in_advance=True), a_core(), a_core(in_advance=True):
+            raise ZeroDivisionError
+    with a_core():
+        pass
