@@ -93,6 +93,51 @@ class Connection:
         """Close idle connections."""
         self._http.clear()
 
+    def once(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: Mapping[str, Any] | None = None,
+        seconds: float = READ_SECONDS,
+    ) -> Any:
+        """Make a request a single time, and return the JSON of the reply.
+
+        Programs that repeat requests in their own way use this.
+
+        Parameters
+        ----------
+        method : str
+            Such as "POST".
+        path : str
+            Path of the address, after that of the API.
+        query : mapping, optional
+            Parameters of the address, as in `get`.
+        body : mapping, optional
+            JSON to send.
+        seconds : float
+            Seconds to wait for the reply.
+
+        Raises
+        ------
+        ApiError
+            If the reply has the status of an error. The same request may succeed later if the status is one
+            of `REPEATED`.
+        ConnectionLost
+            If there is no reply.
+        """
+        limits = urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds)
+        try:
+            response = self._http.request(
+                method, retries=False, timeout=limits, **self._prepared(path, query, body)
+            )
+        except HTTPError as error:
+            raise ConnectionLost(f"{self.url} did not do the request: {_reason(error)}") from error
+        if response.status >= 300:
+            raise error_of(response.status, _detail(response))
+        return self._json(response)
+
     def _request(
         self,
         method: str,
@@ -104,19 +149,12 @@ class Connection:
         preload: bool = True,
     ) -> urllib3.BaseHTTPResponse:
         patience = patience or Patience(self.timeout)
-        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        url = f"{self.url}{BASE}{path}" + (f"?{urlencode(given)}" if given else "")
-        headers, data = self._headers, None
-        if body is not None:
-            data = json.dumps(body, allow_nan=False).encode()
-            headers = {**headers, "Content-Type": "application/json"}
+        prepared = self._prepared(path, query, body)
         cause: HTTPError | None
         while True:
             seconds, cause = 0.0, None
             try:
-                response = self._http.request(
-                    method, url, body=data, headers=headers, retries=False, preload_content=preload
-                )
+                response = self._http.request(method, retries=False, preload_content=preload, **prepared)
             except SSLError as error:
                 raise self._lost(_reason(error)) from error
             except HTTPError as error:
@@ -130,6 +168,17 @@ class Connection:
                 seconds = urllib3.Retry().get_retry_after(response) or 0.0
             if not patience.pause(seconds):
                 raise self._lost(reason) from cause
+
+    def _prepared(
+        self, path: str, query: Mapping[str, object] | None, body: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """Return the address, the headers and the body of a request, as arguments for urllib3."""
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        url = f"{self.url}{BASE}{path}" + (f"?{urlencode(given)}" if given else "")
+        if body is None:
+            return {"url": url, "headers": self._headers}
+        data = json.dumps(body, allow_nan=False).encode()
+        return {"url": url, "headers": {**self._headers, "Content-Type": "application/json"}, "body": data}
 
     def _json(self, response: urllib3.BaseHTTPResponse) -> Any:
         try:

@@ -1,4 +1,5 @@
-// The card's rules, held to the cases that also hold for the simulated browsers (tests/unit/test_bench_team.py).
+// The card's rules, held to the cases that also hold for the simulated pages of `closecall bench team`
+// (tests/unit/app/experiments/bench/team/test_card.py).
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -14,9 +15,17 @@ const { cases, ...pauses } = JSON.parse(
 /** An item as the server sends it. */
 const itemOf = (id) => ({ id, selection: `s${id}`, alt: `item ${id}` });
 
+/** The views that may follow, as the server sends them. */
+function viewsOf({ next = {}, no_picture: dark = [] }) {
+  const views = Object.entries(next).map(([word, id]) => [word, { item: itemOf(id), round: 1, notes: {} }]);
+  const pictures = Object.values(next).map((id) => [id, dark.includes(id) ? "" : `picture ${id}`]);
+  return { next: Object.fromEntries(views), pictures: Object.fromEntries(pictures) };
+}
+
 /** A page with the card, over a browser's store. */
 class Page {
   #flow = null;
+  #data = null;
   #page = {
     send: () => {
       this.sends += 1;
@@ -45,19 +54,28 @@ class Page {
     refused = [],
     ...more
   }) {
-    const views = Object.entries(next).map(([word, id]) => [word, { item: itemOf(id), round: 1, notes: {} }]);
-    const ids = Object.values(next);
     const data = {
       ...{ project, session, round: 1, notes: {}, history: {}, concept: {}, message: null },
       ...{ waiting: null, next_is_coming: false, ...more },
       item: item === null ? null : { ...itemOf(item), src: `picture ${item}` },
-      next: Object.fromEntries(views),
-      pictures: Object.fromEntries(ids.map((id) => [id, dark.includes(id) ? "" : `picture ${id}`])),
+      ...viewsOf({ next, no_picture: dark }),
       acked: acked.map((i) => this.given[i]),
       refused: refused.map((i) => ({ id: this.given[i], reason: "No." })),
     };
     if (!this.#flow) this.#flow = new Flow(data, this.#page);
     else if (session !== this.#flow.session) this.#flow.begin(data);
+    await this.#take(data);
+  }
+
+  /** The views that may follow come later, as part of a payload (shared/line.js). */
+  async hearAhead(part) {
+    const { next, pictures } = viewsOf(part);
+    const { next_is_coming = false } = part;
+    await this.#take({ ...this.#data, next, pictures, next_is_coming, acked: [], refused: [] });
+  }
+
+  async #take(data) {
+    this.#data = data;
     this.#flow.settle(data);
     this.#flow.take(data);
     this.#flow.lookAhead();
@@ -75,7 +93,7 @@ class Page {
   }
 
   look() {
-    const { item, isOpen, outbox, pollAfter } = this.#flow;
+    const { item, isOpen, outbox, pollAfter, awaitsAhead } = this.#flow;
     const { pending } = outbox.queue;
     return {
       in_view: item?.id ?? null,
@@ -87,6 +105,7 @@ class Page {
       ]),
       sends: this.sends,
       asks_after: pollAfter,
+      awaits_ahead: awaitsAhead,
       store: Object.keys(localStorage),
     };
   }
@@ -97,9 +116,10 @@ for (const { promise, steps } of cases) {
     new Clock();
     useStore();
     const page = new Page();
-    for (const [i, { server, answer, reload, followed, ...expected }] of steps.entries()) {
+    for (const [i, { server, ahead, answer, reload, followed, ...expected }] of steps.entries()) {
       if (reload) page.load();
       if (server) await page.hear(server);
+      if (ahead) await page.hearAhead(ahead);
       if (answer) assert.equal(page.answer(answer), followed ?? false, `step ${i}`);
       if (reload) continue;
       const seen = page.look();

@@ -67,7 +67,7 @@ def test_what_style_sheets_name_is_in_the_front_end(name: str) -> None:
 def test_style_sheets_and_programs_use_private_parts() -> None:
     """If they stop, so may the bound."""
     assert "stApp" in styled()
-    assert ("streamlit.proto.BackMsg_pb2", "BackMsg") in imported()
+    assert ("streamlit.components.v2.types", "ComponentRenderer") in imported()
 
 
 def test_streamlit_is_bounded_to_the_version_whose_private_parts_are_known() -> None:

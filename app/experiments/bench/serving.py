@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from closecall.app.runtime import child
@@ -23,19 +24,30 @@ class Server:
     Parameters
     ----------
     project : Path
-        The project's folder. The server writes its output to the file ``server.log`` in it.
+        The project's folder.
+    name : str
+        Name of the file in the project's folder to which the server writes its output.
+    options : sequence of str
+        Further options of ``closecall serve``.
+
+    Attributes
+    ----------
+    port : int
+        Port of the server on this machine. It does not change when the server is restarted.
     """
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, name: str = "server.log", options: Sequence[str] = ()) -> None:
         self.project = project
-        self._port = _free_port()
+        self.port = _free_port()
+        self._log = project / name
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._seconds_before: float | None = 0.0
 
     @property
     def url(self) -> str:
-        """Address of the server's pages. It does not change when the server is restarted."""
-        return f"http://127.0.0.1:{self._port}"
+        """Address of the server's pages."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def cpu_seconds(self) -> float | None:
@@ -53,8 +65,8 @@ class Server:
         InputError
             If the server ends, or does not answer within `START_SECONDS`.
         """
-        words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
-        with (self.project / "server.log").open("ab") as log:
+        words = ["serve", str(self.project), "--headless", "--port", str(self.port), *self._options]
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 child.command(*words),
                 env=child.environment(),
@@ -66,7 +78,7 @@ class Server:
         while not _is_healthy(self.url):
             if self._process.poll() is not None or time.monotonic() > patience:
                 self.stop()
-                raise InputError(f"The server did not start: see {self.project / 'server.log'}")
+                raise InputError(f"The server did not start: see {self._log}")
             time.sleep(0.1)
 
     def stop(self) -> None:

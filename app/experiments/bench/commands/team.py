@@ -54,7 +54,21 @@ from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Times to kill and restart the server while they label.",
+    help="Times to kill and restart a server while they label.",
+)
+@click.option(
+    "--trouble",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Share of the requests that get lost, arrive twice or are overtaken.",
+)
+@click.option(
+    "--servers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Servers of the project. Several need PostgreSQL.",
 )
 @click.option(
     "--database",
@@ -89,6 +103,8 @@ def bench_team(
     seed: int,
     persons: int,
     kills: int,
+    trouble: float,
+    servers: int,
     leave: int,
     lease: float | None,
     verify: bool,
@@ -96,13 +112,16 @@ def bench_team(
 ) -> None:
     """Let many simulated people label one concept at once, each on a page of their own.
 
-    The pages talk to a real server as browsers do, each with its own queue of answers. As in real use, people
-    close their pages, and connections to the server break. In the end, the log is compared with the answers
-    that each person gave.
+    The pages make the same HTTP requests to a real server as browsers do, each with its own queue of answers.
+    As in real use, people reload and close their pages. With --trouble and --kills, connections and servers
+    fail as well. In the end, the log is compared with the answers that each person gave.
+
+    With --servers, several servers share the project, and a balancer spreads the connections over them. One
+    server is killed at a time.
 
     With --in-process there is neither server nor page: people answer from threads of this process, and its
-    memory and the size of the log are printed every minute. --kills, --leave, --lease and --verify need a
-    server.
+    memory and the size of the log are printed every minute. --kills, --trouble, --servers, --leave, --lease
+    and --verify need a server.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.team.experiment import TeamExperiment
@@ -114,6 +133,14 @@ def bench_team(
     team: TeamExperiment = (
         TeamInProcess(**words, persons=persons)
         if in_process
-        else ServedTeam(**words, kills=kills, leave=leave, lease=lease, verify=verify)
+        else ServedTeam(
+            **words,
+            kills=kills,
+            trouble=trouble,
+            servers=servers,
+            leave=leave,
+            lease=lease,
+            verify=verify,
+        )
     )
     run(team, [folder], json_file)

@@ -6,8 +6,11 @@ The rules are:
 - After an answer, the card shows the next item at once if the server has sent this item in advance.
 - The server can replace the item in view only while no answer of the card's session is pending.
 
+The items that may follow come with the item in view, or later, in a part of a payload.
+
 The cases in ``tests/fixtures/card.json`` test this module and ``label/flow.js``. This module leaves out undo,
-corrections, and answers stored by earlier versions of the program.
+corrections, near-duplicates, full scans for comparison, and answers stored by earlier versions of the
+program.
 """
 
 from __future__ import annotations
@@ -147,10 +150,14 @@ class Card:
         return {self.item.id, *(item.id for item in self._after().values())}
 
     @property
+    def awaits_ahead(self) -> bool:
+        """Whether the server computes nothing but the items that may follow the item in its last payload."""
+        return bool(self._data.get("next_is_coming")) and not self._may_still_come
+
+    @property
     def poll_seconds(self) -> float | None:
         """Seconds until the page polls the server; None if the server has nothing more to send."""
-        waiting = self._data.get("waiting")
-        if waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"]):
+        if self._may_still_come:
             return POLL_SECONDS
         return POLL_AHEAD_SECONDS if self._data.get("next_is_coming") else None
 
@@ -212,6 +219,12 @@ class Card:
         if self.pending:
             self._send(self.pending)
 
+    @property
+    def _may_still_come(self) -> bool:
+        """Whether an item will arrive without anyone's action."""
+        waiting = self._data.get("waiting")
+        return waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"])
+
     def _begin(self, project: str, session: str) -> None:
         self.session, self.item = session, None
         self._queue = Queue(self._store, project, session)
@@ -240,7 +253,7 @@ POLL_SECONDS = 0.7
 """Seconds between polls while there is no item to show yet."""
 
 POLL_AHEAD_SECONDS = 0.1
-"""Seconds from a payload to the next poll while the server computes the next items.
+"""Seconds from a payload to the next poll while the next items are computed and can't be awaited.
 
 Until a payload answers the poll, further polls follow every `POLL_SECONDS`.
 """

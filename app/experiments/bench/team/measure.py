@@ -3,21 +3,20 @@
 The results are labels per second, waiting times, the server's processor time, and whether all answers arrived
 in the log.
 
-A project is created for a pool and served by a separate process. All simulated annotators run in this
-process. Each has its own page and its own ``localStorage``, and communicates with the server as a browser
-does. The server may be killed and restarted during labeling. Finally, the log is replayed, and compared with
-each annotator's own record of the answers (`app.experiments.bench.team.person.Diary`).
+A project is created for a pool and served by a separate process, or by several over PostgreSQL. All simulated
+annotators run in this process. Each has a page, a ``localStorage`` and a token, and makes the HTTP requests
+that a browser's page makes. The servers may be killed and restarted during labeling, and requests may meet
+trouble. Finally, the log is replayed, and compared with each annotator's own record of the answers
+(`app.experiments.bench.team.person.Diary`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from closecall.app.experiments.bench.projects import class_asked_for, truth_of
 from closecall.app.experiments.bench.serving import Server
 from closecall.app.experiments.bench.team.experiment import BEFORE, TeamExperiment
 from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
-from closecall.app.experiments.bench.team.person import Diary, Person
+from closecall.app.experiments.bench.team.sitting import Sitting, Team, sit
 from closecall.app.projects.config import ProjectFile
 from closecall.app.runtime import child
 from closecall.app.sessions.labeling import LabelingSession
@@ -39,9 +38,7 @@ from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database, LabelLog
-
-EARLY = (0.05, 0.15)
-"""Range of the times at which annotators abandon their page, as shares of the duration of labeling."""
+from closecall.storage.tokens import Tokens
 
 LEAST_LEASE_SECONDS = 15.0
 
@@ -50,18 +47,6 @@ LEASE_SHARE = 0.2
 
 Leases of annotators who leave early therefore expire before labeling ends.
 """
-
-LONGEST_SECONDS = 2.0
-"""Maximum delay in seconds before the server is killed.
-
-The delay begins when half of the team has labeled since the last restart.
-"""
-
-DOWN_SECONDS = 1.0
-"""Maximum seconds from killing the server to restarting it."""
-
-PATIENCE_SECONDS = 300.0
-"""Maximum seconds until all annotators have a page, and until answers are accepted again after a restart."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +58,11 @@ class ServedTeam(TeamExperiment):
     annotators, minutes, manner, positive, n_labels, database, out
         See `TeamExperiment`.
     kills : int
-        Number of times that the server is killed and restarted. Labeling lasts at least until the last
-        restart.
+        Number of times that a server is killed and restarted. Labeling lasts at least until the last restart.
+    servers : int
+        Number of servers of the project; several need a PostgreSQL database.
+    trouble : float
+        Share of the requests that meet trouble (`app.experiments.bench.team.lossy`), 0 … 1.
     leave : int
         Number of annotators who abandon their page.
     lease : float or None
@@ -85,6 +73,8 @@ class ServedTeam(TeamExperiment):
     """
 
     kills: int
+    servers: int
+    trouble: float
     leave: int
     lease: float | None
     verify: bool
@@ -100,25 +90,47 @@ class ServedTeam(TeamExperiment):
         Raises
         ------
         InputError
-            If the pool has no such class, if `leave` is greater than the number of annotators, if `out`
-            exists already, or if the server does not start or accepts no answers.
+            If the pool has no such class, if `leave` is greater than the number of annotators, if there are
+            several servers without PostgreSQL, if `out` exists already, or if a server does not start or
+            accepts no answers.
         StorageError
             If the database fails.
         """
         positive = class_asked_for(pool, self.positive)
         if self.leave > self.annotators:
             raise InputError(f"leave must be at most {self.annotators}, all annotators, got {self.leave}")
+        if self.servers > 1 and not self.database:
+            raise InputError(f"{self.servers} servers need a PostgreSQL database: name it with --database")
         with self._project(pool, positive, lease_seconds=self.lease_seconds) as folder:
             click.echo(f"{len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
             _prepare_index(folder)
-            server = Server(folder)
-            server.start()
+            team, servers = self._team(folder, truth_of(pool, positive)), _servers(folder, self.servers)
             try:
-                sitting = asyncio.run(_sit(self, server, folder.name, truth_of(pool, positive)))
+                for server in servers:
+                    server.start()
+                sitting = asyncio.run(sit(team, servers))
             finally:
-                server.stop()
+                for server in servers:
+                    server.stop()
             row = {**_row(folder, self, sitting), **_circumstances(pool, self, sitting)}
         yield [row]
+
+    def _team(self, folder: Path, truth: Truth) -> Team:
+        """Return the team, with a new token for each annotator."""
+        names = [f"annotator {number + 1}" for number in range(self.annotators)]
+        with Database.open(ProjectFile.read(folder).labels(folder)) as database:
+            tokens = Tokens(database)
+            known = {name: tokens.create(name, "label", note="bench team")[1] for name in names}
+        return Team(
+            project=folder.name,
+            tokens=known,
+            truth=truth,
+            manner=self.manner,
+            seconds=60 * self.minutes,
+            leave=self.leave,
+            kills=self.kills,
+            trouble=self.trouble,
+        )
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the row."""
@@ -149,7 +161,10 @@ class ServedTeam(TeamExperiment):
                 f"{row['leases_abandoned']} leases expired."
             )
         if row["kills"]:
-            click.echo(f"  The server was killed {row['kills']} times; {row['reloads']} pages were reloaded.")
+            click.echo(f"  Servers were killed {row['kills']} times; {row['reloads']} pages were reloaded.")
+        if met := row["troubles"]:
+            kinds = ", ".join(f"{number} {trouble}" for trouble, number in met.items())
+            click.echo(f"  {sum(met.values())} of {row['requests']:,} requests met trouble: {kinds}.")
         if "verify" in row:
             problems = row["verify"]["problems"]
             held = (
@@ -158,31 +173,6 @@ class ServedTeam(TeamExperiment):
                 else f"{counted(len(problems), 'disagreement')} in the log: {problems[0]}"
             )
             click.echo(f"  {held}")
-
-
-@dataclass(frozen=True)
-class Sitting:
-    """The results of labeling, before they are compared with the log.
-
-    Parameters
-    ----------
-    diaries : sequence of Diary
-        Diaries of all annotators.
-    seconds : float
-        Duration of labeling.
-    server_cpu_seconds : float or None
-        Processor time of the server during labeling; None if the system does not report it.
-    own_cpu_seconds : float
-        Processor time of this process, which runs the simulated annotators.
-    kills : int
-        Number of times that the server was killed.
-    """
-
-    diaries: Sequence[Diary]
-    seconds: float
-    server_cpu_seconds: float | None
-    own_cpu_seconds: float
-    kills: int
 
 
 def _prepare_index(project: Path) -> None:
@@ -199,79 +189,11 @@ def _prepare_index(project: Path) -> None:
             time.sleep(0.05)
 
 
-async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> Sitting:
-    rng, begin = random.Random(team.manner.seed), asyncio.Event()
-    seconds = 60 * team.minutes
-    people = [
-        Person(
-            f"annotator {number + 1}",
-            server.url,
-            f"project={project}",
-            truth,
-            team.manner,
-            begin,
-            seconds * rng.uniform(*EARLY) if number < team.leave else None,
-        )
-        for number in range(team.annotators)
-    ]
-    tasks = [asyncio.create_task(person.sit()) for person in people]
-    try:
-        async with _patience("let everybody in"):
-            await asyncio.gather(*(person.arrived.wait() for person in people))
-        server_before, own_before, started = server.cpu_seconds, time.process_time(), time.monotonic()
-        begin.set()
-        for _ in range(team.kills):
-            await _kill_and_start(server, people, rng)
-        await asyncio.sleep(max(0.0, seconds - (time.monotonic() - started)))
-        lasted = time.monotonic() - started
-        for person in people:
-            person.stop()
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for person in people:
-        await person.come_back()
-    server_after = server.cpu_seconds
-    return Sitting(
-        diaries=[person.diary for person in people],
-        seconds=lasted,
-        server_cpu_seconds=(
-            None if server_before is None or server_after is None else server_after - server_before
-        ),
-        own_cpu_seconds=time.process_time() - own_before,
-        kills=team.kills,
-    )
-
-
-async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Kill and restart the server once half of the annotators who have not left have saved an answer.
-
-    Only answers after this call count. There are random delays before the kill and before the restart.
-    """
-    since = time.time()
-    half = sum(person.diary.left is None for person in people) / 2
-    async with _patience("take answers"):
-        while sum(person.has_saved_since(since) for person in people) < half:
-            await asyncio.sleep(0.05)
-    await asyncio.sleep(rng.uniform(0, LONGEST_SECONDS))
-    server.kill()
-    await asyncio.sleep(rng.uniform(0, DOWN_SECONDS))
-    await asyncio.to_thread(server.start)
-
-
-@asynccontextmanager
-async def _patience(what: str) -> AsyncIterator[None]:
-    """Raise InputError if the server does not do `what` within `PATIENCE_SECONDS`."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            yield
-    except TimeoutError:
-        raise InputError(
-            f"The server did not {what} within {PATIENCE_SECONDS:.0f} s; "
-            "with --out the project has a server.log"
-        ) from None
+def _servers(folder: Path, number: int) -> list[Server]:
+    """Return the servers of a project, which are not started yet."""
+    if number == 1:
+        return [Server(folder)]
+    return [Server(folder, f"server-{one + 1}.log", ["--shared"]) for one in range(number)]
 
 
 def _row(project: Path, team: ServedTeam, sitting: Sitting) -> dict[str, Any]:
@@ -291,12 +213,16 @@ def _row(project: Path, team: ServedTeam, sitting: Sitting) -> dict[str, Any]:
         "cpu_ms_per_answer": None if cpu is None else cpu * each,
         "client_cpu_ms_per_answer": sitting.own_cpu_seconds * each,
         "payloads_per_answer": sum(len(diary.heard_at) for diary in diaries) / max(1, len(answers)),
+        "requests": sitting.requests,
         "given_twice": len(given_twice(diaries, team.lease_seconds)),
         **leases_returned(diaries, selections, team.lease_seconds),
         "left": sum(diary.left is not None for diary in diaries),
         "reloads": sum(diary.reloads for diary in diaries),
         "refused": sum(len(diary.refused) for diary in diaries),
-        "kills": sitting.kills,
+        "kills": team.kills,
+        "servers": team.servers,
+        "trouble": team.trouble,
+        "troubles": dict(sitting.troubles),
         **({"verify": _verified(project)} if team.verify else {}),
     }
 

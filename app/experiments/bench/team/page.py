@@ -1,36 +1,36 @@
-"""A simulated labeling page without a browser: a connection to Streamlit's websocket, and a `Card`.
+"""A simulated labeling page without a browser: a `Card` that sends and receives by HTTP requests.
 
-The page sends the same messages as Streamlit's front end. Each message is a ``rerun`` request with the state
-of the labeling component. The first request after each connect is for the whole page. Later requests are for
-the fragment of the page that has the card. If the server is down, the page tries to connect again after a
-pause.
+The page makes the same requests as ``components/shared/line.js`` and ``components/label/card.js``:
+
+- One request at a time sends all pending answers. Its reply is the next payload.
+- While an item is in view, another request waits for the items that may follow.
+- If answers are not acknowledged, they are sent again after a pause. If several requests fail, the pauses
+  grow.
+
+A browser gets its session and its first payload from Streamlit. The simulated page starts a session itself,
+unless it continues one, and gets the first payload by a request without answers. If requests fail, the
+browser's page runs its script instead. The simulated page only tries again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
-
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
-from websockets.typing import Origin, Subprotocol
 
 from closecall.app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECONDS, Card, Store
+from closecall.app.experiments.bench.team.requests import FAILURES, Request
+from closecall.client.connection import path_of
 
-COMPONENT = "closecall_label"
-COOKIE = "closecall_name"
-NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"
-"""Streamlit's placeholder for a missing authentication token."""
+PATIENCE_SECONDS, PATIENCE_AHEAD_SECONDS = 15.0, 30.0
+"""Seconds after which a request counts as lost.
 
+The second number is for requests that wait for the items that may follow: the server keeps them for up to
+15 seconds.
+"""
 
-LEAST_PAUSE, MOST_PAUSE = 0.5, 15.0
-"""First and maximum pause between attempts to connect, in seconds. The pause doubles after each attempt."""
+VIEW = "one"
 
 
 class Page:
@@ -38,115 +38,76 @@ class Page:
 
     Parameters
     ----------
-    url : str
-        The server's address.
-    name : str
-        Name of the annotator who is signed in.
-    query : str
-        Query string of the page's address.
+    request : Request
+        Makes requests in the name of one person.
+    project : str
+        Key of the project.
+    session : str or None
+        Id of the session with which the page continues; None to start a session.
     store : Store
         The browser's ``localStorage``.
     heard : callable
-        Called after each payload from the server, once the card has processed it.
+        Called after each payload from the server, once the card has processed it. The argument tells whether
+        it is a whole payload, not only the items that may follow. The server takes a request for a whole
+        payload as a sign of activity, and renews the leases of the page.
+
+    Attributes
+    ----------
+    card : Card
+    session : str or None
+        Id of the session, once it is known.
     """
 
-    def __init__(self, url: str, name: str, query: str, store: Store, heard: Callable[[], None]) -> None:
-        self.query = query
-        self.card = Card(store, self._say)
-        self._url = url
-        self._name = name
+    def __init__(
+        self,
+        request: Request,
+        project: str,
+        session: str | None,
+        store: Store,
+        heard: Callable[[bool], None],
+    ) -> None:
+        self.session = session
+        self.card = Card(store, self._send)
+        self._request = request
+        self._project = project
         self._heard = heard
-        self._connection: ClientConnection | None = None
-        self._session = ""
-        self._widget = ""
-        self._fragment = ""
-        self._state: dict[str, Any] = {}
+        self._data: Mapping[str, Any] | None = None
         self._failures = 0
+        self._is_busy = False
+        self._awaited: str | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
-        self._running: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Page:
-        self._running = asyncio.create_task(self._stay_connected())
+        self._start(self._open())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        assert self._running is not None
-        self._running.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._running
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for found in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(found, Exception):
+                raise found
 
-    async def _stay_connected(self) -> None:
-        pause = LEAST_PAUSE
+    async def _open(self) -> None:
+        """Get the first payload, for a new session if there is none; repeat this until it succeeds."""
+        failures = 0
         while True:
-            try:
-                async with self._connected() as self._connection:
-                    pause = LEAST_PAUSE
-                    self._outbox = asyncio.Queue()
-                    self._rerun(whole=True)
-                    await self._converse(self._connection)
-            except (OSError, WebSocketException, TimeoutError):
-                pass
-            self._connection = None
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MOST_PAUSE)
+            with suppress(*FAILURES):
+                if self.session is None:
+                    started = await self._ask("POST", self._path("sessions"), body={})
+                    self.session = str(started["id"])
+                body = {"view": VIEW, "wait": 0, "answers": []}
+                return self._show(await self._ask("POST", self._card_path, body=body))
+            await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            failures += 1
 
-    def _connected(self) -> connect:
-        words = ["streamlit", NO_TOKEN, *([self._session] if self._session else [])]
-        return connect(
-            f"ws{self._url.removeprefix('http')}/_stcore/stream",
-            subprotocols=[Subprotocol(word) for word in words],
-            origin=Origin(self._url),
-            additional_headers={"Cookie": f"{COOKIE}={quote(self._name, safe='')}"},
-            max_size=None,
-            ping_interval=None,  # browsers send no pings
-            proxy=None,
-        )
-
-    async def _converse(self, connection: ClientConnection) -> None:
-        speaking = asyncio.create_task(self._speak(connection))
-        try:
-            async for message in connection:
-                if isinstance(message, bytes):
-                    self._hear(message)
-        finally:
-            speaking.cancel()
-            with suppress(asyncio.CancelledError, OSError, WebSocketException):
-                await speaking
-
-    async def _speak(self, connection: ClientConnection) -> None:
-        while True:
-            await connection.send(await self._outbox.get())
-
-    def _hear(self, raw: bytes) -> None:
-        message = ForwardMsg()
-        message.ParseFromString(raw)
-        kind = message.WhichOneof("type")
-        if kind == "new_session":
-            self._session = message.new_session.initialize.session_id or self._session
-        elif kind == "page_info_changed":
-            self.query = message.page_info_changed.query_string
-        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-            element = message.delta.new_element
-            if element.WhichOneof("type") == "bidi_component":
-                component = element.bidi_component
-                if component.component_name == COMPONENT:
-                    self._widget, self._fragment = component.id, message.delta.fragment_id
-                    self._take(json.loads(component.json))
-
-    def _take(self, data: dict[str, Any]) -> None:
-        waiting = len(self.card.pending)
-        self.card.update(data)
-        if len(self.card.pending) < waiting:
-            self._failures = 0
-        self._set_timer("poll", self.card.poll_seconds, self._poll)
-        self._heard()
-
-    def _say(self, answers: list[dict[str, Any]]) -> None:
+    def _send(self, answers: list[dict[str, Any]]) -> None:
         """Send the answers in the card's queue, and start the timer of the next retry."""
-        self._set_state(answers)
+        self._exchange(answers)
         pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         self._set_timer("retry", pause, self._retry)
 
@@ -156,26 +117,108 @@ class Page:
             self.card.send()
 
     def _poll(self) -> None:
-        self._set_state(self.card.pending)
+        self._exchange(self.card.pending)
         self._set_timer("poll", POLL_SECONDS, self._poll)
 
-    def _set_state(self, answers: list[dict[str, Any]]) -> None:
-        self._state = {"pending": answers}
-        if self._connection is not None:
-            self._rerun()
+    def _exchange(self, answers: list[dict[str, Any]]) -> None:
+        """Send answers, unless another request is under way. After that one, the others are sent."""
+        if not self._is_busy:
+            self._is_busy = True
+            self._start(self._post(answers))
 
-    def _rerun(self, *, whole: bool = False) -> None:
-        message = BackMsg()
-        rerun = message.rerun_script
-        rerun.query_string = self.query
-        if not whole:
-            rerun.fragment_id = self._fragment
-        if self._widget:
-            rerun.widget_states.widgets.add(id=self._widget, json_value=json.dumps(self._state))
-        self._outbox.put_nowait(message.SerializeToString())
+    async def _post(self, answers: list[dict[str, Any]]) -> None:
+        wait = {} if self.card.can_answer else {"wait": 0}
+        try:
+            data = await self._ask("POST", self._card_path, body={"view": VIEW, **wait, "answers": answers})
+        except FAILURES:
+            return  # answers are sent again after a pause
+        finally:
+            self._is_busy = False
+        before = self._data
+        if before is not None and _is_older(data, before):
+            data = {**before, **{part: data[part] for part in ("acked", "refused", "message")}}
+        self._show(data)
+        sent = {answer["id"] for answer in answers}
+        if any(answer["id"] not in sent for answer in self.card.pending):
+            self._exchange(self.card.pending)
 
-    def _set_timer(self, name: str, seconds: float | None, act: Callable[[], None]) -> None:
+    def _show(self, data: Mapping[str, Any], *, is_whole: bool = True) -> None:
+        self._data, waiting = data, len(self.card.pending)
+        self.card.update(data)
+        if len(self.card.pending) < waiting:
+            self._failures = 0
+        if not self.card.pending:
+            self._set_timer("retry", None)
+        self._follow(data)
+        self._heard(is_whole)
+
+    def _follow(self, data: Mapping[str, Any]) -> None:
+        """Get what the server has not computed yet."""
+        self._set_timer("poll", None)
+        if self.card.awaits_ahead and data["item"]:
+            self._start(self._await_ahead(data))
+        else:
+            self._poll_later()
+
+    def _poll_later(self) -> None:
+        if self.card.poll_seconds is not None:
+            self._set_timer("poll", self.card.poll_seconds, self._poll)
+
+    async def _await_ahead(self, data: Mapping[str, Any]) -> None:
+        """Wait for the items that may follow the item of a payload, and show them."""
+        selection = data["item"]["selection"]
+        if self._awaited == selection:
+            return
+        self._awaited, part = selection, None
+        with suppress(*FAILURES):
+            query = {"selection": selection, "view": VIEW}
+            part = await self._ask("GET", f"{self._session_path}/ahead", query=query)
+        if self._awaited == selection:
+            self._awaited = None
+        now = self._data
+        assert now is not None
+        if not now["item"] or now["item"]["selection"] != selection:
+            return
+        if part is not None:
+            self._show({**now, **part, "acked": [], "refused": []}, is_whole=False)
+        elif now is data:
+            self._poll_later()
+
+    async def _ask(self, method: str, path: str, **more: Mapping[str, Any]) -> Any:
+        seconds = PATIENCE_SECONDS if method == "POST" else PATIENCE_AHEAD_SECONDS
+        return await self._request(method, path, seconds=seconds, **more)
+
+    def _path(self, *parts: str) -> str:
+        return path_of("projects", self._project, *parts)
+
+    @property
+    def _session_path(self) -> str:
+        assert self.session is not None
+        return self._path("sessions", self.session)
+
+    @property
+    def _card_path(self) -> str:
+        return f"{self._session_path}/card"
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task, which ends with the page at the latest."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self._tasks.discard(task)  # errors are raised when the page is closed
+
+    def _set_timer(self, name: str, seconds: float | None, act: Callable[[], None] | None = None) -> None:
         if (before := self._timers.pop(name, None)) is not None:
             before.cancel()
-        if seconds is not None:
+        if seconds is not None and act is not None:
             self._timers[name] = asyncio.get_running_loop().call_later(seconds, act)
+
+
+def _is_older(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a payload was made before another one of the same process and session."""
+    mine, its = one["stamp"], other["stamp"]
+    is_of_one = one["session"] == other["session"] and mine["process"] == its["process"]
+    return bool(is_of_one and mine["number"] < its["number"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from closecall.app.experiments.bench.annotator import Truth
 from closecall.app.experiments.bench.team.card import Given, Store
 from closecall.app.experiments.bench.team.page import Page
+from closecall.app.experiments.bench.team.requests import Request
 
 LOOKS = (0.5, 1.5)
 """Range of the time that an annotator looks at an image, as multiples of the pace."""
@@ -105,7 +106,7 @@ class Diary:
     refused : dict
         Reasons why the server refused answers, by the answer's id.
     heard_at : list of float
-        Times when payloads from the server arrived.
+        Times when whole payloads from the server arrived; see `Page`.
     reloads : int
         Number of times that the page was reloaded.
     left : float or None
@@ -133,8 +134,10 @@ class Person:
     Parameters
     ----------
     name : str
-    url, query : str
-        Address of the server, and query string of the page.
+    request : Request
+        Makes the requests of the annotator's pages.
+    project : str
+        Key of the project.
     truth : Truth
     manner : Manner
     begin : asyncio.Event
@@ -152,8 +155,8 @@ class Person:
     def __init__(
         self,
         name: str,
-        url: str,
-        query: str,
+        request: Request,
+        project: str,
         truth: Truth,
         manner: Manner,
         begin: asyncio.Event,
@@ -161,8 +164,9 @@ class Person:
     ) -> None:
         self.diary = Diary(name)
         self.arrived = asyncio.Event()
-        self._url = url
-        self._query = query
+        self._request = request
+        self._project = project
+        self._session: str | None = None
         self._truth = truth
         self._manner = manner
         self._begin = begin
@@ -199,7 +203,7 @@ class Person:
                     if self._leaves_after is not None:
                         leaves_at = time.time() + self._leaves_after
                 await self._label(page, leaves_at)
-                self._query = page.query
+                self._session = page.session
                 if self._over.is_set():
                     await self._saved()
                 elif leaves_at is not None and time.time() >= leaves_at:
@@ -219,7 +223,7 @@ class Person:
         await self._until(lambda: not self._store, SETTLE_SECONDS, is_over=asyncio.Event())
 
     def _opened(self) -> Page:
-        self._page = Page(self._url, self.diary.name, self._query, self._store, self._heard)
+        self._page = Page(self._request, self._project, self._session, self._store, self._heard)
         return self._page
 
     async def _label(self, page: Page, leaves_at: float | None) -> None:
@@ -249,10 +253,11 @@ class Person:
         self._unfollowed = None if is_followed else press
         self._note_hands(page)
 
-    def _heard(self) -> None:
+    def _heard(self, is_whole: bool) -> None:
         page, now = self._page, time.time()
         assert page is not None
-        self.diary.heard_at.append(now)
+        if is_whole:
+            self.diary.heard_at.append(now)
         self.diary.session = page.card.session or ""
         waiting = page.card.saving
         for name in [name for name in self._unsaved if name not in waiting]:
