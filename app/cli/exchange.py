@@ -75,7 +75,8 @@ def import_command(
     Items are matched by id, or by name or path. Importing a file twice stores it once. A file that is
     malformed, or contradicts itself, changes nothing.
     """
-    from closecall.app.exchange.importing import import_labels, import_predictions
+    from closecall.app.exchange.importing import import_labels
+    from closecall.app.exchange.predicted import import_predictions
 
     known = cast(Any, form)
     if model is None:
@@ -88,7 +89,7 @@ def import_command(
 @_PROJECT
 def predictions_command(project: Path) -> None:
     """List the other models' predictions in PROJECT."""
-    from closecall.app.exchange.importing import print_predictions
+    from closecall.app.exchange.predicted import print_predictions
 
     print_predictions(project)
 

@@ -22,14 +22,16 @@ from closecall.app.exchange.class_folders import export_folder
 from closecall.app.exchange.importing import take_in
 from closecall.app.exchange.item_matching import Items
 from closecall.app.exchange.offline_project import names_of
+from closecall.app.exchange.reading import Manner
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from closecall.storage import Archive, Concepts, Database, LabelLog, StorageError, export
+from closecall.storage.claims import Claim
 from closecall.storage.exports import label_rows
-from closecall.storage.imports import Claim, read_labels
-from closecall.storage.label_studio import labeling_config
+from closecall.storage.imports import read_labels
+from closecall.storage.label_studio import Content, labeling_config
 from tests.folders import fresh_folder
 from tests.scale import examples
 from tests.storage_kit import count_rows, make_concept, sit_down
@@ -93,7 +95,7 @@ def written(database: Database, form: str, **options) -> Path:
             out,
             format=form,  # type: ignore[arg-type]
             names_of=lambda items: names_of(pool(), items),
-            data_of=lambda items: [{"image": name} for name in names_of(pool(), items)],
+            content=Content(lambda items: [{"image": name} for name in names_of(pool(), items)]),
             **options,
         )
     return file
@@ -161,8 +163,7 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
         imported = take_in(second, pool(), file)
         assert imported.items.unmatched.number == imported.items.by_end == 0
         assert labels_of(second) == labels_of(first)
-        if log or form == "label-studio":
-            assert votes_of(second) == votes_of(first)
+        assert votes_of(second) == votes_of(first)
         rows = count_rows(second)["answers"]
         again = take_in(second, pool(), file)
         assert (again.new, again.same) == (0, rows)
@@ -226,7 +227,8 @@ def test_columns_of_parquet_have_types(database):
         schema = pyarrow.parquet.read_schema(written(database, "parquet", log=log))
         assert str(schema.field("item").type) == "int64"
         assert (
-            str(schema.field("last_answered" if not log else "server_time").type) == "timestamp[ms, tz=UTC]"
+            str(schema.field("last_answered_at" if not log else "server_time").type)
+            == "timestamp[ms, tz=UTC]"
         )
 
 
@@ -287,7 +289,7 @@ def take(database: Database, tmp_path: Path, text: str, suffix: str = ".csv", **
     """Import a file of this content."""
     file = tmp_path / f"given{suffix}"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return take_in(database, pool(), file, **options)
+    return take_in(database, pool(), file, manner=Manner(**options))
 
 
 def test_names_are_found_by_the_end_of_their_path(database, tmp_path):

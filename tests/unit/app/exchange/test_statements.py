@@ -58,7 +58,7 @@ def test_the_last_saying_of_each_subject_counts(given_lines):
 
 
 def test_a_line_takes_some_bytes_and_no_objects():
-    """Sixty at most, with room to grow, where an answer as an object takes half a thousand."""
+    """Eighty at most, with room to grow, where an answer as an object takes half a thousand."""
     n = 50_000
     tracemalloc.start()
     try:
@@ -70,6 +70,6 @@ def test_a_line_takes_some_bytes_and_no_objects():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 60 * n
+    assert kept < 80 * n
     assert peak < 200 * n
     assert np.array_equal(settled, np.arange(n))
