@@ -81,7 +81,7 @@ class Content:
     data_of : callable or None
         Function that returns the data of the tasks for items. Without it, the data are only the item's id.
     guesses_of : callable or None
-        Function that returns the predictions for items.
+        Function that returns the predictions for items, by item.
     unlabeled : sequence of int
         Items without an answer that get a task, too.
     users : mapping
@@ -89,7 +89,7 @@ class Content:
     """
 
     data_of: DataOf | None = None
-    guesses_of: Callable[[Sequence[int]], list[list[Guess]]] | None = None
+    guesses_of: Callable[[Sequence[int]], Mapping[int, Sequence[Guess]]] | None = None
     unlabeled: Sequence[int] = ()
     users: Mapping[str, int] = field(default_factory=dict)
 
@@ -148,8 +148,8 @@ def write_tasks(
     for batch in batched(tasks, BATCH_ROWS // 10):
         items = [item for item, _ in batch]
         data_of = content.data_of(items) if content.data_of else [{} for _ in items]
-        guesses_of = content.guesses_of(items) if content.guesses_of else [[] for _ in items]
-        for (item, its), data, guesses in zip(batch, data_of, guesses_of, strict=True):
+        guesses = content.guesses_of(items) if content.guesses_of else {}
+        for (item, its), data in zip(batch, data_of, strict=True):
             groups = _of_one_annotator(its)
             numbers = range(made + 1, made + 1 + len(groups))
             made += len(groups)
@@ -161,7 +161,7 @@ def write_tasks(
                 "annotations": [
                     _annotation(n, group, content.users) for n, group in zip(numbers, groups, strict=True)
                 ],
-                "predictions": _predictions(guesses),
+                "predictions": _predictions(guesses.get(item, ())),
             }
             out.write((",\n" if number else "\n") + json.dumps(task, ensure_ascii=False))
             number += 1

@@ -233,21 +233,47 @@ def test_columns_of_parquet_have_types(database):
 
 
 def test_a_folder_of_one_concept(database, tmp_path):
-    """Items that are yes or no lie below their label, byte for byte; nothing else does."""
-    ada = sit_down(database, make_concept(database))
-    for item in range(len(AWKWARD)):
+    """Items that are yes or no lie flat below their label, byte for byte; the others are counted."""
+    concept = make_concept(database)
+    ada, bob = sit_down(database, concept), sit_down(database, concept, "Bob")
+    for item in range(16):
         ada.says(ANSWERS[item % 4], item)
-    copied = export_folder(database, pool(), None, tmp_path / "sorted")
-    assert copied == {"yes": 5, "no": 5}
+    bob.says("no", 0)
+    ada.says("yes", 16, purpose="audit")
+    exported = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert exported.files == {"yes": 3, "no": 4}
+    assert exported.left_out == {
+        "tied": 1,
+        "unsure": 4,
+        "skipped": 4,
+        "answered for an audit only": 1,
+        "without an answer to every question": len(AWKWARD) - 17,
+    }
     for item in range(len(AWKWARD)):
-        name = pool().source.name(item)
+        name = pool().source.name(item).replace("/", "_")
         places = [label for label in ("yes", "no") if (tmp_path / "sorted" / label / name).exists()]
-        assert places == ([ANSWERS[item % 4]] if item % 4 < 2 else [])
+        assert places == ([ANSWERS[item % 4]] if item % 4 < 2 and 0 < item < 16 else [])
         for label in places:
             original = pool().source.original(item)
             assert (tmp_path / "sorted" / label / name).read_bytes() == original.read_bytes()
     with pytest.raises(InputError, match="not empty"):
         export_folder(database, pool(), None, tmp_path / "sorted")
+
+
+def test_files_of_one_folder_keep_apart(database, tmp_path):
+    """Two paths that become one name, and a path too long for a file's name, are different files."""
+    names = ["a/b_c.png", "a_b/c.png", f"{'long/' * 60}1.png", f"{'long/' * 60}2.png"]
+    for number, name in enumerate(names):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), number).save(tmp_path / "images" / name)
+    made = build(source_from(str(tmp_path / "images"), use_classes=False), tmp_path / "pool")
+    ada = sit_down(database, make_concept(database))
+    for item in range(4):
+        ada.says("yes", item)
+    assert export_folder(database, made, None, tmp_path / "sorted").files == {"yes": 4}
+    written_files = list((tmp_path / "sorted" / "yes").iterdir())
+    assert all(path.suffix == ".png" for path in written_files)
+    assert {Image.open(path).getpixel((0, 0)) for path in written_files} == set(range(4))
 
 
 def test_a_folder_of_images_from_a_tar_or_a_table(database, tmp_path, monkeypatch):
@@ -261,11 +287,11 @@ def test_a_folder_of_images_from_a_tar_or_a_table(database, tmp_path, monkeypatc
         tar.addfile(member, io.BytesIO(held.getvalue()))
     pyarrow.parquet.write_table(pyarrow.table({"image": [held.getvalue()]}), tmp_path / "t.parquet")
     sit_down(database, make_concept(database)).says("yes", 0)
-    for word, name in {"tar:t.tar": "a/1.JPG", "edges:images:t.parquet": "row 1.jpeg"}.items():
+    for word, name in {"tar:t.tar": "a_1.JPG", "edges:images:t.parquet": "row 1.jpeg"}.items():
         kind, _, file = word.rpartition(":")
         out = tmp_path / kind.partition(":")[0]
         made = build(source_from(f"{kind}:{tmp_path / file}"), out / "pool")
-        assert export_folder(database, made, None, out / "sorted") == {"yes": 1}
+        assert export_folder(database, made, None, out / "sorted").files == {"yes": 1}
         assert (out / "sorted" / "yes" / name).read_bytes() == held.getvalue()
 
 
@@ -278,11 +304,54 @@ def test_a_folder_of_several_concepts(database, tmp_path):
     for item in range(4):
         for number, person in enumerate(people):
             person.says("yes" if number == item else "no", item)
-    copied = export_folder(database, pool(), None, tmp_path / "sorted")
+    copied = export_folder(database, pool(), None, tmp_path / "sorted").files
     assert set(copied) == {"_seal", "sea_gull", "CON_", "none"}
     assert set(copied.values()) == {1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sorted"]
     assert sorted(path.name for path in (tmp_path / "sorted").iterdir()) == sorted(copied)
+
+
+def test_no_to_all_is_a_no_to_every_question(database, tmp_path):
+    """An item that is tied, skipped or not asked about one of the questions is no example of none."""
+    seal, gull = (Concepts(database).create(name, "Is it?", positive_class=name) for name in ("seal", "gull"))
+    old = Concepts(database).create("old", "Is it?", positive_class="old")
+    of_seal, of_gull, bob = (
+        sit_down(database, seal),
+        sit_down(database, gull),
+        sit_down(database, seal, "Bob"),
+    )
+    of_old = sit_down(database, old)
+    Archive(database).add(old.id)
+    for item, words in enumerate(
+        [
+            ("no", "no"),
+            ("no", "skip"),
+            ("no", "unsure"),
+            ("no", None),
+            (None, "no"),
+            ("yes", "skip"),
+            ("no", "no"),
+        ]
+    ):
+        for person, word in zip((of_seal, of_gull), words, strict=True):
+            if word:
+                person.says(word, item)
+    bob.says("yes", 6)
+    of_seal.says("no", 7)
+    of_gull.says("no", 7)
+    of_old.says("yes", 7)
+    exported = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert exported.files == {"none": 1, "seal": 1, "old": 1}
+    assert [path.name for path in (tmp_path / "sorted" / "none").iterdir()] == [
+        pool().source.name(0).replace("/", "_")
+    ]
+    unasked = len(AWKWARD) - 6
+    assert exported.left_out == {
+        "tied": 1,
+        "unsure": 1,
+        "skipped": 1,
+        "without an answer to every question": unasked,
+    }
 
 
 def take(database: Database, tmp_path: Path, text: str, suffix: str = ".csv", **options):
