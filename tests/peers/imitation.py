@@ -43,7 +43,7 @@ class Imitation:
         self._number = self._project = 0
         self._clock = 1_800_000_000_000
 
-    def begin(self, interface: str, tasks: list[dict[str, Any]]) -> None:
+    def begin(self, interface: str, tasks: list[dict[str, Any]]) -> None:  # noqa: ARG002
         self._project += 1
         self._tasks = {}
         for task in copy.deepcopy(tasks):

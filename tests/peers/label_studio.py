@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.folders import ROOT, fresh_folder
 from tests.browser.served import free_port
+from tests.folders import ROOT, fresh_folder
 
 VERSION = "1.23.2"
 HOME = ROOT / "build" / "label-studio"

@@ -162,7 +162,7 @@ def project_folder(server: Server) -> Path:
 def test_images_and_predictions_are_seen_there(
     server: Server, second: User, project_folder: Path, tmp_path: Path
 ) -> None:
-    """By the default addresses, with the storage that the export names; predictions on items without answers."""
+    """By the default addresses, with the storage that the export names; predictions on unlabeled items."""
     tasks = tmp_path / "tasks.json"
     options = ["--format", "label-studio", "--out", tasks, "--unlabeled", "4", "--classifier"]
     said = run("export", project_folder, *options)
