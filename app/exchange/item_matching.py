@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
-from closecall.storage.imports import Claim
+from closecall.storage.claims import Claim
 from closecall.storage.tabular import shown
 
 LISTED = 5

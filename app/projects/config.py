@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -67,6 +67,8 @@ class ProjectFile:
     description : str
         Name of the description in use, which is a set of features of all items (`app.projects.descriptions`);
         empty for the first.
+    label_studio_users : mapping
+        Annotators by the number or e-mail address of a user in Label Studio.
     format : int
         Version of this file.
     """
@@ -84,6 +86,7 @@ class ProjectFile:
     lease_seconds: float = LEASE_SECONDS
     database: str = ""
     description: str = ""
+    label_studio_users: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod
@@ -111,6 +114,8 @@ class ProjectFile:
             raise InputError(
                 f"The project file {path} is damaged: owners and annotators must be lists of names"
             )
+        if not _are_users(read.label_studio_users):
+            raise InputError(f"The project file {path} is damaged: label_studio_users must be names by user")
         check_overlap(read.overlap, read.overlap_share)
         _check_lease(read.lease_seconds)
         try:
@@ -229,6 +234,7 @@ DEFAULTS = {
     "ask_once": True,
     "lease_seconds": LEASE_SECONDS,
     "description": "",
+    "label_studio_users": {},
 }
 """Default values of the fields that a project file may omit."""
 
@@ -288,6 +294,10 @@ _KINDS = {str: "text without null characters", bool: "true or false", int: "a wh
 
 def _are_names(names: object) -> bool:
     return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+
+
+def _are_users(users: object) -> bool:
+    return isinstance(users, dict) and _are_names([*users, *users.values()])
 
 
 def is_project(folder: Path) -> bool:
