@@ -48,9 +48,9 @@ def in_force(database: Database, concept_id: int, items: Iterable[int]) -> dict[
     for chunk in batched(items, _CHUNK):
         query = _with_undo().where(Answer.concept_id == concept_id, Answer.item.in_(chunk))
         with database.read() as connection:
-            for *values, undone in connection.execute(query.order_by(Answer.seq)).all():
-                if undone is None:
-                    said = rows.answer(values)
+            for row in connection.execute(query.order_by(Answer.seq)).all():
+                if row[-1] is None:
+                    said = rows.answer(row[:-1])
                     found.setdefault(said.item, []).append(said)
     return found
 
@@ -72,11 +72,11 @@ def by_origin(database: Database) -> dict[Origin, list[Stored]]:
     found: dict[Origin, list[Stored]] = {}
     query = _with_undo().where(Answer.id.like(f"{ORIGIN}:%")).order_by(Answer.seq)
     with database.read() as connection:
-        for *values, undone in connection.execution_options(yield_per=2_000).execute(query):
-            said = rows.answer(values)
+        for row in connection.execution_options(yield_per=2_000).execute(query):
+            said = rows.answer(row[:-1])
             if origin := origin_of(said.id):
                 key = Origin(origin, said.concept_id, said.purpose == "decision")
-                found.setdefault(key, []).append(Stored(said, undone is None))
+                found.setdefault(key, []).append(Stored(said, row[-1] is None))
     return found
 
 

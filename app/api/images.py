@@ -21,7 +21,7 @@ from closecall.core.errors import InputError
 from closecall.core.sources.texts import Texts
 
 if TYPE_CHECKING:
-    from closecall.app.sessions.registry import OpenProject
+    from closecall.app.projects.project import Project
 
 PATH = "image"
 """Path of the route, relative to the pages."""
@@ -35,7 +35,7 @@ def address(project: str, item: int) -> str:
     return f"{PATH}?{urlencode({'project': project, 'item': item, 'key': _key(project, item)})}"
 
 
-def original_of(project: OpenProject, item: int) -> dict[str, Any]:
+def original_of(project: Project, item: int) -> dict[str, Any]:
     """Return the field `original` of an item: the address of its picture, its width and height in pixels.
 
     `tile` is the side of a tile in pixels. The width and height are those of the upright image. They are 0 if

@@ -24,6 +24,7 @@ from closecall.core.sources.texts import Texts
 from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
 from closecall.storage.label_studio import Content, Guess, labeling_config
 from closecall.storage.predictions import ModelRecord, Predictions
+from closecall.storage.records import AnswerWord
 
 LOCAL_FILES = "/data/local-files/?d="
 """Address of a file below Label Studio's document root, without the file's path."""
@@ -147,7 +148,7 @@ def _of_model(database: Database, model: ModelRecord) -> Callable[[Sequence[int]
         for its in stored.among(model.id, items):
             if its.label in ("yes", "no"):
                 share = its.score if are_shares or its.score is None else _share(its.score)
-                word = "yes" if its.label == "yes" else "no"
+                word: AnswerWord = "yes" if its.label == "yes" else "no"
                 found[its.item] = [Guess(model.concept, model.model, word, its.score, share)]
         return found
 

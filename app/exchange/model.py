@@ -129,7 +129,8 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
         model = train_model(database, pool, one_concept(database, concept), description)
     with folder_written_whole(out) as half:
         plane = model.hyperplane
-        np.savez(half / WEIGHTS, **{COEF: plane.normal, INTERCEPT: np.float64(plane.bias)})
+        arrays: dict[str, Any] = {COEF: plane.normal, INTERCEPT: np.float64(plane.bias)}
+        np.savez(half / WEIGHTS, **arrays)
         manifest = json.dumps(manifest_of(model, pool), indent=2, ensure_ascii=False)
         (half / MANIFEST).write_text(manifest + "\n", "utf-8")
         _save_estimator(model, half / ESTIMATOR)

@@ -25,7 +25,7 @@ from closecall.core.onnx.model import ImageModel
 from closecall.core.onnx.preprocessing import Preprocessing
 from closecall.core.onnx.runtime import CPU
 from closecall.core.sources import Source
-from closecall.core.sources.base import UnreadableImageError
+from closecall.core.sources.base import Extractor, UnreadableImageError
 from closecall.core.sources.embedded import Embedded
 from closecall.core.sources.images import RENDITION, grey_of, read_image, read_resized
 from closecall.storage.tabular import Column, Row, write_table
@@ -134,7 +134,7 @@ def _loaded(folder: Path, model: Path | None) -> tuple[Hyperplane, Features]:
     raise InputError(f"{folder} is a classifier of {described.get('name')}, which images don't have")
 
 
-def _extracted(name: str) -> Features:
+def _extracted(name: Extractor) -> Features:
     extractor = EXTRACTORS[name]
     return lambda image: extractor.transform(grey_of(read_image(image, RENDITION))[None])
 

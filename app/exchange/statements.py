@@ -121,7 +121,7 @@ class Statements:
             for index, concept, item, annotator, word, purpose, flags, time, taken in zip(
                 block.tolist(), *cells, strict=True
             ):
-                _, *names = self._text(index)
+                _, id_, origin = (*self._text(index), "", "")[:3]
                 yield Statement(
                     concept,
                     item,
@@ -130,7 +130,8 @@ class Statements:
                     PURPOSES[purpose],
                     bool(flags & _COUNTED),
                     bool(flags & _KNOWN),
-                    *(names or ("", "")),
+                    id_,
+                    origin,
                     time if flags & _TIMED else None,
                     None if taken == _NOT_GIVEN else taken,
                 )

@@ -44,7 +44,6 @@ from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
-from closecall.core.selection.registry import strategy_class
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -196,14 +195,13 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
-    labels, costs = project.strategies(), project.costs()
+    labels, lines, costs = project.strategies(), project.lines(), project.costs()
     counts = session.concept.counts()
     first = fitting(yes=counts.yes, no=counts.no)
     names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
     def about(name: str) -> str:
-        line = strategy_class(name).about
-        return f"{line} Takes {costs[name]} to prepare.".strip() if name in costs else line
+        return f"{lines[name]} Takes {costs[name]} to prepare.".strip() if name in costs else lines[name]
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
