@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -73,4 +74,4 @@ def test_the_menu_of_pages_has_a_name(server: Server, page: Page) -> None:
     expect(menu.get_by_test_id("stIconMaterial")).to_be_hidden()
     menu.tap()
     page.get_by_role("link", name="Progress").tap()
-    expect(page).to_have_url(lambda url: "/progress" in url)
+    expect(page).to_have_url(re.compile("/progress"))
