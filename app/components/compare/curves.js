@@ -23,7 +23,7 @@ import { yScale } from "./heights.js";
  * @property {number} height
  */
 
-const PAD = { left: 52, top: 14, bottom: 46 };
+const PAD = { left: 64, top: 14, bottom: 46 };
 const NARROW = 520; // pixels; below this width the labels have no values
 const LABEL = 24; // pixels between the end of the x axis and the labels
 const VALUE = 64; // of a label's value, in pixels

@@ -92,7 +92,8 @@ export class Preview {
     if (cell === this.#cell) return;
     this.#cell = cell;
     say(this.#name, cell.alt);
-    if (cell.src) this.#put(cell, element("img", { alt: "", src: cell.src, className: "item", draggable: false }));
+    if (cell.src)
+      this.#put(cell, element("img", { alt: "", src: cell.src, className: "item", draggable: false }));
     else this.#frame.querySelector(".item")?.remove();
     if (cell.src && cell.original?.src) this.#refine(cell, cell.original.src);
   }

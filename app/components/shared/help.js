@@ -34,7 +34,12 @@ export class Help {
 
   open() {
     const list = this.#rows().map(([keys, what]) =>
-      element("div", {}, element("dt", {}, ...keys.map((key) => element("kbd", {}, key))), element("dd", {}, what)),
+      element(
+        "div",
+        {},
+        element("dt", {}, ...keys.map((key) => element("kbd", {}, key))),
+        element("dd", {}, what),
+      ),
     );
     const size = element("input", { type: "checkbox", checked: isLarge() });
     size.addEventListener("change", () => {
