@@ -122,6 +122,7 @@ REVIEW = Component(
         "shared/base.css",
         "shared/headline.css",
         "shared/margin.css",
+        "shared/help.css",
         "shared/search.css",
         "shared/tabs.css",
         "review/review.css",
