@@ -214,10 +214,9 @@ class Schema:
         psycopg.Error
             If the server can't be reached.
         """
-        options: dict[str, Any]
         args, options = self._url.get_dialect()().create_connect_args(self._url)
         timeout = {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US}
-        return psycopg.connect(*args, **(options | _ALIVE | timeout), autocommit=True)
+        return psycopg.connect(*args, **{**options, **_ALIVE, **timeout}, autocommit=True)
 
     def listening(
         self, heard: Callable[[str], None], renewed: Callable[[], None], busy_timeout: float

@@ -25,6 +25,12 @@ import { merged, Strip } from "./strip.js";
 
 /** @import { Picture } from "./ahead.js" */
 
+/** @type {[string[], string][]} */
+const AUTOPILOT_KEYS = [
+  [["P"], "start or pause the autopilot"],
+  [["."], "let it give one answer"],
+];
+
 // Milliseconds.
 const PRESSED = 120; // how long a button looks pressed
 const DIM_AFTER = 150; // longer waits dim the image
@@ -67,7 +73,10 @@ class Card {
       give: (answer) => this.give(answer),
     });
     this.zoom = new Zoom(this.frame);
-    this.help = new Help(this.card, () => this.choices.keys(this.data));
+    this.help = new Help(this.card, () => [
+      ...(this.autopilot.isOn ? AUTOPILOT_KEYS : []),
+      ...this.choices.keys(this.data),
+    ]);
     /** @type {Map<string | null, string | undefined>} */
     this.pictures = new Map();
     takeKeys(this);
