@@ -232,16 +232,17 @@ class Card:
         self.send()
 
     def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
+        """Take the items that may follow; known ones stay, unless the server has selected one again."""
         assert self.item is not None
         known = self._after()
-        if all(word in known and known[word].selection == views[word]["item"]["selection"] for word in views):
-            return  # all of these items have arrived before
+        if any(word in known and known[word].selection != views[word]["item"]["selection"] for word in views):
+            known = {}
         found = {
             word: _item(view["item"], pictures[str(view["item"]["id"])])
             for word, view in views.items()
-            if pictures.get(str(view["item"]["id"]))
+            if word not in known and pictures.get(str(view["item"]["id"]))
         }
-        self._ahead = self.item.selection, found
+        self._ahead = self.item.selection, {**known, **found}
 
     def _after(self) -> dict[str, Item]:
         """Return, for each answer to the item in view, the item that follows, if it has arrived."""

@@ -9,7 +9,7 @@ The page makes the same requests as ``components/shared/line.js`` and ``componen
 
 A browser gets its session and its first payload from Streamlit. The simulated page starts a session itself,
 unless it continues one, and gets the first payload by a request without answers. If requests fail, the
-browser's page runs its script instead. The simulated page only tries again.
+browser's page runs its script instead. The simulated page only tries again. It listens to no events.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ class Page:
             self._set_timer("poll", self.card.poll_seconds, self._poll)
 
     async def _await_ahead(self, data: Mapping[str, Any]) -> None:
-        """Wait for the items that may follow the item of a payload, and show them."""
+        """Wait for more items that may follow the item of a payload, and show them."""
         selection = data["item"]["selection"]
         if self._awaited == selection:
             return
         self._awaited, part = selection, None
         with suppress(*FAILURES):
-            query = {"selection": selection, "view": VIEW}
+            query = {"selection": selection, "known": len(data["next"]), "view": VIEW}
             part = await self._ask("GET", f"{self._session_path}/ahead", query=query)
         if self._awaited == selection:
             self._awaited = None

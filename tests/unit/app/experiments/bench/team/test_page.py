@@ -67,7 +67,7 @@ def test_a_page_starts_a_session_and_then_asks_for_what_may_follow():
         assert [body for _, _, body in server.asked] == [
             {},
             {"view": "one", "wait": 0, "answers": []},
-            {"selection": "s0", "view": "one"},
+            {"selection": "s0", "known": 0, "view": "one"},
         ]
         assert browser.heard == [True, False]
 
