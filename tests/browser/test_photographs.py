@@ -94,6 +94,13 @@ def seek(labeling: Labeling, *names: str) -> None:
     raise AssertionError(f"{names} never came")
 
 
+def place_of(part: Locator) -> tuple[int, ...]:
+    """In whole pixels: a page that is zoomed for a projector has parts of them."""
+    box = part.bounding_box()
+    assert box
+    return tuple(round(box[name]) for name in ("x", "y", "width", "height"))
+
+
 def ratio_of(name: str) -> float:
     width, height = SHAPES[name]
     return min(LONGEST, max(1 / LONGEST, width / height))
@@ -102,7 +109,7 @@ def ratio_of(name: str) -> float:
 def test_the_image_has_the_room_of_the_window(album: Photographs, labeling: Labeling) -> None:
     """In its own shape, as high or as wide as there is room; and no button moves from image to image."""
     left = set(SHAPES)
-    buttons: dict[tuple[int, int], set[str]] = {window: set() for window in WINDOWS}
+    buttons: dict[tuple[int, int], set[tuple[int, ...]]] = {window: set() for window in WINDOWS}
     while left:
         seek(labeling, *left)
         name = name_of(labeling)
@@ -117,7 +124,7 @@ def test_the_image_has_the_room_of_the_window(album: Photographs, labeling: Labe
             assert is_wide or frame["height"] >= LEAST * found["free"], where
             assert is_wide or frame["height"] >= 0.99 * room["height"], where
             assert found["lowest"] <= window[1], where
-            buttons[window].add(str(labeling.page.locator(".answer.yes").bounding_box()))
+            buttons[window].add(place_of(labeling.page.locator(".answer.yes")))
     assert {window: len(places) for window, places in buttons.items()} == dict.fromkeys(WINDOWS, 1), buttons
 
 
