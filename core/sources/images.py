@@ -79,9 +79,9 @@ _BROKEN = (
 def _formats() -> tuple[str, ...]:
     """Return the formats that Pillow decodes by itself, common ones first; and HEIF, if it can be read."""
     Image.init()
-    wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
+    wanted = ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF"]
     if can_read_heif():
-        wanted += ("HEIF",)
+        wanted.append("HEIF")
     return tuple(name for name in wanted if name in Image.OPEN)
 
 
