@@ -249,6 +249,7 @@ def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling)
     labeling.page.get_by_label("Another question about these items").fill(nasty)
     labeling.page.get_by_role("button", name="Add and label").click()
     expect(labeling.page.locator(".question", has_text="onerror")).to_have_text(nasty)
+    expect(labeling.page.get_by_test_id("stPopoverBody")).to_have_count(0)  # nothing covers the image
     expect(labeling.card).to_have_count(1)
     labeling.wait()
     labeling.page.goto(f"{server.url}/projects")
