@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +32,8 @@ STRIPE = 4
 """Width in pixels of the black and white stripes of the fine print: a card's picture shows grey."""
 
 
-PRINTS, MORE = 6, 30
-"""Number of photographs with fine print, and of others: each session finds some that no other one leases."""
+COPIES = 6
+"""Number of copies of each photograph: each session finds one that no other session leases."""
 
 
 class Photographs(Server):
@@ -50,16 +51,16 @@ def photographs(folder: Path) -> Iterator[Photographs]:
     images, data = folder / "images", folder / "projects"
     images.mkdir(parents=True)
     data.mkdir()
-    for name, (width, height) in SHAPES.items():
-        photograph(width, height).save(images / f"{name}.png")
-    for number in range(PRINTS):
-        fine_print().save(images / f"print-{number}.png", compress_level=1)
-    for number in range(MORE):
-        photograph(300 + 5 * number, 300).save(images / f"more-{number}.png")
+    made = {name: photograph(*size) for name, size in SHAPES.items()} | {"print": fine_print()}
+    for name, image in made.items():
+        first = images / f"{name}-0.png"
+        image.save(first, compress_level=1)
+        for number in range(1, COPIES):
+            shutil.copy(first, images / f"{name}-{number}.png")
     words = ["new", str(data / Photographs.key), "--images", str(images), "--question", "Is it nice?"]
     done = CliRunner().invoke(main, [*words, "--no-classes"])
     assert done.exit_code == 0, done.output
-    server = Photographs(data, items=len(SHAPES) + PRINTS + MORE, port=free_port())
+    server = Photographs(data, items=len(made) * COPIES, port=free_port())
     server.start()
     try:
         yield server

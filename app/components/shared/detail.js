@@ -66,6 +66,8 @@ export class Detail {
   #tiles = new Map();
   /** @type {number | undefined} */
   #timer;
+  #isPrepared = false;
+  #isShown = false; // whether a view has been loaded
 
   /** @param {HTMLElement} frame */
   constructor(frame) {
@@ -86,6 +88,7 @@ export class Detail {
   clear() {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#isPrepared = this.#isShown = false;
     for (const tile of this.#tiles.values()) tile.src = ""; // ends loading
     this.#tiles.clear();
     this.#layer.replaceChildren();
@@ -101,20 +104,47 @@ export class Detail {
   show(view) {
     if (!this.#original) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#load(view), this.#tiles.size ? REST : 0);
+    this.#timer = setTimeout(() => this.#load(view), this.#isShown ? REST : 0);
+  }
+
+  /**
+   * Load the middle tile of a view that is likely to come, once per image, so that the server decodes the image.
+   *
+   * @param {View} view
+   */
+  prepare(view) {
+    if (this.#isPrepared) return;
+    this.#isPrepared = true;
+    const found = this.#find(view);
+    if (found) this.#tile(found.original, found.places[0]);
   }
 
   /** @param {View} view */
-  #load({ scale, x, y }) {
+  #load(view) {
+    const found = this.#find(view);
+    if (!found) return;
+    this.#isShown = true;
+    this.#place(found.across, found.down);
+    this.#settle(
+      found.places.map((place) => this.#tile(found.original, place)),
+      found.places[0].level,
+    );
+  }
+
+  /**
+   * Return the tiles in a view, and the image's sides as shares of the frame's; null if the image has enough pixels.
+   *
+   * @param {View} view
+   */
+  #find({ scale, x, y }) {
     const image = this.#frame.querySelector("img.item");
     const original = this.#original;
-    if (!original || !(image instanceof HTMLImageElement)) return;
+    if (!original || !(image instanceof HTMLImageElement)) return null;
     const { clientWidth: width, clientHeight: height } = this.#frame;
     const [across, down] = sidesIn(width / height, original);
     const pixels = (this.#frame.getBoundingClientRect().width / width) * devicePixelRatio;
     const shown = width * across * scale * pixels;
-    if (shown <= image.naturalWidth) return; // the image has enough pixels
-    this.#place(across, down);
+    if (shown <= image.naturalWidth) return null;
     const middle = { x: 0.5 - x / (width * across * scale), y: 0.5 - y / (height * down * scale) };
     const half = { x: 0.5 / (across * scale), y: 0.5 / (down * scale) };
     const part = {
@@ -123,9 +153,7 @@ export class Detail {
       top: middle.y - half.y,
       bottom: middle.y + half.y,
     };
-    const level = levelFor(original, shown);
-    const wanted = tilesIn(original, level, part).map((place) => this.#tile(original, place));
-    this.#settle(wanted, level);
+    return { original, across, down, places: tilesIn(original, levelFor(original, shown), part) };
   }
 
   /**

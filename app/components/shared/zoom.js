@@ -36,6 +36,8 @@ export class Zoom {
     this.#detail = new Detail(frame);
     frame.addEventListener("pointermove", (event) => {
       this.#pointer = event.pointerType === "mouse" ? event : null;
+      // The mouse does not move when another image comes under it.
+      if (this.#pointer && !this.isOn && (event.movementX || event.movementY)) this.#prepare(event);
     });
     frame.addEventListener("pointerleave", () => {
       this.#pointer = null;
@@ -113,6 +115,16 @@ export class Zoom {
     else if (key === "Escape" && this.isOn) this.reset();
     else return false;
     return true;
+  }
+
+  /**
+   * Prepare for a closer look at a point.
+   *
+   * @param {Point} point
+   */
+  #prepare(point) {
+    const { x, y } = this.#fromCentre(point);
+    this.#detail.prepare({ scale: CLOSE, x: x - x * CLOSE, y: y - y * CLOSE });
   }
 
   get #closest() {
