@@ -182,9 +182,16 @@ BUGS = (
     Bug(
         "a lease never ends",
         "app/engine/leases.py",
-        "if name not in but_for and held.heard >= since",
+        "if name not in but_for and one.heard >= since",
         "if name not in but_for and since is not None",
         "tests/unit/app/engine/test_leases.py",
+    ),
+    Bug(
+        "a server writes for a session that another one has",
+        "storage/claims.py",
+        "        if found is not None:\n",
+        "        if found is not None and not sessions:\n",
+        "tests/unit/app/sessions/test_servers.py tests/unit/storage/test_servers.py",
     ),
     Bug(
         "finding 2: an answer may be about an item that is held out, or not there",

@@ -30,6 +30,8 @@ class SharedLock:
         OSError
             If the file can't be locked, or the system has no shared locks.
         """
+        if self._file is not None:
+            return True
         try:
             import fcntl
         except ImportError:
