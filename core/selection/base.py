@@ -169,7 +169,7 @@ class QueryStrategy(ABC):
 
     pool_: PoolRows
     reader_: RowReader
-    _thrifty: Self | None = None
+    _thrifty: QueryStrategy | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
