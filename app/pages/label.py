@@ -12,7 +12,7 @@ import streamlit as st
 from closecall.app.api.submit import take
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
-from closecall.app.display.strategy_labels import fitting, label_of, name_of
+from closecall.app.display.strategy_labels import about, fitting, label_of, name_of
 from closecall.app.pages.alike import offer_similar
 from closecall.app.pages.chosen import (
     chosen_project,
@@ -41,7 +41,6 @@ from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
-from closecall.core.selection.registry import strategy_class
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -182,9 +181,9 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     first = fitting(yes=counts.yes, no=counts.no)
     names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
-    def about(name: str) -> str:
-        line = strategy_class(name).about
-        return f"{line} Takes {costs[name]} to prepare.".strip() if name in costs else line
+    def caption(name: str) -> str:
+        takes = f"Takes {costs[name]} to prepare." if name in costs else ""
+        return literal(f"{about(name)} {takes}".strip())
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
@@ -195,7 +194,7 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
             "Query strategy",
             names,
             format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
-            captions=[literal(about(name)) for name in names],
+            captions=[caption(name) for name in names],
             key="strategy",
             on_change=picked,
             label_visibility="collapsed",
