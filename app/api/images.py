@@ -39,8 +39,8 @@ def original_of(project: Project, item: int) -> dict[str, Any]:
     """Return the field `original` of an item: the address of its picture, its width and height in pixels.
 
     `tile` is the side of a tile in pixels. The width and height are those of the upright image. They are 0 if
-    the item has no resolution of its own, such as a drawing. There is no field for a text, nor for an image
-    that can't be read. The address is "" if the card's picture has all pixels.
+    the item has no resolution of its own, such as a drawing, or is damaged. There is no field for a text, nor
+    for an image that can't be reached. The address is "" if the card's picture has all pixels.
     """
     try:
         pictures = project.pictures

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from closecall.core.errors import InputError
 from closecall.core.selection import strategy_from
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
+from closecall.core.selection.registry import strategy_class
 
 FAMILY_LABELS = {
     "lsh": "LSH",
@@ -93,6 +95,14 @@ def fitting(*, yes: int, no: int) -> str:
     """
     is_rare = no >= RARE * max(yes, 1)
     return LikelyPositive.name if yes < FEW_YES and is_rare else MarginIndex.name
+
+
+def about(name: str) -> str:
+    """Return in one line what a strategy selects; "" if it does not say, or can't be loaded."""
+    try:
+        return strategy_class(name).about
+    except InputError:
+        return ""
 
 
 def name_of(word: str) -> str:

@@ -101,7 +101,11 @@ class Pictures:
         """Return the longest side in pixels of the item's picture on a card."""
         if isinstance(self.source, Texts):
             return THUMBNAIL_SIZE  # its picture is only shown among the last answers
-        return CARD_SIZE if self.resolution(item) else DRAWING_SIZE
+        try:
+            is_drawing = self.resolution(item) is None
+        except InputError:
+            is_drawing = False  # the image itself says why it can't be shown
+        return DRAWING_SIZE if is_drawing else CARD_SIZE
 
     def _resolution(self, item: int) -> tuple[int, int] | None:
         try:

@@ -12,7 +12,7 @@ import streamlit as st
 from closecall.app.api.views import answered
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
-from closecall.app.display.strategy_labels import fitting, label_of, name_of
+from closecall.app.display.strategy_labels import about, fitting, label_of, name_of
 from closecall.app.pages.alike import offer_similar
 from closecall.app.pages.choose_class import NO_CLASS, choose_class
 from closecall.app.pages.chosen import (
@@ -195,13 +195,14 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
-    labels, lines, costs = project.strategies(), project.lines(), project.costs()
+    labels, costs = project.strategies(), project.costs()
     counts = session.concept.counts()
     first = fitting(yes=counts.yes, no=counts.no)
     names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
-    def about(name: str) -> str:
-        return f"{lines[name]} Takes {costs[name]} to prepare.".strip() if name in costs else lines[name]
+    def caption(name: str) -> str:
+        takes = f"Takes {costs[name]} to prepare." if name in costs else ""
+        return literal(f"{about(name)} {takes}".strip())
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
@@ -212,7 +213,7 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
             "Query strategy",
             names,
             format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
-            captions=[literal(about(name)) for name in names],
+            captions=[caption(name) for name in names],
             key="strategy",
             on_change=picked,
             label_visibility="collapsed",

@@ -38,7 +38,7 @@ from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import strategy_class, strategy_names
+from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
@@ -384,10 +384,6 @@ class Project:
     def strategies(self) -> dict[str, str]:
         """Return each query strategy's name and display name, in the order in which pages show them."""
         return {name: label_of(name) for name in strategy_names()}
-
-    def lines(self) -> dict[str, str]:
-        """Return what each query strategy does, in a line, by the strategy's name."""
-        return {name: strategy_class(name).about for name in strategy_names()}
 
     def costs(self) -> dict[str, str]:
         """Return the cost of each strategy that takes long to prepare, in words, by the strategy's name."""

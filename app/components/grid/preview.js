@@ -9,6 +9,7 @@ import { Zoom } from "../shared/zoom.js";
 /** @import { Mark } from "./marks.js" */
 
 const LONG = 450; // milliseconds of a touch that opens the preview
+const LEAST = 88; // CSS pixels; on a smaller image, the button would take clicks that are meant to mark it
 const STILL = 10; // CSS pixels by which the finger may move meanwhile
 
 export class Preview {
@@ -155,7 +156,7 @@ export class Preview {
    */
   #offer(tile) {
     this.#under = tile;
-    this.#peek.hidden = !tile || this.isOpen;
+    this.#peek.hidden = !tile || this.isOpen || tile.offsetWidth < LEAST;
     if (!tile) return;
     this.#peek.style.left = `${tile.offsetLeft + tile.offsetWidth}px`;
     this.#peek.style.top = `${tile.offsetTop}px`;

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from closecall.app.display.strategy_labels import LABELS, Shares, fitting, label_of, name_of
+from closecall.app.display.strategy_labels import LABELS, Shares, about, fitting, label_of, name_of
 from closecall.core.selection import STRATEGIES, strategy_from
 
 
@@ -48,6 +48,7 @@ def test_further_positives_come_first_while_they_are_few_and_rare(yes: int, no: 
 
 def test_each_strategy_says_what_it_selects() -> None:
     """In one line, and no two of them alike."""
-    lines = [strategy.about for strategy in STRATEGIES.values()]
+    lines = [about(name) for name in STRATEGIES]
     assert all(line.endswith(".") and "\n" not in line and len(line) < 90 for line in lines)
     assert len(set(lines)) == len(lines)
+    assert about("no-such-strategy") == ""
