@@ -10,7 +10,7 @@ WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/co
 # package.json pins both tools, and neither needs another package: a lock file would say nothing more.
 INSTALL_SCRIPTS := npm install --silent --no-package-lock --no-audit --no-fund
 
-.PHONY: setup run test test-all test-long test-processors test-planted test-programs test-scripts lint lint-scripts types links format \
+.PHONY: setup run test test-all test-long test-processors test-planted test-programs label-studio test-scripts lint lint-scripts types links format \
 	format-scripts docs bench clean
 
 setup: $(VENV)/.ready
@@ -45,11 +45,15 @@ run: setup
 test: SCALE := quick
 test-all: SCALE := all
 test-long: SCALE := long
-test-long: test-processors test-planted test-programs
+test-long: test-processors test-planted test-programs label-studio
 test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
 	$(BIN)/python -m pytest -n auto --dist loadgroup --scale=$(SCALE) $(ARGS)
+
+# A gigabyte, in an environment of its own below build/.
+label-studio: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.peers.label_studio
 
 test-processors: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.processors -n auto --dist loadgroup tests/contract tests/unit $(ARGS)

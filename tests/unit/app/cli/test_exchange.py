@@ -6,6 +6,10 @@ import base64
 import csv
 import io
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -16,10 +20,20 @@ from sklearn.svm import LinearSVC
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.exchange.model import predictions, train_model
+from closecall.app.exchange.scoring import score_images
+from closecall.app.sessions.workspace import NewProject
+from closecall.core.errors import InputError
 from closecall.core.linear.svm import train
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from closecall.storage import Concepts, Database, LabelLog
 from closecall.storage.predictions import Predictions
+from tests.folders import ROOT
+from tests.onnx_kit import write_model
+from tests.peers.imitation import Imitation
+from tests.peers.trial import result
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
+from tests.storage_kit import sit_down
 from tests.unit.app.cli.test_main import refused, run
 
 
@@ -407,3 +421,208 @@ def test_label_studio_gets_the_images_that_no_file_has(project_folder, tmp_path)
         assert head in ("data:image/png;base64", "data:image/jpeg;base64")
         with Image.open(io.BytesIO(base64.b64decode(content))) as image:
             assert max(image.size) > 8
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "label-studio"])
+def test_nothing_is_overwritten_without_force(project_folder, tmp_path, form):
+    """One sentence names the option, and the file stays as it was."""
+    out = tmp_path / "labels"
+    out.write_text("mine")
+    export = ("export", project_folder, "--format", form, "--out", out)
+    assert refused(*export) == f"{out} exists already: add --force to overwrite it"
+    assert out.read_text() == "mine"
+    assert not (tmp_path / "labels-interface.xml").exists()
+    assert run(*export, "--force").exit_code == 0
+    assert out.read_bytes() != b"mine"
+    if form == "label-studio":
+        out.unlink()
+        assert f"{tmp_path / 'labels-interface.xml'} exists already" in refused(*export)
+    else:
+        predict = ("predict", project_folder, "--format", form, "--out", out)
+        assert "add --force" in refused(*predict)
+        assert run(*predict, "--force").exit_code == 0
+        assert run("import", project_folder, out, "--format", form, "--predictions", "net").exit_code == 0
+        predicted = ("export", project_folder, "--predictions", "net", "--format", form, "--out", out)
+        assert "add --force" in refused(*predicted)
+        assert run(*predicted, "--force").exit_code == 0
+
+
+def test_a_byte_order_mark_is_for_spreadsheets(project_folder, tmp_path):
+    """It begins a CSV file, is not part of the first heading, and is refused elsewhere."""
+    out = tmp_path / "labels.csv"
+    for words in (("export",), ("export", "--log"), ("predict",)):
+        assert run(words[0], project_folder, *words[1:], "--out", out, "--bom", "--force").exit_code == 0
+        assert out.read_bytes().startswith(b"\xef\xbb\xbf")
+        if words[0] == "export":
+            assert run("import", project_folder, out).output.startswith("0 labels")
+    assert "--bom is for csv" in refused("export", project_folder, "--format", "jsonl", "--bom")
+    assert "--bom is for csv" in refused("predict", project_folder, "--format", "jsonl", "--bom")
+
+
+def test_options_of_label_studio_need_its_format(project_folder):
+    """The sentence names the option."""
+    assert refused("export", project_folder, "--classifier").startswith("--classifier needs --format label")
+    assert refused("export", project_folder, "--unlabeled", "3").startswith(
+        "--unlabeled needs --format label"
+    )
+
+
+def test_a_user_is_named_once(project_folder, tmp_path):
+    """The name is kept with the project: later imports need no option, and exports name the user."""
+    tasks, back = tmp_path / "tasks.json", tmp_path / "project.json"
+    export = ("export", project_folder, "--format", "label-studio", "--out", tasks, "--unlabeled", "1")
+    assert run(*export).exit_code == 0
+    peer = Imitation()
+    peer.begin("", json.loads(tasks.read_text("utf-8")))
+    (item,) = (
+        each["data"]["item"] for each in json.loads(tasks.read_text("utf-8")) if not each["annotations"]
+    )
+    with Database.open(project_folder / "labels.db", read_only=True) as database:
+        (concept,) = Concepts(database).all()
+    peer.add(3, item, {"result": [result(concept.name, "yes")], "lead_time": 2.5})
+    back.write_bytes(peer.exported())
+    sentence = refused("import", project_folder, back)
+    assert sentence.endswith("has answers of user 3 of Label Studio: say who that is, with --user 3=NAME")
+    assert "as in 3=berta" in refused("import", project_folder, back, "--user", "berta")
+    assert run("import", project_folder, back, "--user", "3=berta").output.startswith("1 label ")
+    assert json.loads((project_folder / "project.json").read_text())["label_studio_users"] == {"3": "berta"}
+    assert run("import", project_folder, back).output.startswith("0 labels")
+    assert run(*export[:-2], "--force").exit_code == 0
+    of_item = {each["data"]["item"]: each for each in json.loads(tasks.read_text("utf-8"))}
+    (annotation,) = of_item[item]["annotations"]
+    assert (annotation["completed_by"], annotation["lead_time"]) == (3, 2.5)
+    assert json.loads(run("verify", project_folder, "--json").output)["problems"] == []
+
+
+def test_unlabeled_items_go_out_with_predictions(project_folder, tmp_path):
+    """The closest calls among those without an answer, with what the classifier and another model say."""
+    scores, tasks = tmp_path / "scores.csv", tmp_path / "tasks.json"
+    assert run("predict", project_folder, "--out", scores).exit_code == 0
+    assert run("import", project_folder, scores, "--predictions", "net").exit_code == 0
+    options = ["--unlabeled", "5", "--classifier", "--predictions", "net"]
+    said = run("export", project_folder, "--format", "label-studio", "--out", tasks, *options)
+    assert said.exit_code == 0, said.output
+    made = json.loads(tasks.read_text("utf-8"))
+    with scores.open(newline="") as stream:
+        lines = {int(its["item"]): its for its in csv.DictReader(stream)}
+    nearest = sorted((abs(float(its["score"])), item) for item, its in lines.items() if not its["label"])
+    with Database.open(project_folder / "labels.db", read_only=True) as database:
+        answered = set(LabelLog(database).answered_items(1).tolist())
+    expected = [item for _, item in nearest if item not in answered][:5]
+    assert sorted(each["data"]["item"] for each in made if not each["annotations"]) == sorted(expected)
+    for task in made:
+        line = lines[task["data"]["item"]]
+        net, own = task["predictions"]
+        assert (net["model_version"], own["model_version"]) == ("net", "closecall")
+        for prediction in (net, own):
+            (its,) = prediction["result"]
+            assert its["value"]["choices"] == [line["predicted"]]
+            assert its["meta"]["score"] == pytest.approx(float(line["score"]), abs=1e-4)
+            assert 0 <= prediction["score"] <= 1
+    net = [{**task, "predictions": task["predictions"][:1]} for task in made]
+    tasks.write_text(json.dumps(net))
+    assert run("import", project_folder, tasks, "--predictions", "back").exit_code == 0
+    before = {item: rest for item, *rest in stored(project_folder, "net")}
+    assert all(before[item] == rest for item, *rest in stored(project_folder, "back"))
+
+
+def test_verify_knows_answers_that_kept_their_ids(project_folder, empty_folder, tmp_path):
+    """Their ids say nothing of their content; the session's digest does."""
+    out = tmp_path / "labels.csv"
+    assert run("export", project_folder, "--out", out).exit_code == 0
+    assert run("import", empty_folder, out).exit_code == 0
+    verified = json.loads(run("verify", empty_folder, "--json").output)
+    assert verified["problems"] == []
+    assert verified["imported"] > 30
+    newest = "(SELECT MAX(seq) FROM answers)"
+    tamper(empty_folder, f"UPDATE answers SET item = item + 1 WHERE seq = {newest}")
+    result = run("verify", empty_folder, "--json")
+    assert result.exit_code == 1
+    assert "differs from its file labels.csv" in " ".join(json.loads(result.output)["problems"])
+
+
+def photos(folder: Path) -> Path:
+    """A folder with a dozen images of two kinds, of several formats and sizes."""
+    rng = np.random.default_rng(7)
+    folder.mkdir()
+    for number in range(12):
+        pixels = rng.integers(0, 255, (30 + number, 50, 3), dtype=np.uint8)
+        pixels[:, :: 2 + number % 2] = 255
+        Image.fromarray(pixels).save(folder / f"{number}.{('png', 'jpg', 'webp')[number % 3]}")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["gist", "edges", "model"])
+def test_the_exported_model_scores_other_images(kind, tmp_path):
+    """As the pool's own were scored: the features are computed alike. What can't be read is told."""
+    images = photos(tmp_path / "images")
+    word = {"gist": str(images), "edges": f"edges:{images}"}.get(kind)
+    if word is None:
+        word = f"onnx:{write_model(tmp_path / 'model' / 'small.onnx')}:{images}"
+    made = build(source_from(word, use_classes=False), tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(made.path), "Is it a leaf?")))
+        ada = sit_down(project.database, project.concepts()[0], "ada")
+        for item in range(6):
+            ada.says(("yes", "no")[item % 2], item)
+        folder = project.folder
+    scores, out = tmp_path / "scores.csv", tmp_path / "classifier"
+    assert run("predict", folder, "--out", scores).exit_code == 0
+    said = run("export-model", folder, "--out", out)
+    assert said.exit_code == 0, said.output
+    assert f"python {out / 'score.py'} IMAGE" in said.output
+    with scores.open(newline="") as stream:
+        expected = {its["name"]: its for its in csv.DictReader(stream)}
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    named = [*sorted(images.iterdir()), tmp_path / "broken.png"]
+    done = subprocess.run(
+        [sys.executable, out / "score.py", *named], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{tmp_path / 'broken.png'} can't be scored: ")
+    lines = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(lines) == 12
+    for line in lines:
+        its = expected[Path(line["image"]).name]
+        assert float(line["score"]) == pytest.approx(float(its["score"]), rel=1e-4, abs=1e-5)
+        assert line["predicted"] == its["predicted"]
+    if kind == "model":
+        (tmp_path / "model" / "small.onnx").rename(tmp_path / "model" / "moved.onnx")
+        moved = list(score_images(out, named[:1], tmp_path / "model" / "moved.onnx"))
+        assert moved[0].score == pytest.approx(float(expected[named[0].name]["score"]), rel=1e-4)
+        write_model(tmp_path / "other" / "small.onnx", seed=1)
+        with pytest.raises(InputError, match="another model"):
+            list(score_images(out, named, tmp_path / "other" / "small.onnx"))
+
+
+def test_a_model_of_other_features_scores_no_images(tmp_path):
+    """Nothing is written that could not run."""
+    vectors = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
+    np.save(tmp_path / "vectors.npy", vectors)
+    made = build(source_from(f"vectors:{tmp_path / 'vectors.npy'}"), tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(made.path), "Is it a leaf?")))
+        ada = sit_down(project.database, project.concepts()[0], "ada")
+        for item in range(6):
+            ada.says(("yes", "no")[item % 2], item)
+        folder = project.folder
+    said = run("export-model", folder, "--out", tmp_path / "classifier")
+    assert said.exit_code == 0, said.output
+    assert "score.py" not in said.output
+    assert not (tmp_path / "classifier" / "score.py").exists()
+    with pytest.raises(InputError, match="which images don't have"):
+        list(score_images(tmp_path / "classifier", []))
+
+
+def test_weights_have_the_names_that_the_documentation_gives(project_folder, tmp_path):
+    """In the file, in its manifest, and on the page about import and export."""
+    assert run("export-model", project_folder, "--out", tmp_path / "classifier").exit_code == 0
+    page = (ROOT / "docs" / "exchange.md").read_text("utf-8")
+    (line,) = (line for line in page.splitlines() if line.startswith("| `weights.npz`"))
+    named = set(re.findall("`([^`]+)`", line)) - {"weights.npz"}
+    with np.load(tmp_path / "classifier" / "weights.npz", allow_pickle=False) as weights:
+        assert set(weights.files) == named
+    manifest = json.loads((tmp_path / "classifier" / "model.json").read_text("utf-8"))
+    assert all(name in manifest["files"]["weights.npz"] for name in named)
+    listed = set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
+    assert {path.name for path in (tmp_path / "classifier").iterdir()} <= listed
