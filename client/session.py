@@ -81,6 +81,7 @@ class Session(Iterator[Item]):
         self._outbox = Outbox(connection, f"{self._project}/answers")
         self._item: Item | None = None
         self._after: dict[str, Item] = {}
+        self._is_coming = False
         self._returned: str | None = None
         self._seen_at: float | None = None
         self._items: dict[str, int] = {}
@@ -138,7 +139,7 @@ class Session(Iterator[Item]):
                     patience.reset()
                     time.sleep(POLL_SECONDS)
             self._show(self._item_of(view["item"]))
-            self._after = self._following(view)
+            self._look_at(view)
         if self._seen_at is None:
             self._seen_at = time.monotonic()
         return self._item
@@ -253,14 +254,18 @@ class Session(Iterator[Item]):
         at the item in view. A program that answers at once does not need it.
         """
         self.flush()
-        if self._item is None or self._after:
+        if self._item is None or (self._after and not self._is_coming):
             return
         view = self._view()
-        if view["is_coming"]:
-            self._connection.get(f"{self._path}/ahead", selection=self._item.selection)
-            view = self._view()
+        is_coming, known = view["is_coming"], len(view["after"])
+        while is_coming:
+            path = f"{self._path}/ahead"
+            ahead = self._connection.get(path, selection=self._item.selection, known=known)
+            n_new, known = len(ahead["next"]) - known, len(ahead["next"])
+            is_coming = ahead["next_is_coming"] and n_new > 0
+            view = view if is_coming else self._view()
         if view["item"] and view["item"]["selection"] == self._item.selection:
-            self._after = self._following(view)
+            self._look_at(view)
 
     def use(self, *, strategy: str | None = None, include_skipped: bool | None = None) -> None:
         """Change the settings, from the next item on.
@@ -283,9 +288,10 @@ class Session(Iterator[Item]):
     def _show(self, item: Item | None) -> None:
         self._item, self._after, self._seen_at = item, {}, None
 
-    def _following(self, view: Mapping[str, Any]) -> dict[str, Item]:
-        """Return the item that follows each answer, if the server has selected it."""
-        return {answer: self._item_of(item) for answer, item in view["after"].items()}
+    def _look_at(self, view: Mapping[str, Any]) -> None:
+        """Keep the item that follows each answer, if the server has selected it already."""
+        self._after = {answer: self._item_of(item) for answer, item in view["after"].items()}
+        self._is_coming = bool(view["is_coming"])
 
     def _item_of(self, item: Mapping[str, Any]) -> Item:
         path = f"{self._project}{path_of('items', item['id'])}"

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 BASE, TOKEN = "/api/v1", "cc_secret"
+ANSWERS = ("yes", "no", "unsure", "skip")
 QUESTION = {"id": 1, "name": "seven", "question": "Is it a 7?", "guideline": "", "positive_class": "7"}
 
 FAULTS = ("cut", "lost", "twice", "503", "500", "429", "kept", "half")
@@ -52,8 +53,8 @@ class FakeServer(ThreadingHTTPServer):
         The method and path of each request.
     looks_ahead : bool
         Whether the items that follow are sent with the item in view.
-    slow_ahead : bool
-        Whether they are ready only after a request for `ahead`.
+    coming_later : list of str
+        Answers for which they are not ready yet. Each request for `ahead` waits for one more.
     message : str or None
         A problem of the project.
     refused_items : set of int
@@ -75,7 +76,7 @@ class FakeServer(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.sent: list[Any] = []
         self.looks_ahead = True
-        self.slow_ahead = False
+        self.coming_later: list[str] = []
         self.message: str | None = None
         self.refused_items: set[int] = set()
         self.lock = threading.RLock()
@@ -125,21 +126,24 @@ class FakeServer(ThreadingHTTPServer):
         after = {}
         if shown is not None and self.looks_ahead:
             following = [item for item in coming if item != shown]
-            if following and not self.slow_ahead:
-                after = {word: self.item(session, following[0]) for word in ("yes", "no", "unsure", "skip")}
+            ready = [word for word in ANSWERS if word not in self.coming_later]
+            after = {word: self.item(session, following[0]) for word in ready if following}
         waiting = {"done": self.available, "total": self.total, "exhausted": True}
         return {
             "session": session,
             "item": None if shown is None else self.item(session, shown),
             "after": after,
-            "is_coming": self.slow_ahead,
+            "is_coming": bool(self.coming_later),
             "waiting": waiting if shown is None else None,
             "message": self.message,
         }
 
     def ahead(self, query: dict[str, str], _project: str, _session: str) -> dict[str, Any]:
-        self.slow_ahead = False
-        return {"selection": query["selection"], "next": {}, "pictures": {}, "next_is_coming": False}
+        ready = len(ANSWERS) - len(self.coming_later)
+        if ready <= int(query["known"]):
+            self.coming_later.pop()
+        ready = len(ANSWERS) - len(self.coming_later)
+        return {"next": dict.fromkeys(ANSWERS[:ready]), "next_is_coming": bool(self.coming_later)}
 
     def take(self, body: Any, _project: str) -> dict[str, Any]:
         """Store answers, each once, by its id."""

@@ -84,9 +84,9 @@ def test_looking_ahead_fetches_what_may_follow(server, project):
     session.next()
     session.answer("yes", wait=False)
     session.next()
-    server.looks_ahead = server.slow_ahead = True
+    server.looks_ahead, server.coming_later = True, ["skip", "unsure", "no"]
     session.look_ahead()
-    assert server.count("/ahead") == 1
+    assert server.count("/ahead") == 3
     before = len(server.asked)
     session.answer("no", wait=False)
     assert session.next().id == 2
