@@ -10,7 +10,7 @@ WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/co
 # package.json pins both tools, and neither needs another package: a lock file would say nothing more.
 INSTALL_SCRIPTS := npm install --silent --no-package-lock --no-audit --no-fund
 
-.PHONY: setup run test test-all test-long test-processors test-planted test-scripts lint lint-scripts types links format \
+.PHONY: setup run test test-all test-long test-processors test-planted test-programs test-scripts lint lint-scripts types links format \
 	format-scripts docs bench clean
 
 setup: $(VENV)/.ready
@@ -40,11 +40,12 @@ run: setup
 
 # `test` keeps every promise in a few minutes; `test-all`, which continuous integration runs, tries more cases of
 # each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would;
-# `test-planted` checks that the quick tests find bugs that are put in.
+# `test-planted` checks that the quick tests find bugs that are put in; `test-programs` kills the server while
+# programs use its HTTP API.
 test: SCALE := quick
 test-all: SCALE := all
 test-long: SCALE := long
-test-long: test-processors test-planted
+test-long: test-processors test-planted test-programs
 test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
@@ -55,6 +56,9 @@ test-processors: $(VENV)/.ready-dev
 
 test-planted: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.planted $(ARGS)
+
+test-programs: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.programs $(ARGS)
 
 lint: $(VENV)/.ready-dev lint-scripts
 	$(BIN)/ruff check .

@@ -26,6 +26,11 @@ class _Refused(Exception):  # noqa: N818 (no error, but the refusal of one answe
         self.reason = reason
 
 
+def is_id(text: str) -> bool:
+    """Return whether an answer, a session or a selection may have this id."""
+    return _ID.fullmatch(text) is not None
+
+
 @dataclass
 class _Known:
     """Rows in the database to which a batch of answers refers."""
@@ -152,7 +157,7 @@ def _check_form(a: AnswerRecord) -> None:
         value = getattr(a, name)
         if value is None and name not in ("id", "session_id"):
             continue
-        if not (isinstance(value, str) and _ID.fullmatch(value)):
+        if not (isinstance(value, str) and is_id(value)):
             refuse(f"{name} must be {MIN_ID} to {MAX_ID} letters, digits or -_.: signs, got {value!r:.80}")
     if not isinstance(a.annotator, str):
         refuse(f"annotator must be text, got {a.annotator!r:.80}")

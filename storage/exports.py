@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import IO, Any, Literal, get_args
 
 from sqlalchemy import text
 
+from closecall.storage.concepts import Concepts
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
-from closecall.storage.label_studio import DataOf, Vote, write_tasks
+from closecall.storage.label_studio import Content, Vote, write_tasks
 from closecall.storage.log import LabelLog
 from closecall.storage.predictions import Predictions
 from closecall.storage.records import LogRow
-from closecall.storage.tabular import BATCH_ROWS, Column, Row, TableFormat, batched, write_table
+from closecall.storage.tabular import BATCH_ROWS, Column, Row, TableFormat, batched, iso, write_table
 
 Format = Literal["csv", "jsonl", "parquet", "label-studio"]
 NamesOf = Callable[[Sequence[int]], list[str]]
@@ -27,9 +29,15 @@ LABELS = (
     Column("no", "whole"),
     Column("unsure", "whole"),
     Column("skip", "whole"),
-    Column("last_answered", "time"),
+    Column("last_answered_at", "time"),
 )
 """Columns of the table of current labels, which has one row per item and concept."""
+
+ANSWERS = Column("answers", "json")
+"""A further column of this table in exports: the answers that the row counts, each as an object.
+
+An object has the keys id, annotator, answer, purpose, time and time_taken_ms.
+"""
 
 _SELECTION = (
     Column("round", "whole"),
@@ -86,7 +94,8 @@ def export(
     format: Format = "csv",  # noqa: A002 (the command line's word)
     log: bool = False,
     names_of: NamesOf | None = None,
-    data_of: DataOf | None = None,
+    content: Content | None = None,
+    bom: bool = False,
 ) -> int:
     """Write the current labels or, if `log`, the answers, and return the number of rows written.
 
@@ -108,26 +117,31 @@ def export(
         Export every answer with the reason why its item was shown, instead of the current labels.
     names_of : callable, optional
         Function that returns the names of items, for an additional column in tables.
-    data_of : callable, optional
-        Function that returns the data of the Label Studio tasks for items.
+    content : Content, optional
+        What Label Studio tasks contain besides the answers.
+    bom : bool
+        See `write_table`.
 
     Raises
     ------
     StorageError
         If the format is unknown, or is "label-studio" although `log` is true (kind `invalid`), or if
-        `Database.read` raises it.
+        `Database.read` or `write_table` raises it.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
     if format == "label-studio":
         if log:
             raise StorageError("Label Studio takes no log: use csv, jsonl or parquet", "invalid")
-        return write_tasks(_votes(database, concept_id), out, data_of)
-    columns: tuple[Column, ...] = LOG if log else LABELS
-    rows = _log_rows(database, concept_id) if log else label_rows(database, concept_id)
+        names = [its.name for its in Concepts(database).all() if concept_id in (None, its.id)]
+        through = LabelLog(database).position()
+        votes = _votes(database, concept_id)
+        return write_tasks(votes, out, content or Content(), concepts=names, through=through)
+    columns: tuple[Column, ...] = LOG if log else (*LABELS, ANSWERS)
+    rows = _log_rows(database, concept_id) if log else _answered_rows(database, concept_id)
     if names_of is not None:
         columns, rows = with_names(columns, rows, names_of)
-    return write_table(columns, rows, out, format)
+    return write_table(columns, rows, out, format, bom=bom)
 
 
 def export_predictions(
@@ -137,12 +151,13 @@ def export_predictions(
     *,
     format: TableFormat = "csv",  # noqa: A002 (the command line's word)
     names_of: NamesOf | None = None,
+    bom: bool = False,
 ) -> int:
     """Write another model's predictions as a table that can be imported.
 
     Parameters
     ----------
-    database, out, format, names_of
+    database, out, format, names_of, bom
         As for `export`, except that the format "label-studio" is not possible.
     set_id : int
         Id of the record in `Predictions.all` that describes the predictions.
@@ -161,7 +176,7 @@ def export_predictions(
     rows: Iterator[Row] = Predictions(database).of(set_id)
     if names_of is not None:
         columns, rows = with_names(columns, rows, names_of)
-    return write_table(columns, rows, out, format)
+    return write_table(columns, rows, out, format, bom=bom)
 
 
 def with_names(
@@ -193,13 +208,46 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
     return _rows(database, query, concept_id)
 
 
+def _answered_rows(database: Database, concept_id: int | None) -> Iterator[Row]:
+    """Yield the current labels as `label_rows` does, each followed by its answers as `ANSWERS` has them."""
+    query = (
+        "SELECT c.name, l.item, l.label, l.status, l.yes, l.no, l.unsure, l.skip, l.last_time, "
+        "a.id, a.annotator, a.answer, a.purpose, a.browser_time, a.time_taken_ms "
+        "FROM current_labels AS l JOIN concepts AS c ON c.id = l.concept_id "
+        "JOIN current_answers AS a ON a.concept_id = l.concept_id AND a.item = l.item "
+        + ("" if concept_id is None else "WHERE l.concept_id = :concept_id ")
+        + "ORDER BY l.concept_id, l.item, CASE WHEN a.purpose = 'decision' THEN 1 ELSE 0 END, a.seq"
+    )
+    n = len(LABELS)
+    for label, its in groupby(_rows(database, query, concept_id), key=lambda row: tuple(row[:n])):
+        yield (*label, [_answer(*row[n:]) for row in its])
+
+
+def _answer(
+    id: str,  # noqa: A002 (it is the answer's id)
+    annotator: str,
+    answer: str,
+    purpose: str,
+    time: int,
+    time_taken_ms: int | None,
+) -> dict[str, Any]:
+    return {
+        "id": id,
+        "annotator": annotator,
+        "answer": answer,
+        "purpose": purpose,
+        "time": iso(time),
+        "time_taken_ms": time_taken_ms,
+    }
+
+
 def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
     """Yield all current answers, ordered by item, annotator and concept.
 
     The adjudications of an item come after its other answers.
     """
     query = (
-        "SELECT a.item, c.name, a.annotator, a.answer, a.purpose "
+        "SELECT a.item, c.name, a.annotator, a.answer, a.purpose, a.id, a.browser_time, a.time_taken_ms "
         "FROM current_answers AS a JOIN concepts AS c ON c.id = a.concept_id "
         + ("" if concept_id is None else "WHERE a.concept_id = :concept_id ")
         + "ORDER BY a.item, CASE WHEN a.purpose = 'decision' THEN 1 ELSE 0 END, a.annotator, a.concept_id"

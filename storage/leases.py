@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import (
     JSON,
     BigInteger,
+    ColumnElement,
     Connection,
     String,
     bindparam,
@@ -159,7 +160,7 @@ class LeaseTable:
         """Record activity of the session; return the items leased to it, or None if it has no lease."""
         own = (SessionLease.scope == self._scope, SessionLease.session_id == session_id)
         with self._database.write(losable=True) as connection:
-            now = literal_column(self._database.place.clock)
+            now: ColumnElement[int] = literal_column(self._database.place.clock)
             heard = now if self._clock is None else self._clock(connection)
             renewed = update(SessionLease).where(*own).values(heard=heard).returning(SessionLease.items)
             items = connection.execute(renewed).scalar()

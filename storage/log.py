@@ -396,10 +396,16 @@ class LabelLog:
         began = time.perf_counter()
         with self._hearing:
             self._newest = None
-        with self.database.write() as connection:
-            self._require_claims(connection, {a.session_id for a in answers if a.selection_id is not None})
-            result = append(connection, answers, self._clock(), shown, along)
-            announce_answers(self.database, connection, result)
+        try:
+            with self.database.write() as connection:
+                sessions = {answer.session_id for answer in answers if answer.selection_id is not None}
+                self._require_claims(connection, sessions)
+                result = append(connection, answers, self._clock(), shown, along)
+                announce_answers(self.database, connection, result)
+        except StorageError as error:
+            if error.kind == "moved":  # nothing was stored
+                self._newest = object()
+            raise
         with self._hearing:
             self._newest = object()
             self._reached = max([self._reached, *(answer.seq for answer in result.accepted)])

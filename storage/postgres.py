@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -215,9 +214,9 @@ class Schema:
         psycopg.Error
             If the server can't be reached.
         """
-        args, options = PGDialect_psycopg().create_connect_args(self._url)
+        args, options = self._url.get_dialect()().create_connect_args(self._url)
         timeout = {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US}
-        return psycopg.connect(*args, **(options | _ALIVE | timeout), autocommit=True)
+        return psycopg.connect(*args, **{**options, **_ALIVE, **timeout}, autocommit=True)
 
     def listening(
         self, heard: Callable[[str], None], renewed: Callable[[], None], busy_timeout: float

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, delete, func, insert, select, text
 
 from closecall.storage import rows
 from closecall.storage.database import Database
@@ -15,6 +15,7 @@ from closecall.storage.models import MAX_NAME, Prediction, PredictionSet
 from closecall.storage.tabular import batched
 
 _CHUNK = 10_000
+_VALUES = 500  # values in one IN (...), well below each engine's limit
 
 
 class Predicted(NamedTuple):
@@ -126,6 +127,27 @@ class Predictions:
         with self.database.read() as connection:
             for row in connection.execution_options(yield_per=_CHUNK).execute(query):
                 yield Predicted(*row)
+
+    def among(self, set_id: int, items: Iterable[int]) -> Iterator[Predicted]:
+        """Yield a model's predictions for these items, in no particular order."""
+        query = select(Prediction.item, Prediction.score, Prediction.label).where(Prediction.set_id == set_id)
+        for chunk in batched(items, _VALUES):
+            with self.database.read() as connection:
+                rows_of = connection.execute(query.where(Prediction.item.in_(chunk))).all()
+            yield from (Predicted(*row) for row in rows_of)
+
+    def range_of(self, set_id: int) -> tuple[float, float]:
+        """Return the lowest and the highest score of a model, 0 and 0 without scores."""
+        query = select(func.min(Prediction.score), func.max(Prediction.score))
+        with self.database.read() as connection:
+            lowest, highest = connection.execute(query.where(Prediction.set_id == set_id)).one()
+        return (lowest or 0.0, highest or 0.0)
+
+    def without_label(self, set_id: int) -> int:
+        """Return the number of a model's predictions that are only scores."""
+        its = (Prediction.set_id == set_id, Prediction.label.is_(None))
+        with self.database.read() as connection:
+            return connection.scalar(select(func.count()).select_from(Prediction).where(*its)) or 0
 
 
 def _remove(connection: Connection, concept_id: int, model: str) -> None:

@@ -1,7 +1,8 @@
 """Read and write tables as CSV, JSON Lines and Parquet, without holding a whole table in memory.
 
-CSV is written according to RFC 4180, in UTF-8. CSV files from spreadsheets can be read, too: they may have a
-byte order mark, be in UTF-16, use semicolons, tabs or bars instead of commas, and have any line ends.
+CSV is written according to RFC 4180, in UTF-8, on request with a byte order mark. CSV files from spreadsheets
+can be read, too: they may have a byte order mark, be in UTF-16, use semicolons, tabs or bars instead of
+commas, and have any line ends.
 Headings are read in lower case.
 """
 
@@ -20,7 +21,7 @@ from typing import IO, Any, Literal, TypeVar, get_args
 from closecall.storage.errors import StorageError
 
 TableFormat = Literal["csv", "jsonl", "parquet"]
-Kind = Literal["text", "whole", "number", "time", "json"]
+Kind = Literal["text", "whole", "number", "truth", "time", "json"]
 Row = Sequence[Any]
 T = TypeVar("T")
 
@@ -38,7 +39,11 @@ _HEADING = 65_536  # characters in which to look for the separator
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Heading and type of a column. A "time" is in milliseconds since 1970 UTC."""
+    """Heading and type of a column.
+
+    A "time" is in milliseconds since 1970 UTC, and is written as ISO 8601 in UTC. A "truth" is a bool, and is
+    written as true or false.
+    """
 
     name: str
     kind: Kind = "text"
@@ -72,11 +77,32 @@ def iso(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+def milliseconds_of(value: object) -> int | None:
+    """Invert `iso`, for any text in ISO 8601 or datetime. Return None for anything else.
+
+    A time without a zone is in UTC.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.removeprefix("-").isdecimal() and len(text) < 20:
+            return int(text)
+        try:
+            value = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
 def write_table(
     columns: Sequence[Column],
     rows: Iterable[Row],
     out: IO[Any],
     format: TableFormat,  # noqa: A002 (the command line's word)
+    *,
+    bom: bool = False,
 ) -> int:
     """Write rows while they are read, and return their number, not counting the heading.
 
@@ -91,15 +117,21 @@ def write_table(
     format : {"csv", "jsonl", "parquet"}
         In CSV, text cells that a spreadsheet would execute as a formula get an apostrophe in front, which
         `unguarded` removes. The other formats are exact.
+    bom : bool
+        Begin a CSV file with a byte order mark, by which spreadsheets recognize UTF-8.
 
     Raises
     ------
     StorageError
-        If the format is unknown; of kind `invalid`.
+        If the format is unknown, or `bom` is true for another format than CSV; of kind `invalid`.
     """
     if format not in get_args(TableFormat):
         known = ", ".join(get_args(TableFormat))
         raise StorageError(f"format must be one of {known}, got {format!r}", "invalid")
+    if bom:
+        if format != "csv":
+            raise StorageError(f"only csv has a byte order mark, not {format}", "invalid")
+        out.write("\ufeff")
     return _WRITERS[format](columns, rows, out)
 
 
@@ -157,6 +189,7 @@ def _write_parquet(columns: Sequence[Column], rows: Iterable[Row], out: IO[bytes
         "text": pyarrow.string(),
         "whole": pyarrow.int64(),
         "number": pyarrow.float64(),
+        "truth": pyarrow.bool_(),
         "time": pyarrow.timestamp("ms", tz="UTC"),
         "json": pyarrow.string(),
     }
@@ -186,6 +219,10 @@ def _json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
+def _truth(value: bool | None) -> str | None:
+    return None if value is None else "true" if value else "false"
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -194,6 +231,7 @@ _CSV_CELLS: dict[Kind, Callable[[Any], Any]] = {
     "text": _text,
     "whole": _same,
     "number": _same,
+    "truth": _truth,
     "time": _time,
     "json": _json,
 }

@@ -8,6 +8,8 @@ from typing import Any, cast
 import click
 
 _PROJECT = click.argument("project", type=click.Path(path_type=Path))
+_FORCE = click.option("--force", is_flag=True, help="Overwrite the file.")
+_BOM = click.option("--bom", is_flag=True, help="Begin a CSV file with a byte order mark, for spreadsheets.")
 _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [default: stdout]")
 
 
@@ -23,30 +25,46 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
 )
 @click.option("--concept", help="Only this concept, by name.  [default: all]")
 @click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
-@click.option("--predictions", "model", help="Predictions of this imported model, instead of labels.")
-@click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
+@click.option(
+    "--predictions",
+    "model",
+    help="Predictions of this imported model, instead of labels; with label-studio, in addition to them.",
+)
+@click.option("--classifier", is_flag=True, help="With label-studio: the predictions of the classifier, too.")
+@click.option(
+    "--unlabeled",
+    type=click.IntRange(min=0),
+    default=0,
+    help="With label-studio: also this many items without an answer, the closest calls first.",
+)
 @click.option(
     "--image-url",
-    default="/data/local-files/?d=",
-    show_default=True,
-    help="Prefix that Label Studio puts before an image's path.",
+    help="With label-studio: prefix of an image's path.  [default: Label Studio's local files]",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
+@_FORCE
+@_BOM
 def export_command(
     project: Path,
     form: str,
     concept: str | None,
     log: bool,
     model: str | None,
+    classifier: bool,
+    unlabeled: int,
+    image_url: str | None,
     out: Path | None,
-    image_url: str,
+    force: bool,
+    bom: bool,
 ) -> None:
     """Write the labels of PROJECT, or another model's imported predictions."""
-    from closecall.app.exchange.exporting import export_labels, export_model_predictions
+    from closecall.app.exchange.exporting import Task, export_labels, export_model_predictions
 
-    if model is None:
-        export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+    where: Any = {"form": form, "concept": concept, "log": log, "out": out, "bom": bom, "force": force}
+    if model is None or form == "label-studio":
+        export_labels(project, task=Task(image_url, model, classifier, unlabeled), **where)
     else:
-        export_model_predictions(project, form=form, concept=concept, model=model, log=log, out=out)
+        export_model_predictions(project, model=model, **where)
 
 
 @click.command("import")
@@ -63,23 +81,52 @@ def export_command(
     "--annotator", default="import", show_default=True, help="Annotator of the labels, unless FILE names one."
 )
 @click.option(
+    "--user",
+    "users",
+    multiple=True,
+    metavar="USER=NAME",
+    help="Annotator of a user of Label Studio, as in 3=berta; kept for later imports and exports.",
+)
+@click.option(
+    "--withdraw-missing",
+    is_flag=True,
+    help="Withdraw the answers that went to Label Studio, but are in no task of FILE.",
+)
+@click.option(
     "--predictions",
     "model",
     help="Name of the model whose predictions FILE contains, instead of labels.",
 )
 def import_command(
-    project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
+    project: Path,
+    file: Path,
+    form: str | None,
+    concept: str | None,
+    annotator: str,
+    users: tuple[str, ...],
+    withdraw_missing: bool,
+    model: str | None,
 ) -> None:
     """Read labels into PROJECT, or another model's predictions, which are stored separately.
 
-    Items are matched by id, or by name or path. Importing a file twice stores it once. A file that is
+    Items are matched by id, or by name or path. What PROJECT has already is not stored again. A file that is
     malformed, or contradicts itself, changes nothing.
     """
-    from closecall.app.exchange.importing import import_labels, import_predictions
+    from closecall.app.exchange.importing import import_labels
+    from closecall.app.exchange.label_studio_users import users_given
+    from closecall.app.exchange.predicted import import_predictions
 
     known = cast(Any, form)
     if model is None:
-        import_labels(project, file, form=known, concept=concept, annotator=annotator)
+        import_labels(
+            project,
+            file,
+            form=known,
+            concept=concept,
+            annotator=annotator,
+            users=users_given(users),
+            withdraw_missing=withdraw_missing,
+        )
     else:
         import_predictions(project, file, form=known, concept=concept, model=model)
 
@@ -88,7 +135,7 @@ def import_command(
 @_PROJECT
 def predictions_command(project: Path) -> None:
     """List the other models' predictions in PROJECT."""
-    from closecall.app.exchange.importing import print_predictions
+    from closecall.app.exchange.predicted import print_predictions
 
     print_predictions(project)
 
@@ -114,13 +161,17 @@ def export_model_command(project: Path, concept: str | None, out: Path) -> None:
     help="Kind of file.  [default: from --out, else csv]",
 )
 @_OUT
-def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
+@_FORCE
+@_BOM
+def predict_command(
+    project: Path, concept: str | None, form: str | None, out: Path | None, force: bool, bom: bool
+) -> None:
     """Write the score and the predicted label of every item of PROJECT that is not held out."""
     from closecall.app.exchange.model import predict
     from closecall.storage.imports import format_of
 
     chosen = form or (format_of(out) if out is not None else "csv")
-    predict(project, concept, out, cast(Any, chosen))
+    predict(project, concept, out, cast(Any, chosen), bom=bom, force=force)
 
 
 @click.command()

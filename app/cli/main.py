@@ -12,7 +12,9 @@ import click
 
 from closecall.app.cli.errors import PlainErrors
 from closecall.app.cli.exchange import COMMANDS
+from closecall.app.cli.new import database_option, new_project
 from closecall.app.cli.pool import pool, provider_option
+from closecall.app.cli.question import question
 from closecall.app.cli.token import token
 from closecall.app.cli.webhooks import webhook
 from closecall.app.experiments.bench import bench
@@ -75,16 +77,6 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_OF_NEW = (
-    "Database of a PostgreSQL server for the labels of new projects: postgresql://user@host/database; the "
-    "password in PGPASSWORD or ~/.pgpass.  [default: a file in the project]"
-)
-
-
-def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option("--database", metavar="URL", help=words)
-
-
 @main.command()
 @click.option(
     "--items",
@@ -100,7 +92,7 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
     show_default="the user's data folder",
     help="Folder of the projects.",
 )
-@_database_option(_OF_NEW)
+@database_option
 @_serving_options
 @if_stopped("Answers are stored, and the same command serves them again.")
 def demo(
@@ -143,7 +135,7 @@ def demo(
 @click.option(
     "--annotator", "annotators", multiple=True, help="Who else may label, or @DOMAIN.  [default: everybody]"
 )
-@_database_option(_OF_NEW)
+@database_option
 @click.option(
     "--shared",
     is_flag=True,
@@ -224,69 +216,6 @@ def _tell_of_owners(roles: Roles) -> None:
         )
 
 
-@main.command("new")
-@click.argument("project", type=click.Path(path_type=Path))
-@click.option("--images", required=True, help="A SOURCE as for pool build, or the folder of a pool.")
-@click.option("--question", required=True, help='A yes/no question, such as "Is it a leaf?".')
-@click.option("--guideline", default="", help="What annotators should know.")
-@click.option("--positive", help="The class that means yes.  [default: the one that the question names]")
-@click.option(
-    "--classes/--no-classes",
-    "use_classes",
-    default=None,
-    help="Whether subfolders are classes; then some items are held out to measure accuracy.  "
-    "[default: yes if the question names one of them; otherwise ask, or no without a terminal]",
-)
-@provider_option
-@_database_option(_OF_NEW)
-def new_project(
-    project: Path,
-    images: str,
-    question: str,
-    guideline: str,
-    positive: str | None,
-    use_classes: bool | None,
-    provider: str | None,
-    database: str | None,
-) -> None:
-    """Create PROJECT, a folder with a question about images; serve it to label."""
-    from closecall.app.display.phrases import some
-    from closecall.app.display.pool_output import show_source
-    from closecall.app.projects.folder_classes import FolderClasses, chosen_source, given_source
-    from closecall.app.sessions.workspace import NewProject, Workspace
-
-    if project.exists():
-        raise InputError(f"{project} exists already: choose a new folder")
-    source = given_source(images, provider)
-    found = FolderClasses.of(source)
-    yes = found.positive(question, positive)
-    if use_classes is None and found.names and yes is None and _somebody_answers():
-        use_classes = click.confirm(
-            f"Are these subfolders classes: {some(found.names)}? Then some items are held out",
-            default=False,
-        )
-    if source is not None:
-        source, use_classes = chosen_source(source, question, positive, use_classes)
-        show_source(source)
-    if found.names and use_classes:
-        click.echo("Subfolders are classes: some items are held out to measure accuracy.")
-    elif found.names:
-        click.echo(
-            f"Subfolders do not count as classes: {some(found.names)}. All items can be labeled; "
-            "--classes makes them classes."
-        )
-    asked = NewProject(
-        images, question, positive, guideline, use_classes=use_classes, source=source, provider=provider
-    )
-    with Workspace(project.resolve().parent, database=database) as workspace:
-        workspace.create(asked, key=project.resolve().name)
-        click.echo(f"Created. Label with: closecall serve {project}")
-
-
-def _somebody_answers() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option(
@@ -353,7 +282,7 @@ def verify(project: Path, as_json: bool) -> None:
     sys.exit(verify_project(project, as_json=as_json))
 
 
-for command in COMMANDS:
+for command in (new_project, *COMMANDS):
     main.add_command(command)
-for group in (pool, token, webhook, bench, compare):
+for group in (pool, question, token, webhook, bench, compare):
     main.add_command(group)

@@ -112,6 +112,18 @@ export interface Item {
   text?: TextPart[];
   /** Says that the item is one of several near-duplicates. */
   alike?: string;
+  original?: Original;
+}
+
+/** An image's own pixels. */
+export interface Original {
+  /** The address of its tiles; "" if `src` of the item has all pixels. */
+  src: string;
+  /** Size of the upright image in pixels; 0 for a drawing, which has no size of its own. */
+  width: number;
+  height: number;
+  /** Side of a tile in pixels. */
+  tile: number;
 }
 
 export interface Counts {
@@ -256,6 +268,7 @@ export interface Cell {
   answer: Word | null;
   answer_id: string | null;
   stands?: Standing;
+  original?: Original;
 }
 
 export interface Search {

@@ -42,7 +42,7 @@ COLUMNS = (
     Column("item", "whole"),
     Column("name"),
     Column("degrees", "number"),
-    Column("held_out"),
+    Column("held_out", "truth"),
 )
 
 
@@ -208,4 +208,4 @@ def _lines(found: Groups, n_rows: int, names: Names) -> Iterator[tuple[object, .
     for number, group in enumerate(found.listed(), start=1):
         for row, name in zip(group.tolist(), names.of(group), strict=True):
             degrees = round(float(np.degrees(found.angles[row])), 3)
-            yield number, int(names.ids[row]), name, degrees, "yes" if row >= n_rows else "no"
+            yield number, int(names.ids[row]), name, degrees, row >= n_rows

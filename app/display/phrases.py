@@ -45,6 +45,23 @@ def done_share(progress: Progress) -> float:
     return min(1.0, progress.done / progress.total) if progress.total else 0.0
 
 
+_ASKED = (
+    r"(?:is|are) (?:this|it|that|these|they|there)",
+    r"(?:does|do) (?:this|it|that|these|they|the (?:image|picture|photo|photograph))"
+    r"(?: (?:image|picture|photo|photograph))? (?:show|contain|depict|include|have)",
+    r"(?:can|do) (?:you|we|i) see",
+)
+"""How questions about a class begin, before the article."""
+
+_WHERE = (
+    r"(?: (?:here|visible)|(?: (?:visible|shown))? (?:in|on|at) "
+    r"(?:it|(?:this|the) (?:image|picture|photo|photograph|frame|scene)))"
+)
+"""How such questions may end, after the class."""
+
+_CLASS = re.compile(rf"(?:{'|'.join(_ASKED)}) (?:an? |the |any |some )?(.+?){_WHERE}?", re.IGNORECASE)
+
+
 def of_several(question: str) -> str:
     """Return a question about many items: "Which of these are a 7?" for "Is this a 7?"."""
     for start in ("Is this ", "Is it "):
@@ -54,15 +71,38 @@ def of_several(question: str) -> str:
 
 
 def of_class(question: str, name: str) -> str:
-    """Return the display name of the positive class: "7" for "Is this a 7?".
+    """Return the display name of the positive class: "7" for "Is this a 7?", "dog" for "Is there a dog?".
 
     By default, a concept's `name` begins with the question. Any other name is returned as it is.
     """
     stem = question.strip(" ?")
     if not name.startswith(stem):
         return name
-    found = re.match(r"(?:Is this|Is it) (?:an? |the )?(.+)", stem)
+    found = _CLASS.fullmatch(stem)
     return found[1] if found else stem
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Return names without the words with which all of them begin or end, so that they differ at a glance.
+
+    "Does anyone wear a hat" and "Does anyone wear a tie" become "hat" and "tie". At least one word of each
+    name stays. A single name, and names that have no such words, are returned as they are.
+    """
+    split = [name.split() for name in names]
+    most = min(map(len, split), default=1) - 1
+    if len(split) < 2:
+        return list(names)
+    first = _n_shared(split, most)
+    last = _n_shared([words[::-1] for words in split], most - first)
+    return [" ".join(words[first : len(words) - last]) for words in split] if first or last else list(names)
+
+
+def _n_shared(split: Sequence[Sequence[str]], most: int) -> int:
+    """Return with how many equal words, at most `most`, all lists begin."""
+    same = 0
+    while same < most and len({words[same] for words in split}) == 1:
+        same += 1
+    return same
 
 
 def described(texts: Sequence[str], excluded: Sequence[str]) -> str:

@@ -35,14 +35,31 @@ def show_build(
     KeyboardInterrupt
         If Ctrl+C or SIGTERM stopped the build. The items built so far are kept.
     """
-    stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
     if quiet:
+        stop = _stop_at_signals()
         _require_complete(build(source, out, threads=threads, dtype=dtype, stop=stop, wait=wait))
         return
     source = continuing(source, out)
     show_source(source, dtype=dtype)
+    show_progress(source, out, threads=threads, dtype=dtype, wait=wait)
+
+
+def show_progress(
+    source: Source,
+    out: Path,
+    *,
+    threads: int | None = None,
+    dtype: FeatureType | None = None,
+    wait: bool = False,
+) -> None:
+    """Build or resume the pool `out`, with a progress bar but without facts about the source.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        See `show_build`.
+    """
+    stop = _stop_at_signals()
     with click.progressbar(length=len(source), show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
@@ -57,6 +74,14 @@ def show_build(
     _require_complete(pool)
 
 
+def _stop_at_signals() -> threading.Event:
+    """Return an event that Ctrl+C and SIGTERM set from now on."""
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    return stop
+
+
 def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:
     """Print what a pool of the source will have: its size, its classes, and how features are computed."""
     expected = estimate(source, dtype=dtype or "float32")
@@ -65,8 +90,9 @@ def show_source(source: Source, *, dtype: FeatureType | None = None) -> None:
         click.echo(f"Classes: {some(source.classes)}.")
     for sentence in source.about_features():
         click.echo(sentence)
-    if note := source.note_on_new_images():
-        click.echo(note)
+    for note in (source.note_on_new_images(), source.note_on_left_out()):
+        if note:
+            click.echo(note)
 
 
 def _require_complete(pool: Pool) -> None:

@@ -1,4 +1,4 @@
-"""Display names of query strategies, and the shares of the parts of a mixture.
+"""Display names of query strategies, which of them fits a phase of labeling, and the shares of a mixture.
 
 A session's strategy is one string, as on the command line: a name, optionally with parameters, such as
 "subsample:n_scored=500".
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from closecall.core.selection import strategy_from
+from closecall.core.selection.likely import LikelyPositive
+from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
 
 FAMILY_LABELS = {
@@ -75,6 +77,22 @@ class Shares(NamedTuple):
         params = strategy_from(word).params()
         margin, likely = round(100 * params["margin"]), round(100 * params["likely"])
         return cls(margin, likely, 100 - margin - likely)
+
+
+FEW_YES = 10
+"""With fewer yes answers than this, and many more no answers, finding further yes items comes first."""
+
+RARE = 3
+"""Number of no answers per yes answer from which on yes is rare."""
+
+
+def fitting(*, yes: int, no: int) -> str:
+    """Return the name of the strategy that fits the phase of a question with so many answers.
+
+    While yes answers are few and rare, it is worth more to find further ones than to refine the boundary.
+    """
+    is_rare = no >= RARE * max(yes, 1)
+    return LikelyPositive.name if yes < FEW_YES and is_rare else MarginIndex.name
 
 
 def name_of(word: str) -> str:

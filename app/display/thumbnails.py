@@ -16,14 +16,21 @@ from PIL import Image
 
 from closecall.app.display.text_layout import Opening, Part, opening, typeset
 from closecall.core.errors import InputError
-from closecall.core.sources.base import UnshownItemError
+from closecall.core.sources.base import UnreadableImageError, UnshownItemError
 from closecall.core.sources.texts import Texts
 
 if TYPE_CHECKING:
     from closecall.core.sources.base import Source
 
-CARD_SIZE = 560
-"""Longest side in pixels of the image to label: the largest size for which the layout has space."""
+CARD_SIZE = 800
+"""Longest side in pixels of the image to label, as it is sent with the card.
+
+On a large screen, the card shows it larger. A closer look loads the original's own pixels; see
+`app.display.originals`.
+"""
+
+DRAWING_SIZE = 560
+"""Side in pixels of an item to label that is drawn and has no resolution of its own, such as a heat map."""
 
 TILE_SIZE = 264
 """Longest side in pixels of an image in the grid: twice its size on the page, for high-density screens."""
@@ -35,18 +42,27 @@ LOSSLESS_UP_TO = 128
 """Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG."""
 
 
+RESOLUTIONS = 1 << 14
+"""Number of items whose resolutions are cached."""
+
 CARDS = 256
 """Number of cached pictures, and of cached texts. Twenty annotators and their next items need about 100."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
     """Return the image's bytes and media type."""
-    buffer = io.BytesIO()
     if max(image.size) <= LOSSLESS_UP_TO:
+        buffer = io.BytesIO()
         image.save(buffer, "PNG", compress_level=1)
         return buffer.getvalue(), "image/png"
-    image.save(buffer, "JPEG", quality=92, subsampling=0)
-    return buffer.getvalue(), "image/jpeg"
+    return jpeg(image, quality=92 if max(image.size) <= DRAWING_SIZE else 88), "image/jpeg"
+
+
+def jpeg(image: Image.Image, *, quality: int) -> bytes:
+    """Return the image, of mode RGB or L, as a JPEG file whose colours are as fine as its greys."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=quality, subsampling=0)
+    return buffer.getvalue()
 
 
 def data_url(image: Image.Image) -> str:
@@ -72,14 +88,26 @@ class Pictures:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.card = lru_cache(maxsize=CARDS)(self._card)
+        self.resolution = lru_cache(maxsize=RESOLUTIONS)(self._resolution)
         self.text = lru_cache(maxsize=CARDS)(self._text)
         self.opening = lru_cache(maxsize=CARDS)(self._opening)
         self.tile = lru_cache(maxsize=512)(self._tile)
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        is_text = isinstance(self.source, Texts)  # then the picture is only shown among the last answers
-        return data_url(self.source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
+        return data_url(self.source.image(item, self.card_size(item)))
+
+    def card_size(self, item: int) -> int:
+        """Return the longest side in pixels of the item's picture on a card."""
+        if isinstance(self.source, Texts):
+            return THUMBNAIL_SIZE  # its picture is only shown among the last answers
+        return CARD_SIZE if self.resolution(item) else DRAWING_SIZE
+
+    def _resolution(self, item: int) -> tuple[int, int] | None:
+        try:
+            return self.source.resolution(item)
+        except UnreadableImageError:
+            return None
 
     def _text(self, item: int) -> list[Part] | None:
         return typeset(self.source.text(item)) if isinstance(self.source, Texts) else None

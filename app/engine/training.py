@@ -83,8 +83,7 @@ def train_concept(
     with a_core():
         ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
         X = known_labels(pool, labels, examples).X if pool.is_sparse else _placed(pool, labels.items, shown.X)
-        how = {"C": concept.c, "class_weight": concept.class_weight}
-        trained = learner.learn_rows(X, y, ids, **how, start=start)
+        trained = learner.learn_rows(X, y, ids, C=concept.c, class_weight=concept.class_weight, start=start)
     return Trained(
         hyperplane=trained.hyperplane,
         retrain_ms=None if trained.seconds is None else 1000 * trained.seconds,

@@ -1,10 +1,15 @@
-"""Export labeled items as files in one folder per class, the usual input of training programs."""
+"""Export labeled items as files in one folder per class, the usual input of training programs.
+
+The files lie directly in the folders of their classes, because some of these programs take the innermost
+folder for the class. Their names are the items' names with "_" for "/".
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -15,28 +20,35 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
 from closecall.core.sources.images import EXTENSIONS, format_of
 from closecall.core.sources.texts import Texts
-from closecall.storage import ConceptRecord, Concepts, Database
+from closecall.storage import Archive, ConceptRecord, Database
 from closecall.storage.exports import label_rows
 
 NONE = "none"
-"""Folder for items that belong to none of the classes."""
+"""Folder for items to which all questions were answered no."""
 
 _PIXELS = 512
 """Longest side in pixels of a generated picture."""
 _RESERVED = '<>:"|?*\\'
+_LONGEST = 120  # characters of a file's name, of up to four bytes each, for file systems that allow 255 bytes
+
+TIED, UNSURE, SKIPPED = "tied", "unsure", "skipped"
+AUDITED, UNASKED = "answered for an audit only", "without an answer to every question"
 
 
-def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None, out: Path) -> dict[str, int]:
+@dataclass(frozen=True)
+class Exported:
+    """Number of files in each folder, and number of items in no folder, by reason."""
+
+    files: dict[str, int]
+    left_out: dict[str, int]
+
+
+def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None, out: Path) -> Exported:
     """Copy every item labeled yes or no into a folder named after its label, below the new folder `out`.
 
     For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
-    with "none" for items whose labels are all no. Items keep their relative paths; items that are not image
-    files are written as PNG or text. An item of several classes is copied into the folder of each class.
-
-    Returns
-    -------
-    dict of str to int
-        Number of files in each folder.
+    with "none" for items that have a no for all active concepts and no yes. Items that are not image files
+    are written as PNG or text. An item of several classes is copied into the folder of each class.
 
     Raises
     ------
@@ -46,29 +58,48 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists already and is not empty: choose a new folder")
     copied: Counter[str] = Counter()
+    left_out: Counter[str] = Counter(dict.fromkeys((TIED, UNSURE, SKIPPED, AUDITED), 0))
+    placed = 0
     with folder_written_whole(out) as half:
-        for item, folder in _places(database, concept):
+        for item, folders, reason in _places(database, concept):
             if not pool.has_row(item):
                 continue
-            _copy(pool.source, item, half / folder)
-            copied[folder] += 1
-    return dict(copied)
+            placed += bool(folders) or reason != UNASKED
+            if not folders:
+                left_out[reason] += 1
+            for folder in folders:
+                _copy(pool.source, item, half / folder)
+                copied[folder] += 1
+    left_out[UNASKED] = len(pool) - placed
+    return Exported(dict(copied), {reason: n for reason, n in left_out.items() if n})
 
 
-def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
-    """Yield each labeled item and its folder; an item of several classes is yielded once for each class."""
-    concepts = [concept] if concept else Concepts(database).all()
-    if len(concepts) < 2:
-        for its in concepts:
-            yield from ((row[1], row[2]) for row in label_rows(database, its.id) if row[2])
+def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, Sequence[str], str]]:
+    """Yield each item with an answer, its folders, and why it has none if there are none."""
+    concepts = [concept] if concept else Archive(database).offered(archived=True)
+    if len(concepts) == 1:
+        for row in label_rows(database, concepts[0].id):
+            yield row[1], [row[2]] if row[2] else [], _why_not([row], {concepts[0].name})
         return
+    active = {its.name for its in Archive(database).offered()}
     called = {its["concept"]: its["name"] for its in labels_of(concepts)}
     names = {its.name: called[its.id] for its in concepts}
     folders = _folder_names(list(names.values()))
-    labels = (row[:3] for row in label_rows(database, by_item=True) if row[2])
-    for item, its_labels in groupby(labels, key=lambda row: row[1]):
-        classes = [folders[names[name]] for name, _, label in its_labels if label == "yes"]
-        yield from ((item, folder) for folder in classes or [NONE])
+    for item, of_item in groupby(label_rows(database, by_item=True), key=lambda row: row[1]):
+        rows = list(of_item)
+        classes = [folders[names[row[0]]] for row in rows if row[2] == "yes"]
+        denied = {row[0] for row in rows if row[2] == "no"}
+        is_none = bool(denied) and active <= denied and len(denied) == len(rows)
+        yield item, classes or ([NONE] if is_none else []), _why_not(rows, active)
+
+
+def _why_not(rows: Sequence[Sequence[object]], active: set[str]) -> str:
+    """Return why an item with these current labels, one per concept, is in no folder."""
+    statuses = {row[3] for row in rows}
+    for status, reason in (("tied", TIED), ("unsure", UNSURE), ("skip", SKIPPED)):
+        if status in statuses:
+            return reason
+    return AUDITED if active <= {row[0] for row in rows} else UNASKED
 
 
 def _folder_names(classes: list[str]) -> dict[str, str]:
@@ -88,7 +119,7 @@ def _folder_names(classes: list[str]) -> dict[str, str]:
 
 
 def _copy(source: Source, item: int, folder: Path) -> None:
-    path = folder.joinpath(*_parts(source.name(item), item))
+    path = folder / _file_name(source.name(item), item)
     original, encoded = source.original(item), source.encoded(item)
     if encoded is not None:
         if path.suffix.lower() not in EXTENSIONS:
@@ -96,8 +127,8 @@ def _copy(source: Source, item: int, folder: Path) -> None:
     elif original is None:
         suffix = ".txt" if isinstance(source, Texts) else ".png"
         path = path.with_name(path.name + suffix)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():  # the file system does not distinguish this name from an earlier one
+    folder.mkdir(parents=True, exist_ok=True)
+    if path.exists():  # two names become the same, or the file system does not distinguish them
         path = path.with_name(f"{item} {path.name}")
     if original is not None:
         shutil.copy2(original, path)
@@ -109,7 +140,12 @@ def _copy(source: Source, item: int, folder: Path) -> None:
         source.image(item, _PIXELS).save(path)
 
 
-def _parts(name: str, item: int) -> list[str]:
-    """Return the path components of an item's name, leaving out those that lead out of the folder."""
+def _file_name(name: str, item: int) -> str:
+    """Return the name of an item's file: its path, without the parts that lead out of the folder."""
     parts = [part.replace("\0", "_") for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
-    return parts or [str(item)]
+    flat = "_".join(parts) or str(item)
+    if len(flat.encode("utf-8", "surrogateescape")) <= 2 * _LONGEST:
+        return flat
+    suffix = PurePosixPath(flat).suffix[:16]
+    end = flat.removesuffix(suffix).encode("utf-8", "surrogateescape")[-_LONGEST:]
+    return f"{item} {end.decode('utf-8', 'ignore')}{suffix}"

@@ -1,13 +1,14 @@
-"""Import labels and predictions from files.
+"""Import labels from files.
 
-An import stores everything in the file that is about items of the pool. If the file has an error, the import
-stores nothing.
+An import stores everything in the file that is about items of the pool and not in the log yet. If the file
+has an error, the import stores nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,85 +17,64 @@ from numpy.typing import NDArray
 
 from closecall.app.display.phrases import counted
 from closecall.app.exchange.item_matching import Items, require_matches
-from closecall.app.exchange.label_words import Meaning
-from closecall.app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
+from closecall.app.exchange.label_studio_users import ask_for_users
+from closecall.app.exchange.offline_project import concept_named, open_labels, open_pool
+from closecall.app.exchange.reading import Imported, Manner, Reading
 from closecall.app.exchange.statements import Statement, Statements
-from closecall.app.projects.config import lock_project
+from closecall.app.exchange.withdrawals import subjects, undo_of
+from closecall.app.projects.config import ProjectFile, lock_project
+from closecall.app.projects.roles import Roles
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.listing import as_text
-from closecall.storage import (
-    AnswerRecord,
-    Archive,
-    ConceptRecord,
-    Concepts,
-    Database,
-    LabelLog,
-    SessionRecord,
-    StorageError,
-)
-from closecall.storage.imports import (
-    IMPORT,
-    Claim,
-    ImportFormat,
-    answer_id,
-    checked_annotator,
-    digest_of,
-    format_of,
-    read_labels,
-    read_predictions,
-    session_id,
-    store,
-)
-from closecall.storage.predictions import Predicted, Predictions
-from closecall.storage.records import AnswerWord
+from closecall.storage import AnswerRecord, Database, LabelLog, SessionRecord
+from closecall.storage.imports import IMPORT, ImportFormat, answer_id, digest_of, format_of, session_id, store
+from closecall.storage.in_force import answers_with
+from closecall.storage.label_studio_reading import Survey, survey
 from closecall.storage.rows import now_ms
-from closecall.storage.tabular import shown
+from closecall.storage.tabular import batched
 
-
-@dataclass
-class Imported:
-    """Counts of an import.
-
-    Parameters
-    ----------
-    lines : int
-        Number of labels in the file.
-    new : int
-        Number of answers that were stored.
-    known : int
-        Number of answers that an earlier import of this file had stored.
-    same : int
-        Number of answers that equal the current answers in the log, and are not stored again.
-    contested : int
-        Number of new yes and no answers that contradict the answer of another annotator.
-    items : Items
-        Matched and unmatched items.
-    """
-
-    items: Items
-    lines: int = 0
-    new: int = 0
-    known: int = 0
-    same: int = 0
-    contested: int = 0
+_BLOCK = 10_000
 
 
 def import_labels(
-    project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, annotator: str
+    project: Path,
+    file: Path,
+    *,
+    form: ImportFormat | None,
+    concept: str | None,
+    annotator: str,
+    users: Mapping[str, str] | None = None,
+    withdraw_missing: bool = False,
 ) -> None:
     """Read the labels in `file` into the project's log and print what was imported.
+
+    The annotators of Label Studio's `users` are kept in the project file. At a terminal, unknown ones are
+    asked for.
 
     Raises
     ------
     InputError, StorageError
-        If the file is malformed, contradicts itself, or is about no item of the pool, or if the project is
-        being served. In these cases nothing is stored.
+        If the file is malformed, contradicts itself, or is about no item of the pool, if users are unknown,
+        or if the project is being served. In these cases nothing is stored.
     """
-    pool = open_pool(project)
+    form, pool, settings = form or format_of(file), open_pool(project), ProjectFile.read(project)
+    known = {**settings.label_studio_users, **(users or {})}
+    surveyed = survey(file) if form == "label-studio" else Survey()
+    known |= ask_for_users(surveyed, known)
+    roles = Roles.of(settings.owners)
     with lock_project(project), open_labels(project, write=True) as database:
-        only = concept_named(database, concept)
-        _print(take_in(database, pool, file, form=form, concept=only, annotator=annotator), file)
+        manner = Manner(
+            concept=concept_named(database, concept),
+            annotator=annotator,
+            users=known,
+            withdraw_missing=withdraw_missing,
+            may_decide=lambda name: roles.person(name).is_owner,
+        )
+        imported = take_in(database, pool, file, form=form, manner=manner, surveyed=surveyed)
+        if known != settings.label_studio_users:
+            ProjectFile.change(project, label_studio_users=known)
+        _print(imported, file)
 
 
 def take_in(
@@ -103,88 +83,100 @@ def take_in(
     file: Path,
     *,
     form: ImportFormat | None = None,
-    concept: ConceptRecord | None = None,
-    annotator: str = IMPORT,
+    manner: Manner | None = None,
+    surveyed: Survey | None = None,
 ) -> Imported:
-    """Store the labels in `file` that are about the pool's items; see `import_labels`."""
-    form, digest = form or format_of(file), digest_of(file)
-    offered = Archive(database).offered()
-    meaning = Meaning(Concepts(database).all(), offered, concept, pool.classes)
+    """Store the labels in `file` that are about the pool's items; see `import_labels`.
+
+    `surveyed` is the result of `label_studio_reading.survey`, if it is known.
+    """
+    form, digest, manner = form or format_of(file), digest_of(file), manner or Manner()
+    if surveyed is None:
+        surveyed = survey(file) if form == "label-studio" else Survey()
     imported = Imported(Items(pool))
-    statements = _statements(read_labels(file, form), meaning, file, annotator, imported)
+    reading = Reading(database, pool, file, form, manner, surveyed, imported)
+    statements = reading.statements()
     require_matches(imported.items, len(statements), file)
-    if not imported.lines:
+    if not imported.lines and not reading.has_withdrawals:
         raise InputError(f"{file} contains no labels")
-    _store(database, statements, file, digest, imported)
+    _store(database, statements, reading.undone(), file, digest, imported)
     return imported
 
 
-def _statements(
-    claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str, imported: Imported
-) -> Statements:
-    """Collect the file's statements about items that can be labeled."""
-    statements = Statements()
-    try:
-        for claim in claims:
-            imported.lines += 1
-            meant = meaning.of(claim, file)
-            item = imported.items.find(claim)
-            if item is None:
-                continue
-            by = claim.annotator or (annotator if claim.number == 1 else f"{annotator} {claim.number}")
-            by = checked_annotator(by, f"{file}, {claim.place}")
-            for concept, word in meant:
-                statement = Statement(concept.id, item, by, word, claim.purpose)
-                statements.add(statement, claim.place, replaces=claim.replaces)
-    except (InputError, StorageError):
-        _require_consistent(statements, file)  # reports a contradiction on an earlier line instead
-        raise
-    _require_consistent(statements, file)
-    return statements
-
-
-def _require_consistent(statements: Statements, file: Path) -> None:
-    """Raise InputError if the file contradicts itself."""
-    both = statements.contradiction()
-    if both is not None:
-        before, its = statements.at(np.array(both))
-        first, place = map(statements.place, both)
-        raise InputError(
-            f"{file}, {place}: item {its.item} is labeled {its.word} here but {before.word} in {first}: "
-            f"{shown(its.annotator)} can have only one answer per item"
-        ) from None
-
-
 def _changes(
-    database: Database, statements: Statements, imported: Imported
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the indices of the file's statements that change the log, and a mask of the same length.
+    database: Database, statements: Statements, undone: Sequence[AnswerRecord], imported: Imported
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the indices of the file's statements that change the log, and two masks of the same length.
 
-    The mask marks statements about audited items. The statements that change nothing, and new contradictions
-    between annotators, are counted in `imported`.
+    The first mask marks statements about audited items, and the second those whose ids can be kept. The
+    statements that change nothing, and new contradictions between annotators, are counted in `imported`.
     """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
-    is_new, is_audited = np.ones((2, len(settled)), dtype=np.bool_)
-    for number, its in enumerate(statements.at(settled)):
-        state = states[its.concept]
-        is_audited[number] = its.purpose != "decision" and state.is_audited(its.item)
-        if its.purpose == "decision":
-            is_new[number] = state.decision(its.item) != its.word
-            continue
-        votes = state.votes(its.item)
-        if votes.get(its.annotator) == its.word:
-            is_new[number] = False
-            continue
-        others = {word for name, word in votes.items() if name != its.annotator}
-        imported.contested += its.word in ("yes", "no") and bool(others & ({"yes", "no"} - {its.word}))
+    for said in undone:
+        if (state := states.get(said.concept_id)) is not None:
+            state.apply(replace(undo_of(said, "", 0), seq=state.seq + 1))
+    is_new, is_audited, keeps_id = np.ones((3, len(settled)), dtype=np.bool_)
+    unnamed = _Unnamed()
+    for block in batched(enumerate(statements.at(settled)), _BLOCK):
+        ids = (its.id for _, its in block if its.id)
+        stored = {said.id: said for said in answers_with(database, ids)}
+        for number, its in block:
+            state, before = states[its.concept], stored.get(its.id)
+            votes = state.votes(its.item)
+            keeps_id[number] = bool(its.id) and before is None
+            is_audited[number] = its.purpose != "decision" and state.is_audited(its.item)
+            if its.is_known or (before is not None and _says(before, its)):
+                is_new[number] = False
+            elif its.purpose == "decision":
+                is_new[number] = state.decision(its.item) != its.word
+            elif its.is_counted:
+                is_new[number] = not unnamed.are_in(votes, its)
+            else:
+                is_new[number] = votes.get(its.annotator) != its.word
+            if is_new[number] and its.purpose != "decision":
+                others = {word for name, word in votes.items() if name != its.annotator}
+                opposite = {"yes", "no"} - {its.word}
+                imported.contested += its.word in ("yes", "no") and bool(others & opposite)
     imported.same = len(settled) - int(np.count_nonzero(is_new))
-    return settled[is_new], is_audited[is_new]
+    return settled[is_new], is_audited[is_new], keeps_id[is_new]
 
 
-def _store(database: Database, statements: Statements, file: Path, digest: str, imported: Imported) -> None:
+class _Unnamed:
+    """Answers whose annotators the file does not name: each may be anybody's, but is only one person's."""
+
+    def __init__(self) -> None:
+        self._about = (-1, -1)
+        self._left: Counter[str] = Counter()
+
+    def are_in(self, votes: Mapping[str, str], its: Statement) -> bool:
+        """Return whether one more of the item's `votes` is this answer."""
+        if self._about != (its.concept, its.item):
+            self._about, self._left = (its.concept, its.item), Counter(votes.values())
+        self._left[its.word] -= 1
+        return self._left[its.word] >= 0
+
+
+def _says(stored: AnswerRecord, its: Statement) -> bool:
+    """Return whether the stored answer is the statement's."""
+    return (stored.concept_id, stored.item, stored.annotator, stored.answer) == (
+        its.concept,
+        its.item,
+        its.annotator,
+        its.word,
+    ) and (stored.purpose == "decision") == (its.purpose == "decision")
+
+
+def _store(
+    database: Database,
+    statements: Statements,
+    undone: list[AnswerRecord],
+    file: Path,
+    digest: str,
+    imported: Imported,
+) -> None:
     """Store the new statements as answers; answers about audited items are not used for training."""
-    news, is_audited = _changes(database, statements, imported)
+    news, is_audited, keeps_id = _changes(database, statements, undone, imported)
     speakers = dict.fromkeys((its.concept, its.annotator) for its in statements.at(news))
     ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
     sessions = (
@@ -199,27 +191,54 @@ def _store(database: Database, statements: Statements, file: Path, digest: str, 
         for concept, by in speakers
     )
     now = now_ms()
-    answers = (
-        AnswerRecord(
-            id="",
-            concept_id=its.concept,
-            session_id=ids[its.concept, its.annotator],
-            annotator=its.annotator,
-            item=its.item,
-            answer=its.word,
-            browser_time=now,
-            purpose="audit" if audited else its.purpose,
-        )
-        for its, audited in zip(statements.at(news), is_audited, strict=True)
-    )
-    named = (replace(answer, id=answer_id(digest, answer)) for answer in answers)
-    imported.new, imported.known = store(database, sessions, named, now)
+    undos = [undo_of(said, digest, now) for said in undone]
+
+    def answers() -> Iterator[AnswerRecord]:
+        yield from undos
+        used: set[str] = set()
+        for its, audited, keeps in zip(statements.at(news), is_audited, keeps_id, strict=True):
+            answer = AnswerRecord(
+                id="",
+                concept_id=its.concept,
+                session_id=ids[its.concept, its.annotator],
+                annotator=its.annotator,
+                item=its.item,
+                answer=its.word,
+                browser_time=now if its.time is None else its.time,
+                time_taken_ms=its.time_taken_ms,
+                purpose="audit" if audited else its.purpose,
+            )
+            is_kept = keeps and its.id not in used
+            if is_kept:
+                used.add(its.id)
+            yield replace(answer, id=its.id if is_kept else answer_id(digest, answer, its.origin))
+
+    new, imported.known = store(database, sessions, answers(), now)
+    imported.new = new - len(undos)
+    imported.withdrawn = subjects(undone)
 
 
 def _print(imported: Imported, file: Path) -> None:
     click.echo(f"{counted(imported.new, 'label')} of {file} stored in the log.")
     if imported.known + imported.same:
         click.echo(f"{imported.known + imported.same:,} stored already, and not stored again.")
+    if imported.withdrawn:
+        click.echo(
+            f"{counted(imported.withdrawn, 'answer')} withdrawn, which Label Studio does not have any more."
+        )
+    if imported.kept:
+        click.echo(
+            f"{counted(imported.kept, 'answer')} not withdrawn: the annotators have changed them since."
+        )
+    if imported.missing:
+        click.echo(
+            f"{counted(imported.missing, 'exported answer')} in no task of {file}. If they were deleted in "
+            f"Label Studio, import it again with --withdraw-missing."
+        )
+    if imported.undecided:
+        click.echo(
+            f"{imported.undecided:,} marked as ground truth by people who are not owners: no decisions."
+        )
     if imported.contested:
         click.echo(f"{imported.contested:,} in conflict with another annotator: the Review page lists them.")
     print_matches(imported.items)
@@ -235,76 +254,3 @@ def print_matches(items: Items) -> None:
             click.echo(f"  {sentence}")
         if items.unmatched.number > len(items.unmatched.listed):
             click.echo(f"  … and {items.unmatched.number - len(items.unmatched.listed):,} more")
-
-
-def import_predictions(
-    project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
-) -> None:
-    """Store another model's predictions for a concept; they replace its earlier predictions for the concept.
-
-    Raises
-    ------
-    InputError, StorageError
-        As in `import_labels`, and if an item has two predictions.
-    """
-    pool = open_pool(project)
-    with lock_project(project), open_labels(project, write=True) as database:
-        its = one_concept(database, concept)
-        number, items = take_in_predictions(database, pool, file, form=form, concept=its, model=model)
-    click.echo(
-        f"{counted(number, 'prediction')} of {model} for {its.name!r} stored, separately from its labels."
-    )
-    print_matches(items)
-
-
-def take_in_predictions(
-    database: Database,
-    pool: Pool,
-    file: Path,
-    *,
-    form: ImportFormat | None = None,
-    concept: ConceptRecord,
-    model: str,
-) -> tuple[int, Items]:
-    """Store the predictions in `file`; return their number, and the items. See `import_predictions`."""
-    form, digest, items = form or format_of(file), digest_of(file), Items(pool)
-    predicted = _predicted(read_predictions(file, form), concept, pool, items, file)
-    stored = Predictions(database).store(concept.id, model, predicted, file=as_text(file.name), digest=digest)
-    return stored, items
-
-
-def _predicted(
-    claims: Iterable[Claim], concept: ConceptRecord, pool: Pool, items: Items, file: Path
-) -> Iterator[Predicted]:
-    meaning = Meaning([concept], [concept], concept, pool.classes)
-    is_there = np.zeros(len(pool.source), dtype=np.bool_)
-    number = 0
-    for claim in claims:
-        word: AnswerWord | None = meaning.of(claim, file)[0][1] if claim.word else None
-        if word not in ("yes", "no", None):
-            raise InputError(
-                f"{file}, {claim.place}: a prediction must be yes or no, got {shown(claim.word)}"
-            )
-        item = items.find(claim)
-        if item is None:
-            continue
-        if is_there[item]:
-            raise InputError(f"{file}, {claim.place}: item {item} has a prediction already")
-        is_there[item] = True
-        number += 1
-        yield Predicted(item, claim.score, word)
-    require_matches(items, number, file)
-    if not number:
-        raise InputError(f"{file} contains no predictions")
-
-
-def print_predictions(project: Path) -> None:
-    """List the models that have predictions in the project."""
-    open_pool(project)
-    with open_labels(project) as database:
-        records = Predictions(database).all()
-    if not records:
-        click.echo("There are no predictions: closecall import PROJECT FILE --predictions MODEL adds some.")
-    for its in records:
-        agreement = f", {its.agree:,} of {its.labeled:,} labels agree" if its.labeled else ""
-        click.echo(f"{its.model}: {its.items:,} items for {its.concept!r}, from {its.file}{agreement}")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
-from closecall.storage.imports import Claim
+from closecall.storage.claims import Claim
 from closecall.storage.tabular import shown
 
 LISTED = 5
@@ -64,8 +64,7 @@ class Items:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._source = pool.source
-        self._is_row = np.zeros(len(self._source), dtype=np.bool_)
-        self._is_row[pool.ids] = True
+        self._can_be_labeled = pool.can_have_rows()
         self._names: _Hashes | None = None
         self._files: _Hashes | None = None
         self._found: dict[str, int | None] = {}
@@ -85,7 +84,7 @@ class Items:
                 self.unmatched.add(claim, lambda: f"no item is called {shown(name)}")
                 return None
         assert item is not None
-        if item < len(self._is_row) and self._is_row[item]:
+        if item < len(self._can_be_labeled) and self._can_be_labeled[item]:
             return item
         found = item
         self.unmatched.add(claim, lambda: self._why_not(found))
@@ -98,9 +97,9 @@ class Items:
     def _why_not(self, item: int) -> str:
         if item >= len(self._source):
             return f"there is no item {shown(item)}: ids are 0 to {len(self._source) - 1}"
-        if item in self._pool.held_out.ids:
+        if item in self._source.held_out():
             return f"item {item} is held out to measure accuracy, and is not labeled"
-        return f"item {item} is not in the pool (yet), or can't be read"
+        return f"item {item} can't be read"
 
     def _named(self, claim: Claim) -> int | None:
         name = claim.name

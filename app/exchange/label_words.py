@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from unicodedata import normalize
 
 from closecall.app.sessions.classes import labels_of
 from closecall.core.errors import InputError
 from closecall.storage import ConceptRecord
-from closecall.storage.imports import Claim
+from closecall.storage.claims import Claim
 from closecall.storage.records import AnswerWord
 from closecall.storage.tabular import shown
 
@@ -38,6 +38,9 @@ class Meaning:
         The concept that the whole file is about, if one was chosen.
     classes : sequence of str
         The pool's classes. A class other than the positive class of a concept means no for this concept.
+    asked : mapping, optional
+        Names of the concepts that the file has answers about, with `Claim.is_certain`. A skip that names no
+        concept is about these, if there are any, and otherwise about all active concepts.
     """
 
     def __init__(
@@ -46,12 +49,14 @@ class Meaning:
         offered: Sequence[ConceptRecord],
         only: ConceptRecord | None,
         classes: Sequence[str],
+        asked: Mapping[str, bool] | None = None,
     ) -> None:
         self._concepts = list(offered)
         folded = {_folded(concept.name): concept for concept in concepts}
         self._by_name = folded | {concept.name: concept for concept in concepts}
         self._only = only or (offered[0] if len(offered) == 1 else None)
         self._is_named = only is not None
+        self._asked = [its for name in asked or () if (its := self._by_name.get(name)) is not None]
         self._class_of = {its["concept"]: _folded(its["name"]) for its in labels_of(concepts)}
         for concept in concepts:
             if concept.positive_class is not None:
@@ -70,6 +75,8 @@ class Meaning:
             If the concept or the word is unknown; the message names the file and the line.
         """
         where = f"{file}, {claim.place}"
+        if claim.is_general and claim.concept is None and self._only is None:
+            return [(its, _OURS[claim.word]) for its in self._asked or self._concepts]
         concept = self._concept(claim, where)
         word = _folded(claim.word)
         if concept is not None:

@@ -22,8 +22,11 @@ from closecall.app.exchange.offline_project import (
     one_concept,
     open_labels,
     open_pool,
+    require_absent,
+    require_csv,
     written_whole,
 )
+from closecall.app.exchange.scoring import COEF, INTERCEPT, MANIFEST, PROGRAM, SCRIPT, WEIGHTS, features_of
 from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
@@ -31,8 +34,8 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
 from closecall.storage.tabular import Column, Row, TableFormat, write_table
 
-WEIGHTS, ESTIMATOR, MANIFEST = "weights.npz", "svm.joblib", "model.json"
-FORMAT = 1
+ESTIMATOR = "svm.joblib"
+FORMAT = 2
 PICKLE = (
     "svm.joblib is a pickle: loading it runs any code that it contains, so load it only if you trust its "
     "author; weights.npz and model.json have the same content as plain data"
@@ -126,12 +129,18 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
         model = train_model(database, pool, one_concept(database, concept), description)
     with folder_written_whole(out) as half:
         plane = model.hyperplane
-        np.savez(half / WEIGHTS, coef=plane.normal, intercept=np.float64(plane.bias))
+        arrays: dict[str, Any] = {COEF: plane.normal, INTERCEPT: np.float64(plane.bias)}
+        np.savez(half / WEIGHTS, **arrays)
         manifest = json.dumps(manifest_of(model, pool), indent=2, ensure_ascii=False)
         (half / MANIFEST).write_text(manifest + "\n", "utf-8")
         _save_estimator(model, half / ESTIMATOR)
+        scores_images = features_of(pool.source) is not None
+        if scores_images:
+            (half / SCRIPT).write_text(PROGRAM, "utf-8")
     labels = counted(model.yes + model.no, "label")
     click.echo(f"The classifier of {model.concept.name!r}, trained on {labels}, is in {out}.")
+    if scores_images:
+        click.echo(f"It scores other images, too: python {out / SCRIPT} IMAGE ...")
     click.echo(f"Note: {PICKLE}.")
 
 
@@ -145,7 +154,12 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
         "classes": ["no", "yes"],
         "decision": "yes where coef · x + intercept > 0, x of unit norm",
         "digest": plane.digest,
-        "features": {"name": _features(pool), "dimension": pool.n_features, "norm": "unit"},
+        "features": {
+            "name": _features(pool),
+            "dimension": pool.n_features,
+            "norm": "unit",
+            **(features_of(pool.source) or {}),
+        },
         "pool": {"title": pool.title, "items": len(pool), "digest": pool.digest, "version": pool.version},
         "svm": {"loss": "hinge", "C": concept.c, "class_weight": concept.class_weight, "bias": "regularized"},
         "labels": {
@@ -157,7 +171,7 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
         "accuracy_on_held_out": accuracy(pool, plane, concept.positive_class),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("closecall", "numpy", "scikit-learn")},
-        "files": {WEIGHTS: "numpy arrays coef and intercept, float64", ESTIMATOR: PICKLE},
+        "files": {WEIGHTS: f"numpy arrays {COEF} and {INTERCEPT}, float64", ESTIMATOR: PICKLE},
     }
 
 
@@ -182,16 +196,27 @@ def _save_estimator(model: Model, path: Path) -> None:
     joblib.dump(svm, path)
 
 
-def predict(project: Path, concept: str | None, out: Path | None, form: TableFormat) -> None:
+def predict(
+    project: Path,
+    concept: str | None,
+    out: Path | None,
+    form: TableFormat,
+    *,
+    bom: bool = False,
+    force: bool = False,
+) -> None:
     """Write the score and the predicted label of every item that is not held out, block by block.
 
     Raises
     ------
     InputError
-        If there is no classifier yet, or `form` needs `out`.
+        If there is no classifier yet, if `form` needs `out` or can't have a byte order mark, or if `out`
+        exists and `force` is false.
     """
     if out is None and form == "parquet":
         raise InputError("--format parquet needs --out: it can't be written to the terminal")
+    require_csv(form, bom)
+    require_absent(out, force=force)
     pool, description = open_pool(project), ProjectFile.read(project).description
     with open_labels(project) as database:
         its = one_concept(database, concept)
@@ -201,10 +226,10 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
         pool, model.hyperplane, dict(zip(labels.items.tolist(), labels.yes.tolist(), strict=True))
     )
     if out is None:
-        write_table(PREDICTIONS, rows, sys.stdout, form)
+        write_table(PREDICTIONS, rows, sys.stdout, form, bom=bom)
         return
     with written_whole(out, binary=form == "parquet") as stream:
-        number = write_table(PREDICTIONS, rows, stream, form)
+        number = write_table(PREDICTIONS, rows, stream, form, bom=bom)
     click.echo(f"{counted(number, 'prediction')} of {its.name!r} in {out}")
 
 

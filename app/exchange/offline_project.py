@@ -115,6 +115,30 @@ def names_of(pool: Pool, items: Any) -> list[str]:
     return [next(names) if there else "" for there in is_there.tolist()]
 
 
+def require_absent(out: Path | None, *, force: bool) -> None:
+    """Check that an export overwrites no file, unless `force` is true.
+
+    Raises
+    ------
+    InputError
+        If it would.
+    """
+    if out is not None and out.is_file() and not force:
+        raise InputError(f"{out} exists already: add --force to overwrite it")
+
+
+def require_csv(form: str, bom: bool) -> None:
+    """Check that a byte order mark is wanted only for CSV.
+
+    Raises
+    ------
+    InputError
+        If it is wanted for another format.
+    """
+    if bom and form != "csv":
+        raise InputError(f"--bom is for csv, not for {form}")
+
+
 @contextmanager
 def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Open a new file, which becomes `out` only if the ``with`` block ends without an error."""

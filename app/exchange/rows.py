@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from closecall.app.exchange.importing import Imported, take_in, take_in_predictions
+from closecall.app.exchange.importing import take_in
+from closecall.app.exchange.label_studio_tasks import Wishes
+from closecall.app.exchange.predicted import take_in_predictions
+from closecall.app.exchange.reading import Imported, Manner
 from closecall.core.errors import InputError
 from closecall.storage import ConceptRecord
 from closecall.storage.errors import StorageError
@@ -43,9 +46,8 @@ def add_labels(
         As for `importing.take_in`, or if the pool has no items yet.
     """
     with _as_file(rows) as file:
-        imported = take_in(
-            project.database, _pool(project), file, form="jsonl", concept=concept, annotator=annotator
-        )
+        manner = Manner(concept=concept, annotator=annotator)
+        imported = take_in(project.database, _pool(project), file, form="jsonl", manner=manner)
     return {**_numbers(imported), **_unmatched(imported.items)}
 
 
@@ -59,7 +61,7 @@ def add_predictions(
     Raises
     ------
     InputError, StorageError
-        As for `importing.import_predictions`, or if the pool has no items yet.
+        As for `predicted.import_predictions`, or if the pool has no items yet.
     """
     with _as_file(rows) as file:
         number, items = take_in_predictions(
@@ -117,8 +119,19 @@ def exported(
     from closecall.app.exchange.exporting import options_of
     from closecall.storage import export
 
+    settings = project.store.file
+
     with tempfile.TemporaryFile() as file:
         with open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False) as stream:
-            export(project.database, stream, **options_of(project.pool, concept, form, log=log))
+            options = options_of(
+                project.database,
+                project.pool,
+                concept,
+                form,
+                log=log,
+                wishes=Wishes(users=settings.label_studio_users),
+                description=settings.description,
+            )
+            export(project.database, stream, **options)
         file.seek(0)
         yield file

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from closecall.app.display.phrases import cost
 from closecall.app.display.strategy_labels import label_of
+from closecall.app.indexes.full_scan import FullScanTimes
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Fitting, Troubles, Watch
 from closecall.app.runtime.news import News
@@ -40,9 +39,6 @@ CHEAP_SECONDS = 0.1
 
 LONG_SECONDS = 10.0
 """The page shows the cost of an index if its estimated building time is at least this many seconds."""
-
-TIMED_SECONDS, MOST_TIMED = 0.05, 100
-"""Total time in seconds for which full scans are repeated and timed, and the maximum number of scans."""
 
 
 @dataclass(eq=False)
@@ -104,7 +100,7 @@ class Indexes:
         self._indexes: dict[str, IndexState] = {}
         self._asked: dict[str, IndexState] = {}
         self._sharing: dict[str, tuple[QueryStrategy, QueryStrategy]] = {}
-        self._full_scan_ms: tuple[int, float] | None = None
+        self.full_scan = FullScanTimes()
         self._lock = threading.Lock()
         self._pool_problem: str | None = None
         self._troubles = Troubles()
@@ -137,7 +133,7 @@ class Indexes:
     @property
     def full_scan_ms(self) -> float | None:
         """Return the time of a full scan of the pool in ms, or None until it is measured."""
-        return self._full_scan_ms[1] if self._full_scan_ms else None
+        return self.full_scan.ms
 
     def want(self, word: str) -> None:
         """Request the index that the strategy `word` queries, and keep it fitted from now on.
@@ -162,6 +158,7 @@ class Indexes:
 
         Calls return the same object until the index is replaced.
         """
+        self.full_scan.note_use()
         index = self.state(word).fitted
         if index is None:
             return None
@@ -223,8 +220,8 @@ class Indexes:
             if is_behind and kernels.is_ready(_needed(name, pool)):
                 what = f"{name} can't be used with this pool"
                 index.attempt(what, len(pool), self._fit, name, index, pool)
-        if wanted and kernels.is_ready("training"):
-            self._time_full_scan(pool)
+        if wanted and kernels.is_ready("everything"):
+            self.full_scan.measure(pool)
 
     def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
         def advanced(done: int, of: int) -> None:
@@ -279,22 +276,6 @@ class Indexes:
         except (InputError, OSError) as error:
             log.warning("The index %s could not be saved and will be rebuilt next time: %s", name, error)
             return fitted
-
-    def _time_full_scan(self, pool: Pool) -> None:
-        """Measure the time of a full scan again, once the pool has grown by a quarter or is complete.
-
-        The result is the median of at least three scans. Short scans are repeated for `TIMED_SECONDS`,
-        because other work on the machine disturbs them more.
-        """
-        measured_at = self._full_scan_ms[0] if self._full_scan_ms else 0
-        if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
-            return
-        strategy = make_strategy("exhaustive").fit(pool)
-        plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
-        seconds = list[float]()
-        while len(seconds) < 3 or (sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_TIMED):
-            seconds.append(strategy.select(plane).seconds)
-        self._full_scan_ms = (len(pool), 1000 * float(np.median(seconds)))
 
 
 def _needed(name: str, pool: Pool) -> Step:

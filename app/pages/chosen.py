@@ -9,6 +9,7 @@ import streamlit as st
 from closecall.app.pages.person import name_at_page, sign_in_page
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
+from closecall.app.pages.wanted import ask_for_name_first
 from closecall.app.projects.roles import SOMEBODY
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
@@ -64,7 +65,7 @@ def chosen_project() -> OpenProject:
     roles = current().roles_in(key)
     if roles.are_named and name_at_page() == SOMEBODY:
         state["project"] = key
-        st.switch_page(sign_in_page())
+        ask_for_name_first(sign_in_page())
     roles.person(name_at_page())
     project = current().project(key)
     state["project"] = key

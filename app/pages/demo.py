@@ -34,6 +34,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
         else:
             offer_autopilot(project, session)
         offer_fresh_start(project, session)
+        st.caption("For large figures, press ? on this page.")
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:

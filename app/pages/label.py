@@ -12,8 +12,9 @@ import streamlit as st
 from closecall.app.api.views import answered
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
-from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.display.strategy_labels import fitting, label_of, name_of
 from closecall.app.pages.alike import offer_similar
+from closecall.app.pages.choose_class import NO_CLASS, choose_class
 from closecall.app.pages.chosen import (
     chosen_project,
     chosen_session,
@@ -32,7 +33,8 @@ from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.shares import adjust_shares
 from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.config import MOST_PERSONS
-from closecall.app.projects.uploaded_images import note_on, why_none
+from closecall.app.projects.positive_class import possible_classes
+from closecall.app.projects.uploaded_images import note_on, uploadable, why_none
 from closecall.app.runtime import kernels
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
@@ -58,6 +60,9 @@ OVERLAP_PERCENT = (5, 10, 20, 50, 100)
 MOST_SHOWN = 120
 """Maximum number of characters of a description in words in the settings."""
 
+ADDED = "added"
+"""Key in Streamlit's session state: the number of questions that were added in this browser tab."""
+
 CLASSES = "classes"
 """Address parameter that requests the class view."""
 
@@ -73,6 +78,7 @@ def main() -> None:
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
+        fold_on_phones(session, view)
         if not isinstance(view, ClassSession):
             pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
@@ -88,7 +94,7 @@ def main() -> None:
             project.build_progress() or project.is_build_stopped() or awaited_index(project, session)
         ):
             with st.container(key="growth"):
-                watch(project, session)
+                watch(project, session, project.pool is not None)
         st.space("stretch")
         pick_strategy(project, session)
     with st.container(key="card"):
@@ -98,6 +104,18 @@ def main() -> None:
             show_card(project, view)
             if view is session:
                 offer_plain()
+
+
+def fold_on_phones(session: LabelingSession, view: View) -> None:
+    """Show the button that opens the toolbar on phones, where it is folded up at the lower edge.
+
+    Another view or session folds the toolbar up again, because the button is then drawn anew.
+    """
+    with st.container(key="tools"):
+        st.html(
+            f'<details id="tools-{key_of(view)}-{session.id}"><summary>'
+            '<span class="m-shut">Tools</span><span class="m-open">Close</span></summary></details>'
+        )
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
@@ -176,25 +194,29 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
-    """Show the picker of strategies."""
-    labels, costs = project.strategies(), project.costs()
+    """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
+    labels, lines, costs = project.strategies(), project.lines(), project.costs()
+    counts = session.concept.counts()
+    first = fitting(yes=counts.yes, no=counts.no)
+    names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
-    def named(name: str) -> str:
-        return f"{labels[name]} ({costs[name]} to prepare)" if name in costs else labels[name]
+    def about(name: str) -> str:
+        return f"{lines[name]} Takes {costs[name]} to prepare.".strip() if name in costs else lines[name]
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
 
-    state["strategy"] = name_of(session.strategy)
-    st.selectbox(
-        "Query strategy",
-        list(labels),
-        format_func=named,
-        key="strategy",
-        on_change=picked,
-        label_visibility="collapsed",
-        width=304,
-    )
+    shown = state["strategy"] = name_of(session.strategy)
+    with st.popover(f"Strategy: {labels.get(shown, shown)}", key="strategy-picker", width=304):
+        st.radio(
+            "Query strategy",
+            names,
+            format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
+            captions=[literal(about(name)) for name in names],
+            key="strategy",
+            on_change=picked,
+            label_visibility="collapsed",
+        )
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
@@ -204,11 +226,14 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 
 
 @fragment(run_every=WATCH_SECONDS)
-def watch(project: OpenProject, session: LabelingSession) -> None:
+def watch(project: OpenProject, session: LabelingSession, had_items: bool) -> None:
     """Show the progress of compiling code, or of building the pool or an index; then rerun the page.
 
+    The page also runs again once the pool has its first items, because only then all controls are known.
     If the build has stopped, owners can continue it. `problem` says why it has stopped.
     """
+    if not had_items and project.pool is not None:
+        st.rerun()
     progress, index = project.build_progress(), awaited_index(project, session)
     compiled = kernels.share()
     if project.is_build_stopped():
@@ -265,7 +290,8 @@ def key_of(view: View) -> str:
 
 def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
     """Show the settings that are seldom needed while labeling."""
-    with st.popover("Settings", icon=":material/tune:", key="settings"):
+    # Another key makes another panel, which is closed.
+    with st.popover("Settings", icon=":material/tune:", key=f"settings-{state.get(ADDED, 0)}"):
 
         def revisit() -> None:
             session.revisit_skipped(state["revisit"])
@@ -369,9 +395,7 @@ def pick_size(view: View) -> None:
 def add_examples(session: LabelingSession, person: Person) -> None:
     """Show the form for example images."""
     with st.form("examples", clear_on_submit=True, border=False):
-        files = st.file_uploader(
-            "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
-        )
+        files = st.file_uploader("Example images", type=uploadable(), accept_multiple_files=True)
         if note := note_on(session.project.pool):
             st.caption(literal(note))
         shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
@@ -385,24 +409,32 @@ def add_examples(session: LabelingSession, person: Person) -> None:
 
 
 def add_question(project: OpenProject, person: Person) -> None:
-    """Show the form for another question over the same pool."""
-    with st.form("another", clear_on_submit=True, border=False):
+    """Show the form for another question over the same pool; close the settings once it is added."""
+    added = state.get(ADDED, 0)
+    with st.form(f"another-{added}", border=False):
         question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
-        if st.form_submit_button("Add and label", width="stretch"):
-            if not question.strip():
-                # The second press of a double click submits the form that the first one has cleared.
-                if time.monotonic() - state.get("added", -math.inf) > AGAIN_SECONDS:
-                    st.caption("Write the question first.")
-                return
-            try:
-                added = project.add_concept(question, guideline=guideline, by=person)
-            except (InputError, StorageError) as error:
-                show_problem(error)
-            else:
-                state["concept", project.key], state["added"] = added.id, time.monotonic()
-                st.query_params.pop("session", None)
-                st.rerun()
+        positive = choose_class(project.class_names, "positive")
+        if not st.form_submit_button("Add and label", width="stretch"):
+            return
+        if not question.strip():
+            # The second press of a double click submits the form that the first one has replaced.
+            if time.monotonic() - state.get("added at", -math.inf) > AGAIN_SECONDS:
+                st.caption("Write the question first.")
+            return
+        possible = possible_classes(question, project.class_names) if positive is None else ()
+        if possible:
+            st.caption(f"Choose the class that means yes: {literal(words.some(possible))}, or {NO_CLASS}.")
+            return
+        try:
+            made = project.add_concept(question, guideline=guideline, positive_class=positive, by=person)
+        except (InputError, StorageError) as error:
+            show_problem(error)
+        else:
+            state["concept", project.key], state["added at"] = made.id, time.monotonic()
+            state[ADDED] = added + 1
+            st.query_params.pop("session", None)
+            st.rerun()
 
 
 main()

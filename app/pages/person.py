@@ -10,8 +10,16 @@ from streamlit.navigation.page import StreamlitPage
 
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
+from closecall.app.pages.wanted import SIGN_IN, go_to_wanted
 from closecall.app.projects.oidc import UNNAMED
-from closecall.app.projects.roles import SOMEBODY, called, known_names, name_given, name_vouched_for
+from closecall.app.projects.roles import (
+    SOMEBODY,
+    called,
+    known_names,
+    name_given,
+    name_vouched_for,
+    spelled_otherwise,
+)
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 
@@ -47,6 +55,12 @@ GO_TO_WANTED = f"""<script>
   }});
   location.replace(location.origin + decodeURIComponent(kept?.split("=")[1] ?? "/"));
 </script>"""
+
+
+IS_NEW, ALIKE = "is new", "name alike"
+"""Keys in Streamlit's session state: whether the person has just taken a name; the typed name, with the known
+names that differ from it only in letter case.
+"""
 
 
 def must_sign_in() -> bool:
@@ -113,7 +127,7 @@ def title() -> str:
 
 def sign_in_page() -> StreamlitPage:
     """Return the sign-in page for the top bar."""
-    return st.Page(sign_in, title=literal(title()), icon=":material/person:", url_path="sign-in")
+    return st.Page(sign_in, title=literal(title()), icon=":material/person:", url_path=SIGN_IN)
 
 
 def door() -> None:
@@ -152,6 +166,8 @@ def sign_in() -> None:
         if name != SOMEBODY:
             st.markdown(f"Currently **{literal(name)}**.")
         take_name()
+        if st.session_state.pop(IS_NEW, False):
+            go_to_wanted()
         others = known_names(current().annotators(name_at_page()), but_for={name})
         if others:
             st.caption("Or choose a name that was used before:")
@@ -164,27 +180,53 @@ def sign_in() -> None:
 
 
 def take_name() -> None:
-    """Show the field for a name; Enter submits it."""
+    """Show the field for a name; Enter submits it.
+
+    If the name differs from a known one only in letter case, ask whether this is the same person.
+    """
 
     def taken() -> None:
         try:
-            become(name_given(st.session_state["given name"]))
+            name = name_given(st.session_state["given name"])
+            alike = spelled_otherwise(name, current().annotators(name))
         except InputError as error:
             st.session_state["name trouble"] = str(error)
+            return
+        if alike:
+            st.session_state[ALIKE] = name, alike
+        else:
+            become(name)
 
     with st.form("naming", border=False):
         st.text_input("Name", key="given name", placeholder="Ada", max_chars=80, autocomplete="name")
         st.form_submit_button("Start labeling", type="primary", on_click=taken)
     if trouble := st.session_state.pop("name trouble", None):
         show_problem(trouble)
-    if st.session_state.pop("is new", False):
-        st.switch_page("label.py")
+    if ALIKE in st.session_state:
+        offer_spelling(*st.session_state[ALIKE])
+
+
+def offer_spelling(name: str, alike: list[str]) -> None:
+    """Offer the known spellings of a name, or to continue as another person with the name as typed."""
+    known = " and ".join(f"**{literal(other)}**" for other in alike)
+    st.markdown(f"{known} {'has' if len(alike) == 1 else 'have'} labeled here before. Is that you?")
+    with st.container(horizontal=True):
+        for other in alike:
+            st.button(
+                f"Yes, I am {literal(other)}",
+                key=f"same-{other}",
+                type="primary",
+                on_click=become,
+                args=[other],
+            )
+        st.button(f"No, I am {literal(name)}", key="another person", on_click=become, args=[name])
 
 
 def become(name: str) -> None:
     """Store answers under this name from now on, and leave the previous person's session."""
     st.session_state["name"] = name
-    st.session_state["is new"] = True
+    st.session_state[IS_NEW] = True
+    st.session_state.pop(ALIKE, None)
     st.query_params.pop("session", None)
 
 

@@ -5,18 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from closecall.app.projects.uploaded_folders import UPLOAD
 from closecall.core.errors import InputError
 from closecall.core.pool.manifest import MANIFEST
 
 
 @dataclass(frozen=True)
 class Field:
-    """A form field for a path on the machine that runs the server."""
+    """A form field for a path on the machine that runs the server.
+
+    Parameters
+    ----------
+    name : str
+        Name of the field in `ImageChoice.word`.
+    label, placeholder, hint : str
+        Texts that the page shows.
+    is_folder : bool
+        Whether a folder is wanted. The page then offers folders to choose from.
+    """
 
     name: str
     label: str
     placeholder: str
     hint: str
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,11 +74,13 @@ CHOICES = {
                 "Folder",
                 "/data/herbarium",
                 f"{_HERE} Subfolders are searched too.",
+                is_folder=True,
             ),
         ),
         can_be_enlarged=True,
         takes_models=True,
     ),
+    "upload": ImageChoice("A folder on your own computer", "{upload}", takes_models=True),
     "tar": ImageChoice(
         "Images in tar archives, such as WebDataset",
         "tar:{path}",
@@ -170,6 +184,7 @@ CHOICES = {
                 "Images",
                 "/data/images",
                 f"{_HERE} A folder, or a list of files in the rows' order.",
+                is_folder=True,
             ),
         ),
         takes_examples=False,
@@ -228,7 +243,15 @@ CHOICES = {
     "pool": ImageChoice(
         "An existing pool",
         "{pool}",
-        (Field("pool", "Pool", "/data/pools/herbarium", f"{_HERE} As made by closecall pool build."),),
+        (
+            Field(
+                "pool",
+                "Pool",
+                "/data/pools/herbarium",
+                f"{_HERE} As made by closecall pool build.",
+                is_folder=True,
+            ),
+        ),
     ),
 }
 
@@ -254,6 +277,8 @@ def source_word(
         If a field is empty, or the pool's folder has no pool.
     """
     offered = CHOICES[choice]
+    if choice == "upload":
+        return f"onnx:{model}:{UPLOAD}" if model is not None else UPLOAD
     given = {name: path.strip() for name, path in paths.items()}
     for field in offered.fields:
         if not given.get(field.name):

@@ -5,21 +5,28 @@ from __future__ import annotations
 import html
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import streamlit as st
 
 from closecall.app.display import phrases as words
+from closecall.app.pages.choose_class import NO_CLASS
+from closecall.app.pages.folder_field import choose_folder, counted_images
 from closecall.app.pages.image_model import choose_model
 from closecall.app.pages.markdown import literal
-from closecall.app.pages.person import name_at_page
-from closecall.app.pages.pool_sources import CHOICES, source_word
+from closecall.app.pages.person import IS_NEW, name_at_page, take_name
+from closecall.app.pages.pool_sources import CHOICES, Field, source_word
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.data_folder import former_folder_beside
-from closecall.app.projects.folder_classes import FolderClasses, given_source
-from closecall.app.projects.roles import Person
+from closecall.app.projects.folder_classes import FolderClasses, classes_of_paths, given_source
+from closecall.app.projects.folders import usual_folders
+from closecall.app.projects.positive_class import guess_class, possible_classes
+from closecall.app.projects.roles import SOMEBODY, Person
+from closecall.app.projects.uploaded_folders import MOST_FILES
+from closecall.app.projects.uploaded_images import uploadable
 from closecall.app.sessions.workspace import (
     THUMBNAILS,
     NewProject,
@@ -41,6 +48,15 @@ SAME, LAST = "same", "last"
 """Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; the last
 `_Press`.
 """
+
+
+class Uploaded(Protocol):
+    """A file that a person chose in the browser."""
+
+    name: str
+
+    def getvalue(self) -> bytes:
+        """Return the content."""
 
 
 @dataclass
@@ -73,9 +89,15 @@ def main() -> None:
     except InputError as error:
         show_problem(error)
         return
+    st.session_state.pop(IS_NEW, None)  # a name taken on this page leads nowhere else
     with st.container(key="start", horizontal=True, gap=None):
         with st.container(key="projects"):
             st.title("Projects", anchor=False)
+            if needs_name(workspace):
+                with st.container(width=480):
+                    st.markdown("The projects here are open to named people only.")
+                    take_name()
+                return
             list_projects(workspace)
             if former := former_folder_beside(workspace.folder):
                 here = literal(str(workspace.folder))
@@ -85,6 +107,13 @@ def main() -> None:
             with st.container(key="new"):
                 st.header("New project", anchor=False)
                 new_project(workspace, person)
+
+
+def needs_name(workspace: Workspace) -> bool:
+    """Return whether a visitor without a name sees no project, although there are some."""
+    if workspace.roles.must_sign_in or name_at_page() != SOMEBODY:
+        return False
+    return bool(workspace.served_keys()) and not workspace.projects(SOMEBODY)
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
@@ -159,35 +188,66 @@ def new_project(workspace: Workspace, person: Person) -> None:
     """Show the form for a new project, with problems below its button."""
     choice = st.selectbox("Items", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
-    paths = {
-        field.name: st.text_input(
-            field.label, placeholder=field.placeholder, help=field.hint, key=f"path-{field.name}"
-        )
-        for field in offered.fields
-    }
+    paths = {field.name: path_in(field, workspace, person) for field in offered.fields}
+    upload = choose_upload() if choice == "upload" else []
     items = 0
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
     model, provider, seconds = choose_model(workspace) if offered.takes_models else (None, None, 0.0)
     question = st.text_input("Question", placeholder=offered.question)
+    use_classes, positive = choose_classes(found_classes(choice, paths, upload, question), question)
     files = []
     if offered.takes_examples:
         files = st.file_uploader(
-            "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
+            "Examples of yes (optional)", type=uploadable(), accept_multiple_files=True, key="examples of yes"
         )
-    times, guideline, positive = more_options(offered.can_be_enlarged)
-    use_classes = choose_classes(choice, paths, question, positive)
+    times, guideline, typed_class = more_options(
+        offered.can_be_enlarged, asks_class=use_classes is None and choice != "upload"
+    )
 
     def entered() -> NewProject:
         word = source_word(choice, paths, items=items, times=times, model=model)
-        examples, yes = tuple(file.getvalue() for file in files), positive or None
-        return NewProject(word, question, yes, guideline, examples, use_classes, provider=provider)
+        if choice == "upload" and not upload:
+            raise InputError("Choose a folder of images on your computer")
+        return NewProject(
+            word,
+            question,
+            typed_class or positive,
+            guideline,
+            examples=tuple(file.getvalue() for file in files),
+            use_classes=use_classes,
+            provider=provider,
+            upload=[(file.name, file.getvalue()) for file in upload],
+        )
 
-    create_and_open(workspace, person, entered, (choice, *paths.values(), question))
+    names = (file.name for file in upload)
+    create_and_open(workspace, person, entered, (choice, *paths.values(), question, *names))
     start = words.about(seconds) if seconds > 10 else "a few seconds"
     st.caption(
         f"Labeling starts with the first 100 items, after {start}, and continues while the pool grows."
     )
+
+
+def path_in(field: Field, workspace: Workspace, person: Person) -> str:
+    """Show a field for a path, and return its text."""
+    if not field.is_folder:
+        return st.text_input(
+            field.label, placeholder=field.placeholder, help=field.hint, key=f"path-{field.name}"
+        )
+    return choose_folder(
+        field, lambda: [*dict.fromkeys([*workspace.recent_folders(person.name), *usual_folders()])]
+    )
+
+
+def choose_upload() -> list[Uploaded]:
+    """Show the field into which people drop a folder of images, and return the images."""
+    files = st.file_uploader(
+        "Folder of images",
+        type=[*uploadable(), "gif", "bmp", "tif", "tiff"],
+        accept_multiple_files="directory",
+        help=f"Up to {MOST_FILES:,} images. The machine that runs Closecall keeps a copy of them.",
+    )
+    return list(files)
 
 
 def create_and_open(
@@ -230,32 +290,59 @@ def create_and_open(
         st.switch_page("label.py", query_params={"project": last.made})
 
 
-def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:
-    """Show a checkbox for using folder names as classes; return its value, or None without such folders."""
+def found_classes(
+    choice: str, paths: dict[str, str], upload: Sequence[Uploaded], question: str
+) -> tuple[str, ...]:
+    """Return the folder names that may be classes.
+
+    A folder with so many files that counting its images takes long is only listed once there is a question:
+    until then, the person may still be looking for the right folder.
+    """
+    if choice == "upload":
+        return classes_of_paths([file.name for file in upload])
+    if choice not in MAY_HAVE_FOLDERS:
+        return ()
+    counted = counted_images(paths["folder"]) if choice == "folder" else None
+    if choice == "folder" and not question.strip() and (counted is None or not counted.is_all):
+        return ()
     try:
-        found = (
-            folder_classes(source_word(choice, paths)) if choice in MAY_HAVE_FOLDERS else FolderClasses(())
-        )
+        return folder_classes(source_word(choice, paths)).names
     except InputError:  # reported when the project is created
-        return None
-    if not found.names:
-        return None
-    yes = found.positive(question, positive or None)
+        return ()
+
+
+def choose_classes(names: tuple[str, ...], question: str) -> tuple[bool | None, str | None]:
+    """Show a checkbox for using folder names as classes and, if it is ticked, the class that means yes.
+
+    Return whether they are used, or None without such folders; and the class, as in `NewProject`.
+    """
+    if not names:
+        return None, None
+    yes = guess_class(question, names)
     ticked = st.checkbox(
         "Subfolders are classes",
         value=yes is not None,
         # The question sets the default until the user changes it.
-        key=f"classes {yes is not None} {found.names}",
+        key=f"classes {yes is not None} {names}",
         help="The classes then count as truth. A tenth of the items are held out to measure accuracy, "
         "and never shown for labeling.",
     )
-    names = literal(words.some(found.names))
-    if ticked:
-        caption = f"Classes: {names}. Some items are held out to measure accuracy."
-        st.caption(f"{caption} Yes means “{literal(yes)}”." if yes else caption)
-    else:
-        st.caption(f"Subfolders: {names}. They do not count as classes: every item can be labeled.")
-    return ticked
+    shown, possible = literal(words.some(names)), possible_classes(question, names)
+    if not ticked:
+        hint = f" The question may mean {literal(words.some(possible))}: then tick this." if possible else ""
+        st.caption(f"Subfolders: {shown}. They do not count as classes: every item can be labeled.{hint}")
+        return False, None
+    st.caption(f"Classes: {shown}. Some items are held out to measure accuracy.")
+    choices = [*dict.fromkeys([*possible, *names])]
+    positive = st.selectbox(
+        "Class that means yes",
+        [NO_CLASS, *choices],
+        index=choices.index(yes) + 1 if yes is not None else None,
+        placeholder=f"{possible[0]}?" if possible else NO_CLASS,
+        key=f"yes {yes} {possible} {names}",
+        help="Its items are the true answers, which show accuracy on held-out items while you label.",
+    )
+    return True, "" if positive in (None, NO_CLASS) else positive
 
 
 def folder_classes(word: str) -> FolderClasses:
@@ -268,14 +355,16 @@ def folder_classes(word: str) -> FolderClasses:
     return found
 
 
-def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
+def more_options(can_be_enlarged: bool, *, asks_class: bool) -> tuple[int, str, str | None]:
     """Show further options; return the enlargement factor, the guideline, and the class that means yes."""
+    positive = ""
     with st.expander("More"):
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
-        positive = st.text_input(
-            "Class that means yes (optional)",
-            help="For items that come with classes: shows accuracy on held-out items while you label.",
-        )
+        if asks_class:
+            positive = st.text_input(
+                "Class that means yes (optional)",
+                help="For items that come with classes: shows accuracy on held-out items while you label.",
+            )
         times = 1
         if can_be_enlarged:
             times = st.number_input(
@@ -285,7 +374,7 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
                 1,
                 help="How many times larger the pool becomes, with shifted and flipped copies.",
             )
-    return int(times), guideline, positive.strip()
+    return int(times), guideline, positive.strip() or None
 
 
 main()

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -67,6 +67,8 @@ class ProjectFile:
     description : str
         Name of the description in use, which is a set of features of all items (`app.projects.descriptions`);
         empty for the first.
+    label_studio_users : mapping
+        Annotators by the number or e-mail address of a user in Label Studio.
     format : int
         Version of this file.
     """
@@ -84,6 +86,7 @@ class ProjectFile:
     lease_seconds: float = LEASE_SECONDS
     database: str = ""
     description: str = ""
+    label_studio_users: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod
@@ -111,6 +114,8 @@ class ProjectFile:
             raise InputError(
                 f"The project file {path} is damaged: owners and annotators must be lists of names"
             )
+        if not _are_users(read.label_studio_users):
+            raise InputError(f"The project file {path} is damaged: label_studio_users must be names by user")
         check_overlap(read.overlap, read.overlap_share)
         _check_lease(read.lease_seconds)
         try:
@@ -229,6 +234,7 @@ DEFAULTS = {
     "ask_once": True,
     "lease_seconds": LEASE_SECONDS,
     "description": "",
+    "label_studio_users": {},
 }
 """Default values of the fields that a project file may omit."""
 
@@ -290,6 +296,10 @@ def _are_names(names: object) -> bool:
     return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
 
 
+def _are_users(users: object) -> bool:
+    return isinstance(users, dict) and _are_names([*users, *users.values()])
+
+
 def is_project(folder: Path) -> bool:
     """Return whether `folder` contains a project, and can be read."""
     try:
@@ -302,6 +312,10 @@ LOCK_SECONDS = 0.2
 """Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
 
 
+class AlreadyServedError(InputError):
+    """Error for a project that another process serves, or whose labels it restores or imports."""
+
+
 def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock:
     """Lock the project for this process, and return the lock, which the caller must release.
 
@@ -311,8 +325,10 @@ def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock
 
     Raises
     ------
+    AlreadyServedError
+        If another process has the lock.
     InputError
-        If another process has the lock, or the file can't be locked.
+        If the file can't be locked.
     """
     lock = SharedLock(folder / LOCK_FILE) if shared else FileLock(folder / LOCK_FILE)
     try:
@@ -324,7 +340,7 @@ def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock
         raise InputError(f"The project {folder} cannot be locked for serving: {reason}") from None
     if not is_taken:
         alone = " alone" if shared else ""
-        raise InputError(
+        raise AlreadyServedError(
             f"The project {folder} is already being served{alone} by another process: stop that one first"
         )
     return lock

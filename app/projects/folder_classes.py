@@ -7,20 +7,14 @@ question names one of them.
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from closecall.app.projects.positive_class import guess_class
 from closecall.core.pool.manifest import MANIFEST
-from closecall.core.sources import Source, source_from
-
-
-def guess_class(question: str, classes: Sequence[str]) -> str | None:
-    """Return the longest class name at the end of a question, such as "airplane" in "Is it an airplane?"."""
-    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
-    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
-    return max(named, key=len, default=None)
+from closecall.core.sources import Source, classes, source_from
 
 
 @dataclass(frozen=True)
@@ -43,8 +37,16 @@ class FolderClasses:
         return cls(source.classes)
 
     def positive(self, question: str, given: str | None) -> str | None:
-        """Return the class that means yes: the `given` class or, without one, the class in the question."""
-        return given or guess_class(question, self.names)
+        """Return the class that means yes: `given` or, if this is None, the class that the question names.
+
+        The result is None if `given` is "", which means no class.
+        """
+        return guess_class(question, self.names) if given is None else given or None
+
+
+def classes_of_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the folder names that may be classes of images with these relative paths, with slashes."""
+    return classes.of(Path("/nowhere"), [path.replace("/", os.sep) for path in paths])[0]
 
 
 def given_source(word: str, provider: str | None = None) -> Source | None:

@@ -69,9 +69,10 @@ class Intake:
         ids = {answer.id for answer in fit} - (along or {}).keys()
         try:
             result = self._log.append_answers(fit, shown=shown, along=along)
-        except StorageError:
-            with self._lock:
-                self._unacknowledged |= ids
+        except StorageError as error:
+            if error.kind != "moved":  # otherwise, nothing was stored
+                with self._lock:
+                    self._unacknowledged |= ids
             raise
         with self._lock:
             heard = ids & self._unacknowledged

@@ -22,12 +22,13 @@ from closecall.app.indexes.strategies import Indexes
 from closecall.app.projects.config import ProjectFile, check_overlap
 from closecall.app.projects.descriptions import describe_examples, whole_pool
 from closecall.app.projects.duplicates import Duplicates
-from closecall.app.projects.folder_classes import guess_class
 from closecall.app.projects.following import Following
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
 from closecall.app.projects.pool_builder import Builder, what_is_gone
+from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.project_store import ProjectStore
+from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
 from closecall.app.projects.webhooks import HappeningWatch
@@ -35,15 +36,13 @@ from closecall.app.runtime import kernels
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
-from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import strategy_names
+from closecall.core.selection import strategy_class, strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
-from closecall.storage.models import MAX_NAME
 
 V = TypeVar("V")
 
@@ -305,6 +304,15 @@ class Project:
         return self.indexes.pool
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes of the items, known once the pool has been begun; empty if there are none."""
+        pool = self.pool
+        if pool is None:
+            with suppress(InputError):
+                pool = Pool.open(self.pool_path)
+        return () if pool is None else pool.classes
+
+    @property
     def pictures(self) -> Pictures:
         """The renderer of the items of the pool's newest source. It can't be used before the pool has items.
 
@@ -377,6 +385,10 @@ class Project:
         """Return each query strategy's name and display name, in the order in which pages show them."""
         return {name: label_of(name) for name in strategy_names()}
 
+    def lines(self) -> dict[str, str]:
+        """Return what each query strategy does, in a line, by the strategy's name."""
+        return {name: strategy_class(name).about for name in strategy_names()}
+
     def costs(self) -> dict[str, str]:
         """Return the cost of each strategy that takes long to prepare, in words, by the strategy's name."""
         return self.indexes.costs(strategy_names())
@@ -396,16 +408,18 @@ class Project:
     ) -> ConceptRecord:
         """Add another yes/no question over the same pool.
 
+        `positive_class` is the class that means yes: None for the class that the question names, if it names
+        one, and "" for no class.
+
         Raises
         ------
         InputError
-            If the person is not an owner, or the question is too long.
+            If the person is not an owner, the question is too long, or there is no such class.
         StorageError
             If there is a concept of this name, or a value is not allowed.
         """
         by.require_owner("add questions")
-        classes = self.pool.classes if self.pool else ()
-        positive = positive_class or guess_class(question, classes)
+        positive = positive_class_of(question, positive_class, self.class_names)
         return create_concept(self.concept_store, question, name, guideline, positive)
 
     def copy_concept(
@@ -570,28 +584,3 @@ class Project:
 def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
     """Return the sessions in a log, oldest first, except sessions of imported labels."""
     return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
-
-
-def create_concept(
-    concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
-) -> ConceptRecord:
-    """Add a concept for a yes/no question, with the default SVM; its name defaults to the question.
-
-    Raises
-    ------
-    InputError
-        If there is no name and the question is too long for a name.
-    StorageError
-        If there is a concept of this name, or a value is not allowed.
-    """
-    stem = question.strip(" ?")
-    if not name and len(stem) > MAX_NAME:
-        raise InputError(f"The question is too long ({MAX_NAME} characters at most, got {len(stem)})")
-    return concepts.create(
-        name or stem,
-        question,
-        guideline=guideline.strip(),
-        positive_class=positive_class,
-        c=DEFAULT_C,
-        class_weight=DEFAULT_CLASS_WEIGHT,
-    )

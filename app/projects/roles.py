@@ -194,6 +194,17 @@ def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> 
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 
 
+def spelled_otherwise(name: str, annotators: Iterable[str]) -> list[str]:
+    """Return the annotators' names that differ from a typed name only in letter case.
+
+    The result is empty if the name is known as it was typed.
+    """
+    known = known_names(annotators)
+    if name in known:
+        return []
+    return [other for other in known if other.casefold() == name.casefold()]
+
+
 def _checked(name: str, longest: int) -> str:
     if not name or not name.isprintable():
         raise InputError("Type a name that can be read")

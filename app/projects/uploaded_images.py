@@ -21,6 +21,14 @@ KEPT_SIZE = 256
 """Maximum length in pixels of the longer side of an uploaded image; larger images are scaled down."""
 
 
+def uploadable() -> list[str]:
+    """Return the types of image files that people can choose for an upload, as extensions without dots."""
+    from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif
+
+    heif = sorted(extension[1:] for extension in HEIF_EXTENSIONS) if can_read_heif() else []
+    return ["png", "jpg", "jpeg", "webp", "avif", *heif]
+
+
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     """Return a sentence that says why images can't be compared with the pool's items; None if they can.
 

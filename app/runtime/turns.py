@@ -49,7 +49,10 @@ class Job(Protocol):
         """See `Job`."""
 
     def take_turn(self) -> bool:
-        """Do a part of the work; return whether more is left. After an error, the job gets no more turns."""
+        """Do a part of the work; return whether more is left. After an error, the job gets no more turns.
+
+        If a turn does the work of several, `turns_left` decreases by as many.
+        """
 
     def cancel(self) -> None:
         """End the job, because there will be no more turns."""
@@ -151,11 +154,11 @@ class Turns:
         job = self._begin()
         if job is None:
             return
-        began, goes_on = self._clock(), False
+        began, left, goes_on = self._clock(), job.turns_left, False
         try:
             goes_on = job.take_turn()
         finally:
-            self._record(job, self._clock() - began)
+            self._record(job, self._clock() - began, left - job.turns_left)
         if goes_on:
             try:
                 self.enter(job, executor)
@@ -175,12 +178,12 @@ class Turns:
             owner.finished = max(owner.finished, start)
             return job
 
-    def _record(self, job: Job, seconds: float) -> None:
-        """Record the time of a turn that has ended."""
+    def _record(self, job: Job, seconds: float, turns: int = 1) -> None:
+        """Record the time of a turn that has ended, in which as much was done as in so many `turns`."""
         with self._lock:
             owner = self._owner(job.owner)
             owner.finished += seconds
-            owner.seconds.append(seconds)
+            owner.seconds.append(seconds / max(1, turns))
 
     def _owner(self, name: str) -> _Owner:
         owner = self._owners.setdefault(name, _Owner())

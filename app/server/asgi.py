@@ -138,7 +138,7 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """Return the ASGI application: the pages, their modules, the HTTP API, races, maps, and ``/healthz``.
+    """Return the ASGI application: the pages, their modules, the HTTP API, races, maps, images, ``/healthz``.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`.
     """
@@ -147,6 +147,7 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
     from starlette.routing import Mount, Route
 
     from closecall.app.pages.problems import on_script_error
+    from closecall.app.server import images
     from closecall.app.server import map as map_routes
     from closecall.app.server.http import ROOT, build_api
 
@@ -155,6 +156,7 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
         Route("/healthz", _healthz),
         Route("/race", _race),
         *map_routes.routes(),
+        *images.routes(),
         Route(f"/{modules.ROOT}/{{digest}}/{{name:path}}", _module),
     ]
     middleware = [Middleware(Guard, names=names, sites=sites)]

@@ -30,6 +30,9 @@ FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 3.0
 """Seconds that a report waits for the databases. A database that takes longer counts as unreachable."""
 
+LOADS = ("futures", "futures_shed", "selections", "selections_hurried", "turns_waiting")
+"""Counts of `app.engine.load.Load.report` that the report sums over the projects."""
+
 
 class Health:
     """The health of the open projects. Thread-safe.
@@ -65,6 +68,7 @@ class Health:
             "projects": len(projects),
             "databases": dict(databases),
             "pools": dict(Counter(map(_pool, projects))),
+            "load": _load(projects),
         }
 
     def _databases(self, projects: Sequence[OpenProject]) -> list[str]:
@@ -79,6 +83,15 @@ class Health:
                 answer.cancel()
                 states.append("unreachable")
         return states
+
+
+def _load(projects: Sequence[OpenProject]) -> dict[str, int]:
+    """Return the sums of the projects' counts of work, and of work that was saved; see `Load.report`."""
+    counts = dict.fromkeys(LOADS, 0)
+    for project in projects:
+        report = project.store.load.report()
+        counts = {name: number + report[name] for name, number in counts.items()}
+    return counts
 
 
 def _database(project: OpenProject) -> str:

@@ -25,7 +25,7 @@ _OWN = f" ({AUTOPILOT})"
 
 def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
     """Return whether the true answers are known: the question's positive class is a class of the pool."""
-    return project.pool is not None and concept.positive_class in project.pool.classes
+    return concept.positive_class in project.class_names
 
 
 def is_autopilot(session: SessionState) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.display.phrases import of_class
+from closecall.app.display.phrases import of_class, told_apart
 from closecall.app.engine.selection import Occasion
 from closecall.app.sessions.item_view import ItemView
 from closecall.app.sessions.presses import read_presses
@@ -125,10 +125,15 @@ def can_choose(session: SessionState) -> bool:
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
     """Return the choices on the card in key order, each with the display name of its positive class.
 
+    Classes that are known by their questions alone are named by the words in which these questions differ.
     If all classes are digits, each digit is its own key, so that the key for a 7 is 7. Otherwise the keys are
     numbers from 1.
     """
     called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
+    stems = [concept.question.strip(" ?") for concept in concepts]
+    asked = [place for place, name in enumerate(called) if name == stems[place]]
+    for place, name in zip(asked, told_apart([called[place] for place in asked]), strict=True):
+        called[place] = name
     names = [
         name if called.count(name) == 1 else concept.name
         for name, concept in zip(called, concepts, strict=True)

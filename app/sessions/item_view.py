@@ -334,7 +334,7 @@ class ItemView:
         settings = main.include_skipped, main.concept.audit_share, self.project.groups()
         start = member.concept.direction()
         reason = (shown.id, *chooser, *settings, start, self._changes)
-        if self.ahead is None or self.ahead.reason != reason:
+        if self.ahead is None or self.ahead.is_cancelled or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()
             occasion = self.occasion(member, pool)

@@ -6,17 +6,17 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from closecall.app.display.phrases import some
 from closecall.app.projects.config import (
     LABELS_FILE,
     POOL_FOLDER,
+    PROJECT_FILE,
     ProjectFile,
     checked_database,
     is_project,
@@ -24,10 +24,13 @@ from closecall.app.projects.config import (
     require_database,
 )
 from closecall.app.projects.descriptions import FIRST
-from closecall.app.projects.folder_classes import chosen_source, guess_class
+from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.oidc import SignIn
-from closecall.app.projects.project import create_concept, sittings
+from closecall.app.projects.positive_class import positive_class_of
+from closecall.app.projects.project import sittings
+from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
+from closecall.app.projects.uploaded_folders import UPLOAD, File, store_folder
 from closecall.app.runtime.malloc import Trimmer
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
@@ -90,7 +93,8 @@ class NewProject:
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The class that means yes, if items have known classes.
+        The class that means yes, if items have known classes: None for the class that the question names, if
+        it names one, and "" for no class.
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
@@ -103,6 +107,11 @@ class NewProject:
         been made yet. Then creating the project makes it, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
+    upload : sequence of (str, bytes)
+        Image files that a person uploads, with their paths. They are stored beside the projects, and their
+        folder takes the place of `UPLOAD` in `source_word`.
+    more_questions : mapping of str to str or None
+        Further yes/no questions about the same items, with the class that means yes to each.
     """
 
     source_word: str
@@ -113,6 +122,8 @@ class NewProject:
     use_classes: bool | None = None
     source: Source | None = None
     provider: str | None = None
+    upload: Sequence[File] = field(default_factory=tuple)
+    more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Workspace:
@@ -306,11 +317,18 @@ class Workspace:
         return self._opening.setdefault(key, threading.RLock())
 
     def create(
-        self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR, unless_same: bool = False
+        self,
+        new: NewProject,
+        *,
+        key: str | None = None,
+        by: Person = OPERATOR,
+        unless_same: bool = False,
+        closed: bool = False,
     ) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        After an error, the project's folder and its labels on a database server are removed again.
+        With `closed`, the project is not opened, and its pool not built: the caller begins it. After an
+        error, the project's folder and its labels on a database server are removed again.
 
         Raises
         ------
@@ -332,19 +350,21 @@ class Workspace:
             raise InputError(
                 "This server serves one project only: start closecall serve with a folder of projects"
             )
-        question = " ".join(new.question.split())
-        if not question:
+        question, *more = (" ".join(each.split()) for each in (new.question, *new.more_questions))
+        if not all((question, *more)):
             raise InputError(
                 'A project needs a question that can be answered with yes or no, such as "Is it a leaf?"'
             )
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs items: enter a folder")
-        file, classes, source = self._describe(replace(new, source_word=word, question=question))
-        positive = new.positive_class or guess_class(question, classes)
-        if positive is not None and positive not in classes:
-            raise InputError(f"The items have no class {positive!r}; they have {some(classes)}")
         with ExitStack() as undo:
+            if new.upload:
+                stored = store_folder(self.folder, question, new.upload)
+                undo.callback(shutil.rmtree, stored, ignore_errors=True)
+                word = word.replace(UPLOAD, str(stored))
+            file, classes, source = self._describe(replace(new, source_word=word, question=question))
+            positive = positive_class_of(question, new.positive_class, classes)
             with self._creating:
                 if unless_same and (same := self._same(file, question)):
                     raise SameProjectError(same)
@@ -354,6 +374,8 @@ class Workspace:
                 file.write(half)
                 with Database.open(half / LABELS_FILE, create=True) as database:
                     create_concept(Concepts(database), question, "", new.guideline, positive)
+                    for other, yes in zip(more, new.more_questions.values(), strict=True):
+                        create_concept(Concepts(database), other, "", "", yes)
                 if new.examples:
                     _check_examples(new.examples)
                 if self._database:
@@ -362,9 +384,10 @@ class Workspace:
                     half.rename(self.folder / key)
                     undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
                     undo.callback(self._close, key)
-                    project = self.project(key)
+                    if not closed:
+                        self.project(key)
             if new.examples:
-                project.session().add_examples(new.examples, source=source)
+                self.project(key).session().add_examples(new.examples, source=source)
             undo.pop_all()
         return key
 
@@ -389,6 +412,17 @@ class Workspace:
                 return
             self._open[key] = former.succeeded(name)
         former.leave()
+
+    def recent_folders(self, name: str) -> list[str]:
+        """Return the folders of the projects that `name` may enter, those of the newest projects first."""
+        found: dict[str, float] = {}
+        for key in self.served_keys():
+            folder = self.folder / key
+            with suppress(InputError, OSError):
+                source = ProjectFile.read(folder).source
+                if self._is_open_to(key, name) and Path(source).is_absolute() and Path(source).is_dir():
+                    found[source] = max(found.get(source, 0.0), (folder / PROJECT_FILE).stat().st_mtime)
+        return sorted(found, key=lambda source: -found[source])
 
     def _close(self, key: str) -> None:
         """Close a project, if it is open."""

@@ -50,7 +50,7 @@ from closecall.storage import (
     SessionRecord,
 )
 from closecall.storage.groupings import Groupings
-from closecall.storage.imports import IMPORT, answer_id
+from closecall.storage.imports import GIVEN, IMPORT, combined, is_derived
 
 REMEMBERED_AT_ONCE = 16
 """Maximum number of hyperplanes passed to `QueryStrategy.remember` at once, which scans the pool once.
@@ -218,19 +218,34 @@ def _replay(
 def _check_imported(
     answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
 ) -> int:
-    """Check that the ids of imported answers match their files and contents; return the number of answers."""
-    digests = {its.id: its.parameters[IMPORT]["digest"] for its in sessions if IMPORT in its.parameters}
+    """Check that imported answers are those of their files; return the number of answers.
+
+    The id of an answer is derived from its content, or it is the file's; then its session has a digest.
+    """
+    files = {its.id: its.parameters[IMPORT] for its in sessions if IMPORT in its.parameters}
+    given: dict[str, list[AnswerRecord]] = {}
     number = 0
     for answer in answers:
-        digest = digests.get(answer.session_id)
-        if digest is None and answer.purpose == "import":
+        file = files.get(answer.session_id)
+        if file is None and answer.purpose == "import":
             findings.problems.append(f"Answer {answer.id} is imported, but its session names no file")
-        elif digest is not None and answer.corrects is None and answer.undoes is None:
+        elif file is not None and answer.corrects is None and answer.undoes is None:
             number += 1
-            if answer.id != answer_id(digest, answer):
+            if is_derived(file["digest"], answer):
+                continue
+            if GIVEN in file:
+                given.setdefault(answer.session_id, []).append(answer)
+            else:
                 findings.problems.append(
                     f"Answer {answer.id} about item {answer.item} differs from its file: {answer.answer}"
                 )
+    for session, file in files.items():
+        own = given.get(session, [])
+        if GIVEN in file and combined(own) != file[GIVEN]:
+            findings.problems.append(
+                f"One of {counted(len(own), 'answer')} in session {session} differs from its file "
+                f"{file['file']}, or is missing"
+            )
     return number
 
 

@@ -233,6 +233,13 @@ def _solve(L: Float64s, f: int, x: Float64s) -> None:
 
 
 @strict_kernel
+def _violation(A, i, d, w, alpha):  # type: ignore[no-untyped-def]
+    """Return by how much a label with α = 0 or α = C violates its optimality condition."""
+    margin = _margin(A, i, d, w)
+    return 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
+
+
+@strict_kernel
 def pivots(
     A: Signed,
     d: int,
@@ -241,7 +248,8 @@ def pivots(
     alpha: Float64s,
     tolerance: float,
     most: int,
-    joins: int,
+    passes: int,
+    nearness: float,
 ) -> float:
     """Run the active-set method from a feasible alpha, in place.
 
@@ -250,8 +258,12 @@ def pivots(
     bound leave the face. Once the optimum is reached, the labels that most violate their optimality condition
     join the face.
 
+    A pass over all labels finds those that violate their condition. Until none of them does any more, only
+    these labels are observed, and those that meet their condition by less than `nearness`. Then follows
+    another pass. With a `nearness` of −∞, each optimum of a face is followed by a pass.
+
     The method ends when all labels meet their optimality conditions within `tolerance`, after `most` steps,
-    or after labels have joined the face `joins` times.
+    or if they don't after `passes` passes and one more.
 
     Returns
     -------
@@ -272,6 +284,7 @@ def pivots(
         f += 1
     w = _combine(A, d, alpha)
     violation = np.empty(n)
+    near, n_near = np.empty(n, dtype=np.int64), 0
     for _ in range(most):
         worst = 0.0
         for k in range(f):
@@ -298,20 +311,26 @@ def pivots(
                     f -= 1
                 _add_row(A, i, d, alpha[i] - old, w)
             continue
-        entering, greatest = 0, -np.inf
-        for i in range(n):
-            violation[i] = -np.inf
-            _request(A, min(i + _AHEAD, n - 1), d)
-            if not on_face[i]:
-                margin = _margin(A, i, d, w)
-                violation[i] = 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
+        entering = 0
+        for c in range(n_near):
+            i = near[c]
+            violation[i] = -np.inf if on_face[i] else _violation(A, i, d, w, alpha)
+            entering += violation[i] > tolerance
+        if entering == 0:
+            greatest, n_near = -np.inf, 0
+            for i in range(n):
+                _request(A, min(i + _AHEAD, n - 1), d)
+                violation[i] = -np.inf if on_face[i] else _violation(A, i, d, w, alpha)
                 entering += violation[i] > tolerance
                 greatest = max(greatest, violation[i])
-        if entering == 0:
-            return greatest
-        if joins == 0:
-            break
-        joins -= 1
+                if violation[i] > -nearness:
+                    near[n_near] = i
+                    n_near += 1
+            if entering == 0:
+                return greatest
+            if passes == 0:
+                break
+            passes -= 1
         for _ in range(min(entering, _ENTERING, capacity - f)):
             joining = np.argmax(violation)
             violation[joining] = -np.inf

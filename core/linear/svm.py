@@ -87,10 +87,12 @@ _PASSES = 500
 _PASS_TOLERANCE = 1e-4
 _STEPS_A_LABEL = 20
 
-_JOINS = 6
-"""Number of times that labels may join the face before coordinate descent goes on from an earlier solution.
+_LEAST_PASSES = 4
+"""Number of passes over all labels after which coordinate descent goes on from an earlier solution."""
 
-Each time takes a pass over all labels, and up to eight labels join.
+_NEAR = 0.05
+"""From an earlier solution, labels whose margins are at least this far from violating their optimality
+condition are observed only in passes over all labels.
 """
 
 _CLEAR = 1e-7
@@ -291,7 +293,7 @@ def _optimum(
     if shares is not None:
         alpha = np.clip(shares, 0.0, 1.0) * upper
         _thin_out(alpha, upper, free_at_most(d))
-        greatest = pivots(A, d, squares, upper, alpha, tolerance, steps, _JOINS)
+        greatest = pivots(A, d, squares, upper, alpha, tolerance, steps, _LEAST_PASSES, _NEAR)
         if greatest > tolerance:
             greatest = _descended(A, a, d, squares, upper, alpha, tolerance, steps)
         if greatest < -_CLEAR * tolerance / TOLERANCE:
@@ -318,7 +320,7 @@ def _descended(
     """Run coordinate descent and then the active-set method from a feasible alpha; see `pivots`."""
     sides(a, d, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
     _thin_out(alpha, upper, free_at_most(d))
-    return pivots(A, d, squares, upper, alpha, tolerance, steps, steps)
+    return pivots(A, d, squares, upper, alpha, tolerance, steps, steps, -np.inf)
 
 
 def _are_clearly_free(alpha: Float64s, upper: Float64s, L: Float64s, distance: float) -> bool:

@@ -39,7 +39,7 @@ from closecall.core.pool.publish import Content, Publisher, require_own_folder
 from closecall.core.pool.source_continuation import plain_spec, require_continuation
 from closecall.core.sources import Problem, Source
 
-__all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
+__all__ = ["BuildEstimate", "Progress", "begin", "build", "estimate", "read_progress"]
 
 FIRST_SEGMENT_ROWS = 100
 SEGMENT_GROWTH = 3
@@ -157,6 +157,28 @@ def build(
         return Pool.open(pool)
     finally:
         lock.release()
+
+
+def begin(source: Source, path: Path | str) -> Pool:
+    """Begin the pool in the folder `path`, without items yet; `build` continues it.
+
+    The list of the items is written, so that labels can be matched to items before the pool is built.
+
+    Raises
+    ------
+    InputError
+        As in `build`.
+    """
+    pool = Path(path)
+    _make_folder(pool)
+    with disk_trouble(pool):
+        lock = lock_for_building(pool)
+    try:
+        _begin(continuing(source, pool), pool, None)
+        return Pool.open(pool)
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def continuing(source: Source, pool: Path) -> Source:

@@ -275,6 +275,23 @@ class Pool:
         place = int(np.searchsorted(self.ids, item)) if 0 <= item <= self.ids[-1] else 0
         return bool(self.ids[place] == item)
 
+    def can_have_rows(self) -> NDArray[np.bool_]:
+        """Return which items of the source have a row or, in a pool that is being built, may still get one.
+
+        The result has shape (n_items,). Held-out items get no row, nor do items that could not be read.
+
+        Raises
+        ------
+        InputError
+            If the source is missing or has changed.
+        """
+        can = np.zeros(len(self.source), dtype=np.bool_)
+        if not self.complete:
+            can[self._manifest.next_item :] = True
+            can[self.source.held_out()] = False
+        can[self.ids] = True
+        return can
+
     def row_of(self, ids: ArrayLike) -> Ids:
         """Return the row numbers of the items `ids`, of shape (n,).
 

@@ -163,13 +163,15 @@ class QueryStrategy(ABC):
     """
 
     name: ClassVar[str]
+    about: ClassVar[str] = ""
+    """What the strategy selects, in one line, as pages show it; "" if the strategy does not say."""
     needs_hyperplane: ClassVar[bool] = True
     query_params: ClassVar[frozenset[str]] = frozenset()
     """Parameters that only queries use. Strategies that differ in no other parameter can share an index."""
 
     pool_: PoolRows
     reader_: RowReader
-    _thrifty: Self | None = None
+    _thrifty: QueryStrategy | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state

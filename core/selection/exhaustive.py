@@ -17,6 +17,7 @@ class ExhaustiveSearch(QueryStrategy):
     """
 
     name = "exhaustive"
+    about = "The item nearest the boundary, by scoring all items."
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""

@@ -31,6 +31,7 @@ class LikelyPositive(QueryStrategy):
     """
 
     name = "likely-positive"
+    about = "The item that is most likely a yes, to find more of a rare class."
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""

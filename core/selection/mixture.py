@@ -56,6 +56,7 @@ class Mixture(QueryStrategy):
     """
 
     name = "mixture"
+    about = "Items near the boundary, likely yes and random, in shares that you set."
     query_params = frozenset({*PARTS, "budget"})
 
     parts_: dict[str, QueryStrategy]

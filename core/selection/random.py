@@ -16,6 +16,7 @@ class RandomSampling(QueryStrategy):
     """
 
     name = "random"
+    about = "Any item: the baseline for learning."
     needs_hyperplane = False
 
     def choose(self, query: Query) -> Choice:

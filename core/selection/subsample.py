@@ -31,6 +31,7 @@ class Subsample(QueryStrategy):
     """
 
     name = "subsample"
+    about = "The item nearest the boundary among 10,000 random ones."
 
     def __init__(self, *, n_scored: int = 10_000, run_length: int = 4, random_state: int = 0) -> None:
         super().__init__(random_state=random_state)

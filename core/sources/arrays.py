@@ -112,6 +112,14 @@ class Arrays(Source):
         """See `Folder.image`."""
         return self.images.image(item, size)
 
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution`."""
+        return self.images.resolution(item)
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image`."""
+        return self.images.whole_image(item)
+
     def original(self, item: int) -> Path:
         """See `Folder.original`."""
         return self.images.original(item)

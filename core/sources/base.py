@@ -194,6 +194,18 @@ class Source(ABC):
             If the item does not exist, or the source has changed.
         """
 
+    def resolution(self, item: int) -> tuple[int, int] | None:  # noqa: ARG002
+        """Return the width and height in pixels of `whole_image`, which is not decoded for this if possible.
+
+        Return None if the item has no resolution of its own, as a drawing that `image` makes at any size.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the item cannot be read.
+        """
+        return None
+
     def whole_image(self, item: int) -> Image.Image:
         """Return the item at its own resolution, in mode RGB or L.
 
@@ -274,6 +286,10 @@ class Source(ABC):
     def about_features(self) -> list[str]:
         """Return sentences that tell a user, before a pool is built, how features will be computed."""
         return []
+
+    def note_on_left_out(self) -> str | None:
+        """Return a sentence on files that the source leaves out, although they are images, or None."""
+        return None
 
     @property
     def describes_images(self) -> bool:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.sources.base import Items, Source
+from closecall.core.sources.heif import can_read_heif
 
 _EXIF, _TIME, _FRACTION = 0x8769, 0x9003, 0x9291
 """EXIF tags: the data about the exposure, and in these data DateTimeOriginal and SubSecTimeOriginal."""
@@ -40,6 +41,7 @@ def _time_of(source: Source, item: int) -> float:
             file = None if content is None else io.BytesIO(content)
         if file is None:
             return float("nan")
+        can_read_heif()
         with Image.open(file) as image:
             return seconds_of(image.getexif().get_ifd(_EXIF))
     except (InputError, OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError):

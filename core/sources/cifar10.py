@@ -111,6 +111,10 @@ class Cifar10(Source):
         image.thumbnail((size, size), Image.Resampling.LANCZOS)
         return image
 
+    def resolution(self, item: int) -> tuple[int, int]:
+        """See `Source.resolution`."""
+        return self.whole_image(item).size
+
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`."""
         return luminance(self._records_of(items)[:, 1:].reshape(-1, 3, GREY_SIZE, GREY_SIZE)), []

@@ -121,6 +121,11 @@ class Enlarged(Source):
         """Return the image of the original, changed in the same way as the grayscale variant in `grey`."""
         return self._variant(item, lambda origin: self.source.image(origin, size))
 
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution`; a variant has the resolution of its original."""
+        origins, _ = self._origins(np.array([item]))
+        return self.source.resolution(int(origins[0]))
+
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image` and `image`."""
         return self._variant(item, self.source.whole_image)
@@ -163,6 +168,10 @@ class Enlarged(Source):
         changes = self._changes(items[changed])
         grey[changed] = _varied(grey[changed][:, None], changes, _noise(changes)[:, None])[:, 0]
         return grey, problems
+
+    def note_on_left_out(self) -> str | None:
+        """See `Source.note_on_left_out`."""
+        return self.source.note_on_left_out()
 
     def vanished(self) -> Path | None:
         """See `Source.vanished`."""

@@ -11,6 +11,7 @@ import numpy as np
 from closecall.core.errors import InputError
 from closecall.core.sources import listing
 from closecall.core.sources.base import Source, UnreadableImageError
+from closecall.core.sources.heif import note_on_left_out
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 
@@ -142,6 +143,13 @@ class Folder(ListedImages):
         source = type(self)(self.path, use_classes=False, by_path=self.by_path, files=files)
         source._name_after(self.list_file)
         return source
+
+    def note_on_left_out(self) -> str | None:
+        """Return how many HEIC images are left out, and what is needed to read them; None if there are none.
+
+        They are counted when the folder is listed. In a source that was restored, none are.
+        """
+        return note_on_left_out(self.files.left_out)
 
     def original(self, item: int) -> Path:
         """See `Source.original`."""

@@ -1,9 +1,9 @@
 """Reading of image files of any origin and mode, with up to 100 million pixels, intact or damaged.
 
-Only formats that Pillow decodes without calling another program are opened. Color and grayscale images keep
-their mode. Transparent images are placed on white. Sixteen-bit and floating-point images are stretched from
-their darkest to their brightest value. The first frame of an animation is used, and the camera's orientation
-is applied.
+Only formats that are decoded without calling another program are opened: those of this build of Pillow, and
+HEIC (`core.sources.heif`). Color and grayscale images keep their mode. Transparent images are placed on
+white. Sixteen-bit and floating-point images are stretched from their darkest to their brightest value. The
+first frame of an animation is used, and the camera's orientation is applied.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from PIL import Image, UnidentifiedImageError
 from closecall.core.errors import InputError
 from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources.base import GREY_SIZE, Items, Source, UnreadableImageError
+from closecall.core.sources.heif import HEIF_EXTENSIONS, NEEDS_EXTRA, can_read_heif, is_heif
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
-EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN))
+EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN, *HEIF_EXTENSIONS))
+"""Extensions of images; those in `HEIF_EXTENSIONS` can only be read if `can_read_heif`."""
+
 MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
 
 PIXELS_A_CORE = 12_500_000
 """Pixels per core that may be decoded at once for models. The total limit is at least `MAX_PIXELS`."""
 
-_COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4}
+_COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4, "HEIF": 4}
 """Maximum memory of decoders in units of 4 bytes per pixel, by format. All other formats take 1 unit, except
 progressive JPEGs, which take 2.5.
 """
@@ -74,9 +77,11 @@ _BROKEN = (
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Return the formats that this build of Pillow decodes by itself, common ones first."""
+    """Return the formats that Pillow decodes by itself, common ones first; and HEIF, if it can be read."""
     Image.init()
-    wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
+    wanted = ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF"]
+    if can_read_heif():
+        wanted.append("HEIF")
     return tuple(name for name in wanted if name in Image.OPEN)
 
 
@@ -95,6 +100,20 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
     with _opened(file) as image:
         shown = _plain(_reduced(image, size))
         return _upright(shown, _orientation(image))
+
+
+def resolution_of(file: Path | BinaryIO) -> tuple[int, int]:
+    """Return the width and height in pixels of the upright image in `file`; only its header is read.
+
+    Raises
+    ------
+    UnreadableImageError
+        See `read_image`; damage after the header is not found.
+    """
+    with _opened(file) as image:
+        width, height = image.size
+        is_turned = _orientation(image) >= 5 and image.format != "TIFF"  # Pillow turns TIFF files by itself
+        return (height, width) if is_turned else (width, height)
 
 
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
@@ -346,6 +365,8 @@ def _reason(error: Exception, file: Path | BinaryIO) -> str:
         return f"it has more than {MAX_PIXELS:,} pixels"
     if isinstance(error, UnidentifiedImageError):
         empty = isinstance(file, os.PathLike) and Path(file).stat().st_size == 0
+        if not can_read_heif() and is_heif(Path(file) if isinstance(file, os.PathLike) else file):
+            return NEEDS_EXTRA
         return "the file is empty" if empty else "it is not an image of a supported format"
     if isinstance(error, MemoryError):
         return "there is not enough memory to decode it"

@@ -22,7 +22,7 @@ from closecall.core.sources.base import (
     UnreadableImageError,
     UnshownItemError,
 )
-from closecall.core.sources.images import RENDITION, grey_of, read_image, read_resized
+from closecall.core.sources.images import RENDITION, grey_of, read_image, read_resized, resolution_of
 from closecall.core.sources.listing import Listing
 
 
@@ -78,6 +78,11 @@ class ListedImages(Source):
             return self._read(item, size)
         except UnreadableImageError as error:
             raise UnshownItemError(self.name(item), str(self.path), str(error)) from error
+
+    def resolution(self, item: int) -> tuple[int, int]:
+        """See `Source.resolution`."""
+        (item,) = self.check_items(np.array([item]))
+        return resolution_of(self._file(item))
 
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""

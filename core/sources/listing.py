@@ -24,6 +24,7 @@ from closecall.core.files.durable import replace_file
 from closecall.core.sources import classes
 from closecall.core.sources.base import Items
 from closecall.core.sources.classes import path_hash
+from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif, note_on_left_out
 from closecall.core.sources.images import EXTENSIONS
 
 _MPEG = (".mp4", ".m4v", ".mov", ".3gp", ".mpg", ".mpeg", ".vob", ".ts", ".mts", ".m2ts")
@@ -46,12 +47,15 @@ class Listing:
         Index into `classes`, −1 where unknown.
     held_out : array of int64, ascending
         Positions of the held-out images in `paths`.
+    left_out : int
+        Number of HEIC images that are left out because they can't be read here. It is not saved.
     """
 
     paths: tuple[str, ...]
     classes: tuple[str, ...]
     truth: NDArray[np.int16]
     held_out: Items
+    left_out: int = 0
 
     @cached_property
     def digest(self) -> str:
@@ -65,7 +69,8 @@ class Listing:
 
     def without_classes(self) -> Listing:
         """Return the same images with unknown classes, none of them held out."""
-        return Listing(self.paths, *classes.unknown(len(self.paths)), np.empty(0, dtype=np.int64))
+        nothing = np.empty(0, dtype=np.int64)
+        return Listing(self.paths, *classes.unknown(len(self.paths)), nothing, self.left_out)
 
 
 def list_files(
@@ -78,7 +83,8 @@ def list_files(
 ) -> Listing:
     """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files and folders, symbolic links, and files with other extensions are left out. A subfolder that
+    Hidden files and folders, symbolic links, and files with other extensions are left out, and HEIC images if
+    they can't be read here. A subfolder that
     cannot be listed is included as if it were an unreadable image, so that the report on the pool names it.
 
     Parameters
@@ -101,14 +107,20 @@ def list_files(
     """
     links: list[str] = []
     found = list(_walk(root, "", links, extensions))
+    n_all = len(found)
+    if HEIF_EXTENSIONS & set(extensions) and not can_read_heif():
+        found = [path for path in found if _extension(path) not in HEIF_EXTENSIONS]
+    left_out = n_all - len(found)
     if not found:
+        if note := note_on_left_out(left_out):
+            raise InputError(f"{root} has no other {what}, and {note}")
         linked = f"; it has {len(links)} symbolic links, which are not followed" if links else ""
         has_videos = what == "images" and any(_walk(root, "", [], VIDEO_EXTENSIONS))
         videos = f"; video:{root} takes the frames of its videos" if has_videos else ""
         raise InputError(f"{root} has no {what} ({_examples(extensions)}){linked}{videos}")
     paths = tuple(sorted(found, key=_parts if by_path else path_hash))
     names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
-    return Listing(paths, names, truth, classes.held_out(paths, truth))
+    return Listing(paths, names, truth, classes.held_out(paths, truth), left_out)
 
 
 def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
@@ -153,6 +165,7 @@ def continued(earlier: Listing, now: Listing) -> Listing:
         earlier.classes,
         np.concatenate([earlier.truth, translation[now.truth[new]]]),
         earlier.held_out,
+        now.left_out,
     )
 
 

@@ -62,6 +62,10 @@ class OtherFeatures(Source):
         """See `Source.image`."""
         return self.source.image(item, size)
 
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution`."""
+        return self.source.resolution(item)
+
     def whole_image(self, item: int) -> Image.Image:
         """See `Source.whole_image`."""
         return self.source.whole_image(item)
@@ -81,6 +85,10 @@ class OtherFeatures(Source):
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`."""
         return self.source.grey(items)
+
+    def note_on_left_out(self) -> str | None:
+        """See `Source.note_on_left_out`."""
+        return self.source.note_on_left_out()
 
     def vanished(self) -> Path | None:
         """See `Source.vanished`."""

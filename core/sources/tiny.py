@@ -95,6 +95,10 @@ class TinyImages(Source):
         image.thumbnail((size, size), Image.Resampling.LANCZOS)
         return image
 
+    def resolution(self, item: int) -> tuple[int, int]:
+        """See `Source.resolution`."""
+        return self.whole_image(item).size
+
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`."""
         return luminance(self._images[self.check_items(items)].swapaxes(2, 3)), []

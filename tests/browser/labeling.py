@@ -43,6 +43,14 @@ def resize(page: Page, width: int, height: int) -> None:
     page.evaluate(FRAMES)
 
 
+def choose_strategy(page: Page, name: str) -> None:
+    """By the picker, whose panel closes by itself."""
+    page.get_by_role("button", name="Strategy:").click()
+    panel = page.get_by_test_id("stPopoverBody")
+    panel.locator("label", has=page.get_by_text(re.compile(f"^{name}(?: · fits now)?$"))).click()
+    expect(panel).to_have_count(0)
+
+
 class Labeling:
     """The labeling page in one tab."""
 
@@ -69,7 +77,7 @@ class Labeling:
 
     @property
     def image(self) -> Locator:
-        return self.page.locator(".frame img")
+        return self.page.locator(".frame img.item")
 
     def wait(self) -> None:
         """Until an image may be answered and everything is saved, both at one moment.
@@ -98,8 +106,7 @@ class Labeling:
     def pick_strategy(self, name: str) -> None:
         """By the picker, and wait until it has chosen what is in view."""
         before = self.selection
-        self.page.get_by_role("combobox", name="Query strategy").click()
-        self.page.get_by_role("option", name=re.compile(f"^{name}")).click()
+        choose_strategy(self.page, name)
         expect(self.card).not_to_have_attribute("data-painted-selection", before, timeout=30_000)
         self.wait()
 

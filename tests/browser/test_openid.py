@@ -166,3 +166,16 @@ def test_at_an_address_where_signing_in_fails_the_right_one_is_named(
     link = page.get_by_role("link", name=team.url)
     expect(link).to_be_visible(timeout=30_000)
     assert link.get_attribute("href") == team.url
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("path", ["/review?project=digits", "/sign-in", "/map?project=digits"])
+def test_every_address_leads_to_the_door_and_then_to_itself(
+    team: Server, contexts: list[BrowserContext], path: str
+) -> None:
+    """Nothing is "not found" before signing in, and nothing covers the button."""
+    page = contexts[0].new_page()
+    page.goto(f"{team.url}{path}")
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    sign_in(page, team, ADA, path)

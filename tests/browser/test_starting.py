@@ -125,6 +125,67 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
     assert made["use_classes"] is False
 
 
+def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -> None:
+    """What is typed is completed; the images in a folder are counted; recent folders are offered."""
+    for name, number in (("herbarium", 3), ("herbs", 0), (".hidden", 2)):
+        (tmp_path / "data" / name / "leaf").mkdir(parents=True)
+        for i in range(number):
+            Image.new("RGB", (40, 30)).save(tmp_path / "data" / name / "leaf" / f"{i}.png")
+    typed = start_page.get_by_role("textbox", name="Folder")
+    offered = start_page.locator(".st-key-pick-path-folder")
+    typed.press_sequentially(str(tmp_path / "data" / "her"))
+    expect(offered).to_contain_text("that begin with “her”")
+    expect(offered.get_by_role("radio")).to_have_text(["herbarium", "herbs"])
+    offered.get_by_role("radio", name="herbs").click()
+    expect(typed).to_have_value(str(tmp_path / "data" / "herbs"))
+    expect(start_page.get_by_text("No images here.")).to_be_visible()
+    typed.fill(str(tmp_path / "data"))
+    offered.get_by_role("radio", name="herbarium").click()
+    expect(start_page.get_by_text("3 images.")).to_be_visible()
+    typed.fill("")
+    expect(offered).to_contain_text("Recent folders")
+
+
+def test_a_folder_of_another_computer_is_uploaded(start_page: Page, server: Server, tmp_path: Path) -> None:
+    """Its images are stored beside the projects; its subfolders may be classes, one of which means yes."""
+    for kind in ("wild_cat", "dog"):
+        (tmp_path / "pets" / kind).mkdir(parents=True)
+        for i in range(30):
+            Image.effect_noise((40, 30), 20 + i).save(tmp_path / "pets" / kind / f"{i}.png")
+    start_page.get_by_role("combobox", name="Items").click()
+    start_page.get_by_role("option", name="A folder on your own computer").click()
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.get_by_role("alert")).to_contain_text("Choose a folder of images on your computer")
+    start_page.get_by_test_id("stFileUploader").first.locator("input").set_input_files(tmp_path / "pets")
+    question = start_page.get_by_role("textbox", name="Question")
+    question.fill("Is it a cat?")
+    question.press("Tab")
+    expect(start_page.get_by_text("The question may mean wild_cat: then tick this.")).to_be_visible()
+    start_page.get_by_text("Subfolders are classes").click()
+    start_page.get_by_role("combobox", name="Class that means yes").click()
+    start_page.get_by_role("option", name="wild_cat").click()
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
+    assert len(list((server.data / "images" / "is-it-a-cat").rglob("*.png"))) == 60
+    # The page was opened before the first items were there, which bring the controls that need a class.
+    expect(start_page.get_by_role("button", name="Demo")).to_be_visible(timeout=30_000)
+
+
+def test_the_demo_button_is_there_while_the_pool_grows(start_page: Page, server: Server) -> None:
+    """As soon as there are items, long before the last one."""
+    start_page.get_by_role("combobox", name="Items").click()
+    start_page.get_by_role("option", name="Digits, drawn on demand").click()
+    start_page.get_by_role("textbox", name="Question").fill("Is this a 4?")
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.get_by_role("button", name="Demo")).to_be_visible(timeout=120_000)
+    pool = Pool.open(server.data / "is-this-a-4" / "pool")
+    assert not pool.complete
+    start_page.goto(f"{server.url}/projects")
+    server.stop()  # ends the build of a million digits
+    shutil.rmtree(server.data / "is-this-a-4")
+    server.start()
+
+
 def test_what_is_wrong_is_said_beside_the_form(start_page: Page, tmp_path: Path) -> None:
     """One sentence, and no project."""
     for folder, question, sentence in [

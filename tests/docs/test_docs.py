@@ -172,9 +172,10 @@ def test_the_programs_on_the_page_are_those_that_are_tried():
     assert len(shown[0].splitlines()) <= 20
 
 
-def test_the_python_reference_names_what_exists():
+@pytest.mark.parametrize("page", ["python.md", "programs.md"])
+def test_the_python_reference_names_what_exists(page):
     """Its entries are read from the sources when the site is built."""
-    entries = re.findall(r"^::: ([\w.]+)$", text_of(DOCS / "python.md"), re.MULTILINE)
+    entries = re.findall(r"^::: ([\w.]+)$", text_of(DOCS / page), re.MULTILINE)
     assert entries
     for entry in entries:
         module, _, name = entry.rpartition(".")

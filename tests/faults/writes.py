@@ -15,7 +15,8 @@ from PIL import Image
 
 from closecall.app.engine.directions import Direction
 from closecall.app.engine.selection_parameters import AUDIT, OVERLAP
-from closecall.app.exchange.importing import import_labels, import_predictions
+from closecall.app.exchange.importing import import_labels
+from closecall.app.exchange.predicted import import_predictions
 from closecall.app.projects.roles import Person
 from closecall.app.projects.webhooks.deliveries import Deliveries, Pauses
 from closecall.app.sessions import autopilot

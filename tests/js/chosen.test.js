@@ -17,7 +17,10 @@ test("a strategy chose the item", () => {
 
 test("a selection with a smaller budget says so, and why", () => {
   const hurried = " with a smaller budget, because the server is busy";
-  assert.equal(sentence({ why: "strategy", hurried: true }), `Margin index chose this item${hurried}, round 7`);
+  assert.equal(
+    sentence({ why: "strategy", hurried: true }),
+    `Margin index chose this item${hurried}, round 7`,
+  );
   assert.equal(
     sentence({ why: "strategy", hurried: true, part: "margin", strategy_label: "Mixture" }),
     `Mixture chose this item (at the margin)${hurried}, round 7`,
@@ -26,8 +29,5 @@ test("a selection with a smaller budget says so, and why", () => {
 });
 
 test("without a strategy, no budget is mentioned", () => {
-  assert.equal(
-    sentence({ why: "random-start" }),
-    "Chosen at random until there is a yes and a no, round 7",
-  );
+  assert.equal(sentence({ why: "random-start" }), "Chosen at random until there is a yes and a no, round 7");
 });

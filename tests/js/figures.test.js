@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
-import { yScale } from "../../app/components/compare/curves.js";
+import { yScale } from "../../app/components/compare/heights.js";
 import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged } from "../../app/components/label/strip.js";
 import { standing } from "../../app/components/review/row.js";
@@ -138,6 +138,30 @@ test("the axis of the curves ends at 1, the highest AUROC", () => {
     const { low, high } = yScale([course]);
     assert.ok(low < high && high <= 1 && low <= course[0] && high >= course[1], `${low} to ${high}`);
   }
+});
+
+test("curves that crowd below 1 are told apart, and none of them leaves the plot", () => {
+  const crowded = [
+    [0.6, 0.9, 0.95, 0.98],
+    [0.6, 0.95, 0.98, 0.99],
+    [0.6, 0.97, 0.99, 0.998],
+  ];
+  const { at, ticks, note } = yScale(crowded);
+  const ends = crowded.map((ys) => at(ys[ys.length - 1]));
+  assert.ok(ends[1] - ends[0] > 0.1 && ends[2] - ends[1] > 0.1, String(ends));
+  for (const value of crowded.flat()) assert.ok(at(value) >= 0 && at(value) <= 1, String(value));
+  assert.ok(ticks.every((tick, i) => !i || at(tick) > at(ticks[i - 1])));
+  assert.ok(ticks.length <= 9 && note);
+  const perfect = yScale([
+    [0.7, 1, 1],
+    [0.7, 0.98, 0.99],
+  ]);
+  assert.equal(perfect.at(1), 1);
+  const apart = yScale([
+    [0.5, 0.7, 0.8],
+    [0.5, 0.8, 0.95],
+  ]);
+  assert.equal(apart.note, "", "even steps where they are enough");
 });
 
 test("the strip shows what is stored, changed by what waits to be saved", () => {

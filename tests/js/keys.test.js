@@ -69,7 +69,7 @@ test("Enter and a click on an option may pick one; a click beside may not", () =
 test("yes and no have a letter and an arrow, in either case; other keys answer nothing", () => {
   const choices = new Choices(null);
   const meant = { yes: ["y", "Y", "ArrowRight"], no: ["n", "N", "ArrowLeft"], skip: ["s", "ArrowDown"] };
-  Object.assign(meant, { unsure: ["m", "?", "ArrowUp"], undo: ["u", "Backspace"] });
+  Object.assign(meant, { unsure: ["m", "ArrowUp"], undo: ["u", "Backspace"] });
   for (const [action, keys] of Object.entries(meant)) {
     for (const key of keys) assert.equal(choices.byKey(key), action, key);
   }
@@ -78,9 +78,17 @@ test("yes and no have a letter and an arrow, in either case; other keys answer n
     letters.filter((key) => choices.byKey(key)),
     ["m", "n", "s", "u", "y"],
   );
-  for (const key of ["Enter", " ", "Tab", "Escape", "1", "F5", "Dead"]) {
+  for (const key of ["Enter", " ", "Tab", "Escape", "1", "?", "F5", "Dead"]) {
     assert.equal(choices.byKey(key), undefined, key);
   }
+});
+
+test("the help card names each key that answers", () => {
+  const choices = new Choices(null);
+  const named = choices.keys({ has_groups: true }).flatMap(([keys]) => keys);
+  for (const key of ["Y", "→", "N", "←", "S", "↓", "M", "↑", "U", "Z", "?", "⇧N"])
+    assert.ok(named.includes(key), key);
+  assert.ok(!choices.keys({ has_groups: false }).some(([keys]) => keys.includes("⇧N")));
 });
 
 /** The search above a grid, by name, by words or in a lasso. */

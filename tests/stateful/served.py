@@ -31,7 +31,7 @@ from closecall.app.engine.leases import Leases
 from closecall.app.exchange.exporting import export_labels
 from closecall.app.exchange.model import export_model
 from closecall.app.projects.config import LABELS_FILE, ProjectFile
-from closecall.app.projects.project import create_concept
+from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import ReviewedConcept
@@ -367,10 +367,8 @@ class Served:
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
             for form in ("csv", "jsonl", "label-studio"):
-                export_labels(
-                    self.folder, form=form, concept=None, log=False, out=out / f"x.{form}", image_url=""
-                )
-            export_labels(self.folder, form="csv", concept=None, log=True, out=out / "log.csv", image_url="")
+                export_labels(self.folder, form=form, concept=None, log=False, out=out / f"x.{form}")
+            export_labels(self.folder, form="csv", concept=None, log=True, out=out / "log.csv")
             concepts = self.project.concepts(archived=True)
             with (out / "x.csv").open(newline="") as file:
                 rows = list(csv.DictReader(file))

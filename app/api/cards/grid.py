@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards.parts import common, item_of
+from closecall.app.api.images import original_of
 from closecall.app.display import phrases as words
 from closecall.app.display.thumbnails import look_of
 from closecall.app.engine.lasso import PAGE
@@ -87,7 +88,7 @@ def _search_card(
 
 def picture(session: LabelingSession, item: int) -> dict[str, Any]:
     """Return the fields of a cell with the item's image, or with the reason why it can't be shown."""
-    return look_of(item, session.project.pictures.tile)
+    return look_of(item, session.project.pictures.tile) | original_of(session.project, item)
 
 
 def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:

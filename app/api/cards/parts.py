@@ -6,6 +6,7 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.api.images import original_of
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
@@ -70,7 +71,8 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item without its picture; for a text, with its parts."""
-    return item_of(session, shown) | _alike(session, shown.item) | _text(session, shown.item)
+    own = original_of(session.project, shown.item)
+    return item_of(session, shown) | own | _alike(session, shown.item) | _text(session, shown.item)
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
     n_items = len(pool) if pool else 0
     return {
         "selection_ms": shown.selection_ms if shown else None,
-        "full_scan_ms": session.project.indexes.full_scan_ms,
+        "full_scan_ms": session.project.indexes.full_scan.beside(shown.id) if shown else None,
         "margin": shown.margin if shown else None,
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,

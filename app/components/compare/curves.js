@@ -2,7 +2,7 @@
 
 import { drawn, say } from "../shared/dom.js";
 import { roundTicks } from "../shared/scales.js";
-import { quantile } from "./records.js";
+import { yScale } from "./heights.js";
 
 /** @import { Course, Guide } from "../types" */
 
@@ -23,21 +23,19 @@ import { quantile } from "./records.js";
  * @property {number} height
  */
 
-const PAD = { left: 52, top: 14, bottom: 46 };
+const PAD = { left: 64, top: 14, bottom: 46 };
 const NARROW = 520; // pixels; below this width the labels have no values
 const LABEL = 24; // pixels between the end of the x axis and the labels
 const VALUE = 64; // of a label's value, in pixels
 const APART = 24; // least distance between two labels, in pixels
 const MARK = 14;
-const STEPS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // between two ticks
-const BELOW = 0.1; // share of all values that may lie below the axis: a few early rounds must not flatten the rest
 const MOST_POINTS = 700; // points of a line; more would be closer than pixels
 
 export class Curves {
   /** @type {SVGElement} */
   #svg;
   #grid = drawn("g", {});
-  #window = drawn("rect", { x: PAD.left - MARK, y: 0 });
+  #window = drawn("rect", { x: PAD.left, y: PAD.top - MARK / 2 });
   #guides = drawn("g", {});
   /** @type {Line[]} */
   #lines;
@@ -71,13 +69,14 @@ export class Curves {
     const longest = Math.max(...this.#lines.map((line) => line.name.getComputedTextLength()));
     const right = Math.ceil(LABEL + longest + (width < NARROW ? 2 : VALUE));
     const y = yScale(courses.map(({ ys }) => ys.filter((value) => value != null)));
-    const across = (/** @type {number} */ value) => PAD.left + (value / most) * (width - PAD.left - right);
+    const across = (/** @type {number} */ value) =>
+      PAD.left + Math.min(1, value / most) * (width - PAD.left - right);
     const down = (/** @type {number} */ value) =>
-      PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
+      PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
     const edges = { left: PAD.left, right: width - right, bottom: height - PAD.bottom };
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.#window.setAttribute("width", String(width));
-    this.#window.setAttribute("height", String(edges.bottom));
+    this.#window.setAttribute("width", String(edges.right - PAD.left));
+    this.#window.setAttribute("height", String(edges.bottom - PAD.top + MARK / 2));
     this.#drawGrid({ y, most, across, down, edges, name, write, height });
     this.#guides.replaceChildren(...(guide ? guided(guide, across, down, edges) : []));
     const ends = courses.map(({ xs, ys }, i) => this.#lines[i].draw(xs, ys, across, down));
@@ -86,15 +85,16 @@ export class Curves {
 
   /** @param {Grid} grid */
   #drawGrid({ y, most, across, down, edges, name, write, height }) {
-    const key = [y.low, y.high, most, edges.right, height, name].join(" ");
+    const key = [...y.ticks, most, edges.right, height, name].join(" ");
     if (this.#grid.dataset.key === key) return;
     this.#grid.dataset.key = key;
     const parts = [];
     for (const tick of y.ticks) {
       const at = down(tick);
       parts.push(drawn("line", { class: "level", x1: edges.left, x2: edges.right, y1: at, y2: at }));
-      parts.push(written("ytick", edges.left - 10, at + 5, tick.toFixed(y.digits)));
+      parts.push(written("ytick", edges.left - 10, at + 5, y.write(tick)));
     }
+    if (y.note) parts.push(written("ynote", edges.left + 8, PAD.top + 14, y.note));
     for (const tick of roundTicks(0, most, edges.right > 400 ? 6 : 3)) {
       parts.push(written("xtick", across(tick), edges.bottom + 20, write(tick)));
     }
@@ -202,22 +202,6 @@ function guided({ from, to, y, write }, across, down, edges) {
     written(`guidename${near ? " before" : ""}`, x1 + (near ? -6 : 6), edges.bottom - 8, write(from)),
     written("guidename", x2 + 6, edges.bottom - 8, write(to)),
   ];
-}
-
-/**
- * Return a y scale with round limits around the curves' first and last values and nearly all values between them.
- *
- * @param {number[][]} courses
- */
-export function yScale(courses) {
-  const all = courses.flat();
-  const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys[ys.length - 1]]);
-  const [least, highest] = [Math.min(1, quantile(all, BELOW) ?? 1, ...ends), Math.max(...all, 0.5)];
-  const step = STEPS.find((one) => highest - least < 7 * one) ?? 0.1;
-  const low = Math.min(1 - step, Math.floor(least / step + 1e-9) * step);
-  const high = Math.max(low + step, Math.min(1, Math.ceil(highest / step - 1e-9) * step));
-  const ticks = Array.from({ length: Math.round((high - low) / step) + 1 }, (_, i) => low + i * step);
-  return { low, high, ticks, digits: step < 0.01 ? 3 : 2, fine: step < 0.005 ? 4 : 3 };
 }
 
 /**

@@ -5,6 +5,7 @@
 import { alikeAddress } from "../shared/alike.js";
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, element, painted, part, present, say, targetOf } from "../shared/dom.js";
+import { Help } from "../shared/help.js";
 import {
   hasKeys,
   isField,
@@ -23,12 +24,13 @@ import { Tidings } from "../shared/tidings.js";
 import { Draft } from "./draft.js";
 import { Finder } from "./finder.js";
 import { Marks } from "./marks.js";
+import { Preview } from "./preview.js";
 import { standing, Tiles } from "./tiles.js";
 
 /** @import { Answer, Cell, Component, GridData, Standing, Waiting, Word } from "../types" */
 
 /** @type {Record<string, Word>} */
-const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
+const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure" };
 /** @type {Record<string, (columns: number) => number>} */
 const STEPS = {
   ArrowLeft: () => -1,
@@ -38,6 +40,23 @@ const STEPS = {
 };
 /** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
+/** @type {[string[], string][]} */
+const KEYS = [
+  [["←", "↑", "↓", "→"], "go to another item"],
+  [["Y"], "yes"],
+  [["N"], "no"],
+  [["S"], "skip"],
+  [["M"], "unsure"],
+  [["⇧Y", "⇧N"], "yes or no for all that are open"],
+  [["U", "⌫"], "undo a mark; without marks, back to the last grid"],
+  [["↵"], "send the marks"],
+  [["Z"], "enlarge the item, then zoom in, then back to the grid"],
+  [["⇧←", "⇧→"], "move a zoomed image"],
+  [["L"], "find similar items"],
+  [["/"], "find items"],
+  [["PgUp", "PgDn"], "turn the pages of a search"],
+  [["?"], "this card"],
+];
 /** @type {[Word | null, string][]} */
 const COUNTED = [
   ["no", "no"],
@@ -94,6 +113,9 @@ class Grid {
     /** @type {number | null} */
     this.paintedAt = null;
     this.abort = new AbortController();
+    this.help = new Help(this.card, () => KEYS);
+    const enlarge = (/** @type {Element} */ tile) => this.enlarge(this.tiles.placeOf(tile));
+    this.preview = new Preview(this.card, enlarge, this.abort.signal);
     this.observer = new ResizeObserver(() => this.fit());
     this.listen();
     releaseFocus();
@@ -229,6 +251,7 @@ class Grid {
    */
   async paint(cells, marks, isLast) {
     Object.assign(this, { cells, marks, isLast, paintedAt: null });
+    this.preview.close();
     this.refresh();
     if (!(await this.tiles.paint(cells))) return;
     this.card.dataset.state = cells.length ? "shown" : "empty";
@@ -270,6 +293,7 @@ class Grid {
 
   showMarks() {
     this.tiles.show(this.marks);
+    this.preview.follow(this.cells[this.marks.cursor], this.marks.words[this.marks.cursor] ?? null);
     const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
     const parts = counted.map(([word, label]) =>
       element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${label}`),
@@ -361,6 +385,18 @@ class Grid {
     this.tiles.follow(to);
   }
 
+  /**
+   * Show the item at a place as large as the grid.
+   *
+   * @param {number} place
+   */
+  enlarge(place) {
+    if (!this.cells[place]) return;
+    this.marks.cursor = place;
+    this.preview.open();
+    this.showMarks();
+  }
+
   /** Open Find similar for the item under the cursor; marks are kept. */
   lookForLike() {
     const cell = this.cells[this.marks.cursor];
@@ -412,7 +448,8 @@ class Grid {
   /** @param {KeyboardEvent} event */
   keyPressed(event) {
     if (!hasKeys(this) || isShortcut(event) || this.finder.pressed(event) || isField(event)) return;
-    const action = this.actionOf(event);
+    if (this.help.pressed(event)) return;
+    const action = this.preview.pressed(event) ? () => {} : this.actionOf(event);
     if (!action) return;
     event.preventDefault();
     const isStep = event.key in STEPS;
@@ -433,6 +470,7 @@ class Grid {
     if (word) return () => this.mark(word);
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "/") return () => (this.finder.isUsed ? this.finder.focus() : openFind());
+    if (key === "z") return () => this.enlarge(this.marks.cursor);
     if (key === "l") return () => this.lookForLike();
     if (key in PAGES && this.finder.isUsed) return () => this.finder.turn(PAGES[key]);
     if (key === "escape" && this.isLast) return () => this.showCurrent();

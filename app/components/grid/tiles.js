@@ -7,7 +7,8 @@ import { absenceOf } from "../shared/text.js";
 
 /** @import { Marks } from "./marks.js" */
 
-const SMALLEST = 72; // pixels; if images would be smaller, the page scrolls
+const SMALLEST = 64; // pixels; if images would be smaller, the page scrolls
+const CLOSE_TO = 96; // smaller images are closer to each other
 /** @type {Record<string, string>} */
 const WORDS = { yes: "yes", no: "no", skip: "skipped", unsure: "unsure", tied: "tied" };
 /** @type {Record<string, string>} */
@@ -88,22 +89,20 @@ export class Tiles {
   /** Choose the number of columns that makes the images largest; on phones the style sheet sets it. */
   fit() {
     const style = getComputedStyle(this.#place);
-    const gap = parseFloat(style.columnGap);
-    const { clientWidth: width, clientHeight: height } = this.#place;
+    const room = { width: this.#place.clientWidth, height: parseFloat(style.minHeight) || 0 };
     const fixed = parseInt(style.getPropertyValue("--fixed-columns"), 10);
-    const side = (/** @type {number} */ columns) => (width - (columns - 1) * gap) / columns;
-    if (fixed) this.#set(fixed, side(fixed));
-    else {
-      const n = Math.max(this.#tiles.length, 1);
-      const room = (/** @type {number} */ columns) => {
-        const rows = Math.ceil(n / columns);
-        return Math.min(side(columns), (height - (rows - 1) * gap) / rows);
-      };
-      const all = Array.from({ length: n }, (_, i) => i + 1);
-      const best = all.reduce((a, b) => (room(b) > room(a) ? b : a));
-      if (room(best) >= SMALLEST) this.#set(best, room(best));
-      else this.#set(Math.max(1, Math.floor((width + gap) / (SMALLEST + gap))), SMALLEST);
+    this.#place.style.removeProperty("--gap");
+    const gap = parseFloat(style.columnGap);
+    if (fixed) {
+      this.#set(fixed, (room.width - (fixed - 1) * gap) / fixed);
+      return;
     }
+    const n = Math.max(this.#tiles.length, 1);
+    const wide = largest(n, room, gap);
+    const best = wide.side < CLOSE_TO ? largest(n, room, gap / 2) : wide;
+    if (best !== wide) this.#place.style.setProperty("--gap", `${gap / 2}px`);
+    if (best.side >= SMALLEST) this.#set(best.columns, best.side);
+    else this.#set(Math.max(1, Math.floor((room.width + gap / 2) / (SMALLEST + gap / 2))), SMALLEST);
   }
 
   /**
@@ -115,6 +114,23 @@ export class Tiles {
     this.#place.style.setProperty("--columns", String(columns));
     this.#place.style.setProperty("--tile", `${Math.floor(side)}px`);
   }
+}
+
+/**
+ * Return the number of columns with which `n` squares in a room are largest, and their side.
+ *
+ * @param {number} n
+ * @param {{ width: number, height: number }} room
+ * @param {number} gap
+ */
+export function largest(n, { width, height }, gap) {
+  const sides = Array.from({ length: n }, (_, i) => {
+    const columns = i + 1;
+    const rows = Math.ceil(n / columns);
+    return Math.min((width - (columns - 1) * gap) / columns, (height - (rows - 1) * gap) / rows);
+  });
+  const side = Math.max(...sides);
+  return { columns: sides.indexOf(side) + 1, side };
 }
 
 /**

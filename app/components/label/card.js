@@ -4,25 +4,32 @@
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
+import { Gestures } from "../shared/gestures.js";
+import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
 import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
 import { Tidings } from "../shared/tidings.js";
+import { Zoom } from "../shared/zoom.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
 import { Flow, mayStillCome, POLL } from "./flow.js";
 import { FullScan } from "./fullscan.js";
-import { Gestures } from "./gestures.js";
 import { Group } from "./group.js";
 import { merged, Strip } from "./strip.js";
-import { Zoom } from "./zoom.js";
 
 /** @import { CardData, Component, Item, Labeling, StripEntry } from "../types" */
 
 /** @import { Picture } from "./ahead.js" */
+
+/** @type {[string[], string][]} */
+const AUTOPILOT_KEYS = [
+  [["P"], "start or pause the autopilot"],
+  [["."], "let it give one answer"],
+];
 
 // Milliseconds.
 const PRESSED = 120; // how long a button looks pressed
@@ -66,6 +73,10 @@ class Card {
       give: (answer) => this.give(answer),
     });
     this.zoom = new Zoom(this.frame);
+    this.help = new Help(this.card, () => [
+      ...(this.autopilot.isOn ? AUTOPILOT_KEYS : []),
+      ...this.choices.keys(this.data),
+    ]);
     /** @type {Map<string | null, string | undefined>} */
     this.pictures = new Map();
     takeKeys(this);
@@ -155,8 +166,7 @@ class Card {
     clearTimeout(this.pollTimer);
     const { data, flow } = this;
     const known = Object.keys(data.next ?? {}).length;
-    const isAhead =
-      flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
+    const isAhead = flow.awaitsAhead && data.item && (await this.line.awaitAhead(data.item.selection, known));
     if (!isAhead && data === this.data && flow.pollAfter !== null) this.poll(flow.pollAfter);
   }
 
@@ -214,7 +224,7 @@ class Card {
   }
 
   /**
-   * Put another image, or none, into the frame, and end gestures and zoom.
+   * Put the image of the item in view, or none, into the frame, and end gestures and zoom.
    *
    * @param {Picture | null} image
    */
@@ -222,7 +232,7 @@ class Card {
     this.frame.querySelector(".item")?.remove();
     if (image) this.frame.prepend(image);
     this.gestures.cancel();
-    this.zoom.reset();
+    this.zoom.take(image && this.flow.item?.original);
   }
 
   /** @param {Item | null} item */
@@ -389,7 +399,7 @@ class Card {
   /** @param {KeyboardEvent} event */
   keyPressed(event) {
     if (!hasKeys(this)) return;
-    if (isShortcut(event) || isField(event)) return;
+    if (isShortcut(event) || isField(event) || this.help.pressed(event)) return;
     const action = this.choices.byKey(event.key);
     if (event.repeat) {
       if (action || event.key === "Enter" || event.key === " ") event.preventDefault();

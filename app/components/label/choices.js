@@ -31,11 +31,14 @@ const UNSURE = { action: "unsure", answer: "unsure", word: "Unsure", key: "m", s
 /** @type {Choice} */
 const NONE = { action: "none", answer: "no", word: "None", key: "0", symbol: "g-no" };
 
+// Of each choice and of undo, the key that is not on its button.
+/** @type {Record<string, string>} */
+const ARROWS = { no: "←", yes: "→", skip: "↓", unsure: "↑" };
+
 /** @type {Record<string, string>} */
 const ALWAYS = {
   s: "skip",
   m: "unsure",
-  "?": "unsure",
   u: "undo",
   arrowdown: "skip",
   arrowup: "unsure",
@@ -93,6 +96,28 @@ export class Choices {
    */
   byKey(key) {
     return this.#keys[key.toLowerCase()];
+  }
+
+  /**
+   * Return all keys of the card, for the help card.
+   *
+   * @param {{ has_groups: boolean }} data
+   * @returns {[keys: string[], what: string][]}
+   */
+  keys({ has_groups: hasGroups }) {
+    return /** @type {[string[], string][]} */ ([
+      ...this.list.map(({ action, concept, word, key, keys }) => [
+        [...(keys ?? key.toUpperCase()).split(" "), ...(ARROWS[action] ?? "")],
+        concept ? word : word.toLowerCase(),
+      ]),
+      ...(hasGroups && !this.areClasses ? [[["⇧Y", "⇧N"], "yes or no for all near-duplicates shown"]] : []),
+      [["U", "⌫"], "undo the last answer"],
+      [["Z"], "zoom in at the mouse, or out; a click and the wheel zoom as well"],
+      [["⇧←", "⇧→"], "move a zoomed image"],
+      [["PgUp", "PgDn"], "scroll a text"],
+      [["/"], "find items by name"],
+      [["?"], "this card"],
+    ]);
   }
 
   /**

@@ -70,9 +70,10 @@ export class Chart {
     if (!this.#drawing || !width) return;
     const { xs, lines, x, y, mark } = this.#drawing;
     const height = this.#height;
-    const across = (/** @type {number} */ value) => PAD.left + x.at(value) * (width - PAD.left - PAD.right);
+    const across = (/** @type {number} */ value) =>
+      PAD.left + inside(x.at(value)) * (width - PAD.left - PAD.right);
     const down = (/** @type {number} */ value) =>
-      PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
+      PAD.top + (1 - inside(y.at(value))) * (height - PAD.top - PAD.bottom);
     this.#figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.#figure.setAttribute("height", String(height));
     /** @type {SVGElement[]} */
@@ -83,6 +84,15 @@ export class Chart {
     parts.push(...ends(lines, xs, across, down));
     this.#figure.replaceChildren(...parts);
   }
+}
+
+/**
+ * Return a place on a scale, or the scale's nearer end for a place outside the plot.
+ *
+ * @param {number} place
+ */
+function inside(place) {
+  return Math.min(1, Math.max(0, place));
 }
 
 /**

@@ -3,6 +3,7 @@
 
 import { around, element, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
+import { Help } from "../shared/help.js";
 import { isField, isShortcut, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Outbox } from "../shared/outbox.js";
@@ -12,9 +13,21 @@ import { Row } from "./row.js";
 /** @import { Answer, Asked, Component, ReviewData, ReviewView, Word } from "../types" */
 
 /** @type {Record<string, Word>} */
-const ANSWER_KEYS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
+const ANSWER_KEYS = { y: "yes", n: "no", s: "skip", m: "unsure" };
 /** @type {Record<string, number>} */
 const MOVES = { arrowdown: 1, arrowup: -1, home: -Infinity, end: Infinity };
+
+/** @type {[string[], string][]} */
+const KEYS = [
+  [["↑", "↓"], "go to another item"],
+  [["Y", "N", "S", "M"], "correct the answer to yes, no, skip or unsure"],
+  [["U", "⌫"], "undo the last correction"],
+  [["↵"], "show the item’s history"],
+  [["L"], "find similar items"],
+  [["/"], "search"],
+  [["PgUp", "PgDn"], "turn the page"],
+  [["?"], "this card"],
+];
 
 // Milliseconds.
 const TYPING = 250; // pause in typing after which the search starts
@@ -46,6 +59,7 @@ class Review {
     this.data = component.data;
     this.card = part(root, ".card");
     this.views = part(root, ".views");
+    this.help = new Help(this.card, () => KEYS);
     /** @type {HTMLInputElement} */
     this.search = part(root, ".search");
     this.title = part(root, ".title");
@@ -342,8 +356,8 @@ class Review {
     if (isShortcut(event)) return;
     const target = /** @type {Element} */ (event.composedPath()[0]);
     if (target === this.search) this.keyInSearch(event);
-    else if (!isField(event) && this.act(event.key.toLowerCase(), event.repeat, target))
-      event.preventDefault();
+    else if (isField(event) || this.help.pressed(event)) return;
+    else if (this.act(event.key.toLowerCase(), event.repeat, target)) event.preventDefault();
   }
 
   /**

@@ -125,6 +125,23 @@ export function say(where, text) {
   if (where.textContent !== text) where.textContent = text;
 }
 
+let terms = 0; // hints so far
+
+/**
+ * Create a term that is explained in a sentence while the mouse or the focus is on it.
+ *
+ * @param {string} hint
+ * @param {(Node | string)[]} name
+ */
+export function term(hint, ...name) {
+  terms += 1;
+  const id = `hint-${terms}`;
+  const tip = element("span", { className: "hint", id, role: "tooltip" }, hint);
+  const made = element("span", { className: "term", tabIndex: 0, "aria-describedby": id }, ...name);
+  made.append(tip);
+  return made;
+}
+
 /** Return a random id for a new answer; pages served over plain HTTP have no crypto.randomUUID. */
 export function newId() {
   if (crypto.randomUUID) return crypto.randomUUID();

@@ -124,6 +124,29 @@ export function takeTyped() {
   return typed?.text ?? "";
 }
 
+const PANEL = "[data-testid=stPopoverBody] [data-testid=stRadio] label";
+const OPEN_PANEL = ".st-key-strategy-picker button[aria-expanded=true]";
+
+/**
+ * Return whether a click chooses an option of a list in a panel. The arrow keys choose by a click without a button.
+ *
+ * @param {Event} event
+ */
+export function choosesInPanel(event) {
+  const path = /** @type {Partial<Element>[]} */ (event.composedPath());
+  const isByMouse = event.type === "click" && /** @type {MouseEvent} */ (event).detail > 0;
+  return isByMouse && path.some((one) => one.matches?.(PANEL));
+}
+
+/** Close the panel with the list of strategies, which would cover the notes, once the choice has been taken. */
+async function closePanel() {
+  await painted();
+  const opener = /** @type {HTMLElement | null} */ (document.querySelector(OPEN_PANEL));
+  opener?.click();
+  await painted();
+  /** @type {HTMLElement | null} */ (document.activeElement)?.blur();
+}
+
 const CLOSING_MS = 3000;
 
 /** Give the keys back to the page once the focused picker is closed. */
@@ -148,6 +171,7 @@ export function watchPickers(signal) {
   /** @type {(event: Event) => void} */
   const picked = (event) => {
     if (mayChoose(event)) releaseFocus();
+    if (choosesInPanel(event)) closePanel();
   };
   for (const kind of ["keydown", "click"]) document.addEventListener(kind, picked, { signal, capture: true });
 }

@@ -2,6 +2,7 @@
 // must outlive a call is kept by the root of the component's shadow tree.
 
 import { dropKeys } from "./keys.js";
+import { applySize } from "./size.js";
 
 /** @import { Component, Mounted } from "../types" */
 
@@ -33,6 +34,7 @@ export function mounting(Made) {
     places.set(root, place);
     place.payloads = [...place.payloads.slice(-1), component];
     place.shown.update(component);
+    applySize(root.host);
     return () => {
       if (root.isConnected) withdraw(place, component);
       else close(root, place);

@@ -1,7 +1,7 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its history.
 
 import { chosenBy } from "./chosen.js";
-import { element, glyph, part, say, treeOf } from "./dom.js";
+import { element, glyph, part, say, term, treeOf } from "./dom.js";
 import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
 
 /** @import { History, Item, Measured, RoundNotes } from "../types" */
@@ -12,6 +12,7 @@ import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
  * @property {string} label
  * @property {string} [brief] shorter label
  * @property {(Node | string)[]} [parts] replacement of the label
+ * @property {string} [hint] explanation in a sentence
  * @property {string} unit
  * @property {(value: number) => string} write
  * @property {(notes: RoundNotes) => string} [aside]
@@ -20,6 +21,8 @@ import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
  */
 
 const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
+const MARGIN_HINT =
+  "How far the item is from the boundary between yes and no: near 0, the classifier can hardly decide.";
 
 // In a fixed order: cost of the selection, distance, items scored, cost of the training, accuracy.
 /** @type {Row[]} */
@@ -28,6 +31,7 @@ const ROWS = [
     name: "selection_ms",
     label: "Selection time",
     brief: "selection",
+    hint: "How long the strategy took to choose; beside it, how long a full scan of all items takes while you label.",
     unit: "ms",
     write: fixed(2),
     aside: ({ full_scan_ms: ms }) => (ms == null ? "" : `full scan ${fixed(ms < 10 ? 2 : 0)(ms)} ms`),
@@ -37,6 +41,7 @@ const ROWS = [
     name: "margin",
     label: "|wᵀx|",
     parts: MARGIN_NAME,
+    hint: MARGIN_HINT,
     unit: "",
     write: fixed(7),
     aside: (notes) => marginAside(notes),
@@ -93,7 +98,8 @@ export class Notes {
   /** @param {HTMLElement} card */
   constructor(card) {
     const list = part(card, ".rows");
-    this.#figures = ROWS.map((row) => new Figure(list, nameOf(row), row.unit));
+    const named = (/** @type {Row} */ row) => (row.hint ? [term(row.hint, ...nameOf(row))] : nameOf(row));
+    this.#figures = ROWS.map((row) => new Figure(list, named(row), row.unit));
     this.#briefs = ROWS.slice(0, 4).map((row) => makeBrief(row, part(card, ".brief")));
     this.#tally = new Tally(card);
     this.#chosen = part(card, ".chosen");

@@ -79,12 +79,13 @@ export class Tidings {
 
   /** @param {ReadableStream<Uint8Array>} body */
   async #read(body) {
-    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    const decoder = new TextDecoder();
+    const reader = body.getReader();
     let text = "";
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const events = (text + value).split("\n\n");
+      const events = (text + decoder.decode(value, { stream: true })).split("\n\n");
       text = events.pop() ?? "";
       for (const event of events) {
         const kind = /^event: (.*)$/m.exec(event)?.[1];

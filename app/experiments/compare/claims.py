@@ -1,12 +1,18 @@
 """Verdicts on claims about query strategies, from the results of a comparison.
 
-Most claims are from the H-Hash paper. An additional claim is that hashing beats a random subsample that takes
-the same time.
+Most claims are from the H-Hash paper [1]_, about its own methods; they are also judged for our weighted forms
+of these methods. A sceptic adds a claim: that hashing beats a random subsample that takes the same time.
 
 A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
 holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
 is below, and it is undecided otherwise. A claim holds if all its statements hold. It does not hold if one of
-them does not hold, and it is undecided otherwise.
+them does not hold, and it is undecided otherwise. With fewer than three classes, or runs of the only class,
+there are no intervals: there is too little to judge.
+
+References
+----------
+.. [1] P. Jain, S. Vijayanarasimhan, K. Grauman: Hashing hyperplane queries to near points with applications
+       to large-scale active learning, NIPS 2010.
 """
 
 from __future__ import annotations
@@ -37,6 +43,17 @@ methods, which are not from the paper.
 CLOSE = 1.0
 """Maximum number of AUROC points that hashing may lose to the exhaustive scan and still count as close."""
 
+PAPER = "Claimed by Jain, Vijayanarasimhan and Grauman (2010)"
+"""Source of the claims about the published methods."""
+
+SOURCES = {
+    "": f"{PAPER}.",
+    "-weighted": f"{PAPER} for the published methods; here of our weighted form.",
+}
+"""Whose claims these are, by the suffix of the strategies' names."""
+
+SCEPTIC = "A sceptic’s question, not a paper’s claim."
+
 ORDER = 10.0
 """Minimum factor that counts as "an order of magnitude"."""
 
@@ -49,6 +66,7 @@ class Verdict(Enum):
     HOLDS = "holds"
     DOES_NOT = "does not hold"
     OPEN = "undecided"
+    TOO_FEW = "too few to judge"
 
 
 @dataclass(frozen=True)
@@ -71,9 +89,11 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict according to the interval; undecided if there is no interval."""
+        """Verdict according to the interval; without an interval, there were too few races to judge."""
         low, high = self.measured.low, self.measured.high
-        if low is None or high is None or np.isnan(low) or low <= self.threshold <= high:
+        if low is None or high is None:
+            return Verdict.TOO_FEW
+        if np.isnan(low) or low <= self.threshold <= high:
             return Verdict.OPEN
         return Verdict.HOLDS if low > self.threshold else Verdict.DOES_NOT
 
@@ -89,18 +109,22 @@ class Claim:
     meaning : str
         What is measured, and how strategies are compared.
     statements : tuple of Statement
+    source : str
+        Whose claim it is, in a sentence.
     """
 
     title: str
     meaning: str
     statements: tuple[Statement, ...]
+    source: str
 
     @property
     def verdict(self) -> Verdict:
         """Verdict of all statements together."""
         verdicts = {statement.verdict for statement in self.statements}
-        if Verdict.DOES_NOT in verdicts:
-            return Verdict.DOES_NOT
+        for decisive in (Verdict.DOES_NOT, Verdict.TOO_FEW):
+            if decisive in verdicts:
+                return decisive
         return Verdict.HOLDS if verdicts == {Verdict.HOLDS} else Verdict.OPEN
 
 
@@ -216,26 +240,27 @@ def claims(measures: Measures) -> list[Claim]:
     if random and exhaustive:
         scan = "Active learning by the full scan"
         found += [
-            _beats_random(measures, random, [exhaustive], scan),
-            _ends_above_random(measures, random, [exhaustive], scan),
+            _beats_random(measures, random, [exhaustive], scan, SOURCES[""]),
+            _ends_above_random(measures, random, [exhaustive], scan, SOURCES[""]),
         ]
     for form, called in FORMS.items():
+        source = SOURCES[form]
         hashes = [there[family + form] for family in PAPERS if family + form in there]
         if random:
             found += [
-                _beats_random(measures, random, hashes, called),
-                _ends_above_random(measures, random, hashes, called),
+                _beats_random(measures, random, hashes, called, source),
+                _ends_above_random(measures, random, hashes, called, source),
             ]
         if exhaustive:
             found += [
-                _close(measures, exhaustive, hashes, called),
-                _faster(measures, exhaustive, hashes, called),
+                _close(measures, exhaustive, hashes, called, source),
+                _faster(measures, exhaustive, hashes, called, source),
             ]
         h_hash, eh_hash = there.get(f"h-hash{form}"), there.get(f"eh-hash{form}")
         if h_hash and eh_hash:
-            found.append(_trade_off(measures, h_hash, eh_hash))
+            found.append(_trade_off(measures, h_hash, eh_hash, source))
         if random and exhaustive:
-            found.append(_best_in_time(measures, random, exhaustive, hashes, called))
+            found.append(_best_in_time(measures, random, exhaustive, hashes, called, source))
         found.append(_sceptic(measures, hashes, subsamples, called))
     return [claim for claim in found if claim.statements]
 
@@ -287,19 +312,23 @@ def _ends(measured: Interval, shown: Callable[[float], str]) -> str:
     return f" ({shown(measured.low)} to {shown(measured.high)})"
 
 
-def _beats_random(measures: Measures, random: str, active: Sequence[str], called: str) -> Claim:
+def _beats_random(measures: Measures, random: str, active: Sequence[str], called: str, source: str) -> Claim:
     return Claim(
         f"{called} beats random labels.",
         "Improvement in AUROC over all rounds, race by race.",
         _above(measures, measures.gain, random, active),
+        source,
     )
 
 
-def _ends_above_random(measures: Measures, random: str, active: Sequence[str], called: str) -> Claim:
+def _ends_above_random(
+    measures: Measures, random: str, active: Sequence[str], called: str, source: str
+) -> Claim:
     return Claim(
         f"{called} is ahead of random labels in the end.",
         f"Improvement in AUROC after {measures.results.plan.iterations} labels, race by race.",
         _above(measures, measures.last_gain, random, active),
+        source,
     )
 
 
@@ -314,7 +343,7 @@ def _above(
     )
 
 
-def _close(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str) -> Claim:
+def _close(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str, source: str) -> Claim:
     statements = []
     for name in hashes:
         more = measures.difference(measures.gain, name, exhaustive)
@@ -325,10 +354,11 @@ def _close(measures: Measures, exhaustive: str, hashes: Sequence[str], called: s
         f"{called} learns about as well as the exhaustive scan.",
         f"Improvement in AUROC over all rounds; no more than {CLOSE:g} point behind counts as close.",
         tuple(statements),
+        source,
     )
 
 
-def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str) -> Claim:
+def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str, source: str) -> Claim:
     statements = []
     for name in hashes:
         ratio = measures.difference(measures.log_seconds, exhaustive, name).exp()
@@ -339,10 +369,11 @@ def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str], called: 
         f"{called} selects one to two orders of magnitude faster.",
         f"Median selection times of each race, taken in turn on one thread; {ORDER:g} times or more.",
         tuple(statements),
+        source,
     )
 
 
-def _trade_off(measures: Measures, h_hash: str, eh_hash: str) -> Claim:
+def _trade_off(measures: Measures, h_hash: str, eh_hash: str, source: str) -> Claim:
     nearer = measures.difference(measures.log_margin, h_hash, eh_hash).exp()
     slower = measures.difference(measures.log_seconds, eh_hash, h_hash).exp()
     h, eh = lane_label(h_hash), lane_label(eh_hash)
@@ -353,11 +384,12 @@ def _trade_off(measures: Measures, h_hash: str, eh_hash: str) -> Claim:
             Statement(f"|wᵀx| of {h} is {times(nearer)} that of {eh}", nearer, 1.0),
             Statement(f"{eh} takes {times(slower)} as long as {h}", slower, 1.0),
         ),
+        source,
     )
 
 
 def _best_in_time(
-    measures: Measures, random: str, exhaustive: str, hashes: Sequence[str], called: str
+    measures: Measures, random: str, exhaustive: str, hashes: Sequence[str], called: str, source: str
 ) -> Claim:
     statements = []
     for name in hashes:
@@ -370,6 +402,7 @@ def _best_in_time(
         f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s per "
         f"label, until the quickest strategy has all its labels.",
         tuple(statements),
+        source,
     )
 
 
@@ -402,4 +435,5 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
         "Improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
         "subsample that takes no less time; where all take less, against the largest.",
         tuple(statements),
+        SCEPTIC,
     )

@@ -27,7 +27,7 @@ from closecall.app.experiments.compare.claims import (
 from closecall.app.experiments.compare.figures import FIRST_CHOSEN
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
-from closecall.app.experiments.compare.statistics import Interval, holm, signed_rank
+from closecall.app.experiments.compare.statistics import LEAST, Interval, holm, signed_rank
 from closecall.core.errors import InputError
 from closecall.core.sources.texts import Texts
 
@@ -42,7 +42,12 @@ CAPTIONS = {
     "spent": "Improvement in AUROC with the time spent on selection and labeling (figure 3b).",
 }
 
-_MARKS = {Verdict.HOLDS: "holds", Verdict.DOES_NOT: "not", Verdict.OPEN: "undecided"}
+_MARKS = {
+    Verdict.HOLDS: "holds",
+    Verdict.DOES_NOT: "not",
+    Verdict.OPEN: "undecided",
+    Verdict.TOO_FEW: "undecided",
+}
 
 _WORDS_SHOWN = 16
 
@@ -96,7 +101,9 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
     gains = {name: measures.difference(measures.gain, name, bases[0]) for name in others}
     best = max(gains, key=lambda name: gains[name].mean)
     low, mean = gains[best].low, gains[best].mean
-    if low is not None and low > 0:
+    if low is None:
+        sentence = "There are too few races to judge whether a strategy beats random labels"
+    elif low > 0:
         sentence = f"{lane_label(best)} gains most: {mean:.1f} points of AUROC more than random labels"
     else:
         sentence = "No strategy clearly beats random labels"
@@ -136,6 +143,10 @@ def _count(n: int, one: str, many: str | None = None) -> str:
 
 def _about_intervals(measures: Measures) -> str:
     plan = measures.results.plan
+    n_means = len(plan.classes) if len(plan.classes) > 1 else plan.runs
+    if 1 < n_means < LEAST:
+        kind = "classes" if len(plan.classes) > 1 else "runs of the one class"
+        return f"There are only {n_means} {kind}, too few to judge: intervals need at least {LEAST}."
     if len(plan.classes) > 1:
         return (
             "Intervals are Student’s t over the classes, each with the mean of its runs: they say what to "
@@ -151,6 +162,7 @@ def _about_intervals(measures: Measures) -> str:
 def _claim(claim: Claim) -> dict[str, Any]:
     return {
         "title": claim.title,
+        "source": claim.source,
         "meaning": claim.meaning,
         "verdict": claim.verdict.value,
         "mark": _MARKS[claim.verdict],

@@ -15,6 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 LEVEL = 0.95
+
+LEAST = 3
+"""Minimum number of means for an interval: with two, Student's t is so wide that it says nothing."""
+
 WHISKERS = (5.0, 95.0)
 """Percentiles at which the whiskers of a box plot end."""
 
@@ -29,7 +33,7 @@ class Interval:
     ----------
     mean : float
     low, high : float or None
-        Ends of the 95 % interval; None if the mean is of a single value.
+        Ends of the 95 % interval; None if it is a mean of fewer than `LEAST` values.
     """
 
     mean: float
@@ -101,9 +105,13 @@ def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, 
 
 
 def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
-    """Return the mean of values of shape (n,) with its 95 % interval; see `mean_and_halfwidth`."""
+    """Return the mean of values of shape (n,) with its 95 % interval; see `mean_and_halfwidth`.
+
+    There is no interval if the mean is over fewer than `LEAST` clusters, or values of the only cluster.
+    """
     mean, half = mean_and_halfwidth(values, clusters)
-    if np.isnan(half):
+    n_clusters = len(np.unique(np.asarray(clusters)))
+    if (n_clusters if n_clusters > 1 else len(np.asarray(values))) < LEAST:
         return Interval(float(mean), None, None)
     return Interval(float(mean), float(mean - half), float(mean + half))
 

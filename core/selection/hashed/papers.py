@@ -259,6 +259,7 @@ class HHashSearch(CodeSearch):
     """
 
     name = "h-hash"
+    about = "An item near the boundary, by hashing with pairs of bits, as published."
     hasher_class = HHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
@@ -293,6 +294,7 @@ class EHHashSearch(CodeSearch):
     """
 
     name = "eh-hash"
+    about = "An item near the boundary, by hashing of embedded vectors, as published."
     hasher_class = EHHash
 
     def __init__(
@@ -367,6 +369,7 @@ class BHHashSearch(CodeSearch):
     """
 
     name = "bh-hash"
+    about = "An item near the boundary, by bilinear hashing, as published."
     hasher_class = BHHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
@@ -393,6 +396,7 @@ class LBHHashSearch(CodeSearch):
     """
 
     name = "lbh-hash"
+    about = "An item near the boundary, by bilinear hashing that learns from the pool, as published."
     hasher_class = LBHHash
 
     def __init__(

@@ -120,6 +120,7 @@ class WeightedHHash(WeightedSearch):
     """
 
     name = "h-hash-weighted"
+    about = "Like H-Hash, with weighted bits, which find nearer items."
 
     def new_hasher(self) -> HHash:
         """See `HashedSearch.new_hasher`."""
@@ -133,6 +134,7 @@ class WeightedBHHash(WeightedSearch):
     """
 
     name = "bh-hash-weighted"
+    about = "Like BH-Hash, with weighted bits, which find nearer items."
 
     def new_hasher(self) -> BHHash:
         """See `HashedSearch.new_hasher`."""
@@ -153,6 +155,7 @@ class WeightedLBHHash(WeightedSearch):
     """
 
     name = "lbh-hash-weighted"
+    about = "Like LBH-Hash, with weighted bits, which find nearer items."
 
     def __init__(
         self,
@@ -203,6 +206,7 @@ class WeightedEHHash(WeightedSearch):
     """
 
     name = "eh-hash-weighted"
+    about = "Like EH-Hash, with weighted bits, which find nearer items."
 
     def __init__(
         self,

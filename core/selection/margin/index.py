@@ -114,6 +114,7 @@ class MarginIndex(QueryStrategy):
     """
 
     name = "margin-index"
+    about = "The item nearest the boundary, found without scoring all items."
     query_params = frozenset({"budget", "confidence"})
 
     layout_: Layout

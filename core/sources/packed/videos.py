@@ -144,6 +144,10 @@ class Videos(PackedImages):
             raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
         return held.getvalue()
 
+    def resolution(self, item: int) -> tuple[int, int]:
+        """See `Source.resolution`; the frame is decoded, as frames may be turned or stretched."""
+        return self.whole_image(item).size
+
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """See `Source.resized_image`."""
         return Source.resized_image(self, item, resizing)

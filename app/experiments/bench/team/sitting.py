@@ -145,11 +145,12 @@ async def sit(team: Team, servers: Sequence[Server]) -> Sitting:
         for line in lines.values():
             await line.settle()
     server_after = _cpu_seconds(servers)
-    unknown = server_before is None or server_after is None
     return Sitting(
         diaries=[person.diary for person in people],
         seconds=lasted,
-        server_cpu_seconds=None if unknown else server_after - server_before,
+        server_cpu_seconds=None
+        if server_before is None or server_after is None
+        else server_after - server_before,
         own_cpu_seconds=time.process_time() - own_before,
         requests=sum(line.count for line in lines.values()),
         troubles=sum((line.met for line in lines.values()), Counter()),

@@ -111,7 +111,7 @@ def test_groups_that_straddle_the_held_out_border_are_told(folder, tmp_path):
     for name in held.source.names(held.held_out.ids):
         assert f"{name}: " in result.output
     with out.open(encoding="utf-8", newline="") as stream:
-        marked = {line["name"] for line in csv.DictReader(stream) if line["held_out"] == "yes"}
+        marked = {line["name"] for line in csv.DictReader(stream) if line["held_out"] == "true"}
     assert marked == set(held.source.names(held.held_out.ids))
     assert len(load_groups(folder_of(held.path, "near"), held).groups) == len(held)
     whole = small_pool(tmp_path / "whole", source_from(str(folder), use_classes=False))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
 
 import joblib
 import numpy as np
 import pyarrow.parquet
 import pytest
+from PIL import Image
 from sklearn.svm import LinearSVC
 
 from closecall.app.api.cards import card_of, submit
@@ -172,8 +175,6 @@ def test_a_half_written_folder_of_a_killed_export_is_replaced(
 
 def test_digits_become_pictures_in_folders(project_folder, tmp_path):
     """What is no file is written as PNG, readable again."""
-    from PIL import Image
-
     assert run("export", project_folder, "--format", "folder", "--out", tmp_path / "sorted").exit_code == 0
     n = sum(line["label"] in ("yes", "no") for line in labels(project_folder))
     files = list((tmp_path / "sorted").glob("*/*.png"))
@@ -188,7 +189,12 @@ def test_the_exported_model_is_the_one_that_labels(project_folder, tmp_path):
     result = run("export-model", project_folder, "--out", out)
     assert result.exit_code == 0, result.output
     assert "pickle" in result.output
-    assert sorted(path.name for path in out.iterdir()) == ["model.json", "svm.joblib", "weights.npz"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "model.json",
+        "score.py",
+        "svm.joblib",
+        "weights.npz",
+    ]
     manifest = json.loads((out / "model.json").read_text("utf-8"))
     weights = np.load(out / "weights.npz", allow_pickle=False)
     with open_workspace(project_folder.parent) as workspace:
@@ -347,9 +353,8 @@ def test_predictions_that_cannot_go_out(project_folder, tmp_path):
     assert run(*words, "net", "--concept", names[1]).exit_code == 0
     assert "zebra" in refused(*words, "net", "--concept", "zebra")
     assert "--log" in refused(*words, "net", "--log")
-    for form in ("folder", "label-studio"):
-        out = ["--out", tmp_path / "out"]
-        assert f"--format {form} contains labels" in refused(*words, "net", "--format", form, *out)
+    out = ["--out", tmp_path / "out"]
+    assert "--format folder contains labels" in refused(*words, "net", "--format", "folder", *out)
     assert "--out" in refused(*words, "net", "--format", "parquet")
     assert not (tmp_path / "out").exists()
 
@@ -391,9 +396,14 @@ def test_imports_count_as_labels_in_the_database(project_folder):
     assert purposes == {"train", "import"}
 
 
-def test_label_studio_is_not_promised_images_that_no_file_has(project_folder, tmp_path):
-    """Digits are drawn: the export says so, and other formats don't mention it."""
-    for form, warns in (("label-studio", True), ("csv", False)):
-        said = run("export", project_folder, "--format", form, "--out", tmp_path / form)
-        assert said.exit_code == 0
-        assert ("Label Studio can't show these items" in said.stderr) is warns
+def test_label_studio_gets_the_images_that_no_file_has(project_folder, tmp_path):
+    """Digits are drawn: each task has its picture, which any browser shows."""
+    out = tmp_path / "tasks.json"
+    said = run("export", project_folder, "--format", "label-studio", "--out", out)
+    assert said.exit_code == 0
+    assert "LOCAL_FILES" not in said.output
+    for task in json.loads(out.read_text("utf-8")):
+        head, _, content = task["data"]["image"].partition(",")
+        assert head in ("data:image/png;base64", "data:image/jpeg;base64")
+        with Image.open(io.BytesIO(base64.b64decode(content))) as image:
+            assert max(image.size) > 8

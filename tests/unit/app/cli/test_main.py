@@ -303,8 +303,7 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
         (tmp_path / "images" / kind).mkdir(parents=True)
         for i in range(12):
             Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
-    monkeypatch.setattr("closecall.app.cli.main._somebody_answers", lambda: answer is not None)
-    monkeypatch.setattr("closecall.app.projects.pool_builder.Builder.start", lambda _: None)
+    monkeypatch.setattr("closecall.app.cli.new._somebody_answers", lambda: answer is not None)
     made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
     result = CliRunner().invoke(main, [str(word) for word in made], input=answer)
     assert result.exit_code == 0, result.output
@@ -314,22 +313,152 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
     assert json.loads((tmp_path / "mine" / "project.json").read_text())["use_classes"] is taken
 
 
+def photographs(folder: Path, **classes: int) -> Path:
+    """A folder with some images of each class."""
+    for name, number in classes.items():
+        (folder / name).mkdir(parents=True)
+        for i in range(number):
+            Image.effect_noise((16, 16), 40 + i).save(folder / name / f"{i}.png")
+    return folder
+
+
+def test_new_prepares_the_images_and_import_and_restore_work_at_once(tmp_path):
+    """With the images prepared, and also before: labels are matched to the list, which is there."""
+    images = photographs(tmp_path / "images", Faces=20, cup=20)
+    (tmp_path / "labels.csv").write_text("name,label\nFaces/3.png,yes\ncup/4.png,no\n")
+    done, begun, copy = tmp_path / "done", tmp_path / "begun", tmp_path / "labels.backup"
+    question = ("--question", "Is it a face?", "--no-classes")
+    made = run("new", done, "--images", images, *question)
+    assert made.exit_code == 0, made.output
+    assert "Preparing 40 images." in made.output
+    assert "40 items to label" in made.output
+    assert made.output.splitlines()[-1] == f"Created. Label with: closecall serve {done}"
+    assert run("pool", "info", done / "pool").output.count("(complete)") == 1
+    assert run("new", begun, "--images", images, *question, "--no-build").exit_code == 0
+    for project in (done, begun):
+        assert "2 labels" in run("import", project, tmp_path / "labels.csv").output
+        assert "2 stored already" in run("import", project, tmp_path / "labels.csv").output
+    assert run("backup", done, copy).exit_code == 0
+    assert run("restore", copy, begun, "--force").exit_code == 0
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project("begun")
+        wait_for(lambda: project.pool is not None and project.pool.complete, 60)
+        counts = project.live_concept(project.concepts()[0].id).counts()
+        assert (counts.yes, counts.no) == (1, 1)
+
+
+def test_what_is_held_out_is_not_imported_before_it_is_prepared(tmp_path):
+    """As afterwards."""
+    images = photographs(tmp_path / "images", Faces=20, cup=20)
+    mine = tmp_path / "mine"
+    words = ("new", mine, "--images", images, "--question", "Is it a face?", "--no-build")
+    assert run(*words).exit_code == 0
+    source = source_from(str(images))
+    held = source.names(source.held_out())
+    assert held
+    (tmp_path / "labels.csv").write_text("name,label\n" + "".join(f"{name},yes\n" for name in held))
+    assert "held out to measure accuracy" in refused("import", mine, tmp_path / "labels.csv")
+
+
+def test_a_stopped_new_leaves_a_project_that_serve_continues(tmp_path, monkeypatch):
+    """Ctrl+C ends the preparation with exit code 130; the sentence names the command that continues."""
+    begun = pool_output.build
+
+    def stopped(*words: Any, stop: threading.Event, **more: Any) -> Any:
+        stop.set()
+        return begun(*words, stop=stop, **more)
+
+    images, mine = photographs(tmp_path / "images", a=30, b=30), tmp_path / "mine"
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(pool_output, "build", stopped)
+        result = run("new", mine, "--images", images, "--question", "Is it red?")
+    assert result.exit_code == 130
+    assert f"closecall serve {mine} prepares the remaining images" in result.stderr
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project("mine")
+        wait_for(lambda: project.pool is not None and project.pool.complete, 60)
+
+
+def test_images_of_which_none_can_be_read(tmp_path):
+    """The sentence says so, and that the project exists."""
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").write_bytes(b"no image")
+    sentence = refused("new", tmp_path / "mine", "--images", tmp_path / "images", "--question", "Is it red?")
+    assert "none of the 1 items" in sentence
+    assert "closecall serve" in sentence
+
+
+def test_new_asks_several_questions(tmp_path):
+    """Each with the class that it names; options for one of them belong to `question add`."""
+    images, mine = photographs(tmp_path / "images", Faces=20, wild_cat=20, house_cat=20), tmp_path / "mine"
+    asked = [word for q in ("Is it a face?", "Is it a cat?", "Is it red?") for word in ("--question", q)]
+    assert "question add" in refused("new", mine, "--images", images, *asked, "--positive", "Faces")
+    made = run("new", mine, "--images", images, *asked)
+    assert made.exit_code == 0, made.output
+    assert "'Is it a face?': yes means the class 'Faces'." in made.output
+    assert "'Is it a cat?' may mean the class" in made.output
+    listed = run("question", "list", mine).output.splitlines()
+    assert listed == [
+        "Is it a face: Is it a face?, yes means Faces",
+        "Is it a cat: Is it a cat?",
+        "Is it red: Is it red?",
+    ]
+
+
+def test_a_person_at_a_terminal_chooses_the_class(tmp_path, monkeypatch):
+    """Where several have the question's noun; "none" is a choice, too."""
+    monkeypatch.setattr("closecall.app.cli.new._somebody_answers", lambda: True)
+    images, mine = photographs(tmp_path / "images", wild_cat=20, house_cat=20), tmp_path / "mine"
+    words = ["new", str(mine), "--images", str(images), "--question", "Is it a cat?", "--classes"]
+    made = CliRunner().invoke(main, words, input="cat\nwild_cat\n")
+    assert made.exit_code == 0, made.output
+    added = CliRunner().invoke(main, ["question", "add", str(mine), "Is this a cat?"], input="none\n")
+    assert added.exit_code == 0, added.output
+    with open_workspace(tmp_path) as workspace:
+        asked = [concept.positive_class for concept in workspace.project("mine").concepts()]
+    assert asked == ["wild_cat", None]
+
+
+def test_a_question_is_added(tmp_path):
+    """With its name, guideline and class; what can't be added is refused in a sentence."""
+    images, mine = photographs(tmp_path / "images", Faces=20, cup=20), tmp_path / "mine"
+    assert run("new", mine, "--images", images, "--question", "Is it red?", "--classes").exit_code == 0
+    words = ("--name", "mug", "--guideline", "With a handle.", "--positive-class", "cup")
+    assert "by the name 'mug'" in run("question", "add", mine, "Is it a  mug?", *words).output
+    assert "yes means the class 'Faces'" in run("question", "add", mine, "Does it show FACES?").output
+    nothing = run("question", "add", mine, "Is it a cup?", "--positive-class", "")
+    assert "yes means" not in nothing.output
+    assert "no class 'zebra'; they have cup, Faces" in refused(
+        "question", "add", mine, "Is it a zebra?", "--positive-class", "zebra"
+    )
+    assert "already" in refused("question", "add", mine, "Is it a cup?")
+    assert "must have an answer" in refused("question", "add", mine, " ")
+    assert "There is no project" in refused("question", "add", tmp_path / "none", "Is it?")
+    with open_workspace(tmp_path) as workspace:
+        mug = workspace.project("mine").concepts()[1]
+        assert (mug.question, mug.guideline, mug.positive_class) == ("Is it a mug?", "With a handle.", "cup")
+        assert "under Settings" in refused("question", "add", mine, "Is it green?")
+        assert "Is it a cup" in run("question", "list", mine).output
+
+
 def test_new_lists_a_remote_folder_once_and_shows_how_its_images_are_described(tmp_path, monkeypatch):
     """The sentences on the model come before the project is made, as in `pool build`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setattr("closecall.app.projects.pool_builder.Builder.start", lambda _: None)
     model = write_model(tmp_path / "m.onnx")
     with serving({f"/set/{'cat' if i % 2 else 'dog'}/{i}.png": picture(i) for i in range(12)}) as server:
         word = f"onnx:{model}:{server.address}/set"
-        made = run("new", tmp_path / "mine", "--images", word, "--question", "Is there a fox?")
+        words = ("new", tmp_path / "mine", "--images", word, "--question", "Is there a fox?")
+        made = run(*words, "--no-build")
         assert made.exit_code == 0, made.output
         assert sorted(server.asked) == ["/set/", "/set/cat/", "/set/dog/"]
     lines = made.output.splitlines()
     about = source_from(f"onnx:{model}:digits:9").about_features()
     assert lines[0].startswith(f"Images in {server.address}/set/, by ")
     assert "12 items" in lines[0]
-    assert {line for line in about if " per second" not in line} < set(lines[:-1])
+    assert {line for line in about if " per second" not in line} < set(lines[:-2])
+    assert "serve" in lines[-2]
+    assert "prepares the 12 images" in lines[-2]
     assert lines[-1].startswith("Created.")
 
 
@@ -488,7 +617,7 @@ def test_a_question_that_is_not_answered_stops_the_command(tmp_path, monkeypatch
     for kind in ("cat", "dog"):
         (tmp_path / "images" / kind).mkdir(parents=True)
         Image.new("L", (8, 8)).save(tmp_path / "images" / kind / "1.png")
-    monkeypatch.setattr("closecall.app.cli.main._somebody_answers", lambda: True)
+    monkeypatch.setattr("closecall.app.cli.new._somebody_answers", lambda: True)
     result = run("new", tmp_path / "x", "--images", tmp_path / "images", "--question", "Is there a fox?")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == f"Stopped. {AGAIN}"

@@ -81,3 +81,40 @@ def test_an_index_that_is_built_again_says_so() -> None:
 def test_a_number_of_bytes_has_three_digits(n_bytes, expected) -> None:
     """Never in the notation of scientists, and never a thousand of a unit that has a larger one."""
     assert words.bytes_in_words(n_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Is this a 7?", "7"),
+        ("Is it the moon?", "moon"),
+        ("Is there a dog?", "dog"),
+        ("Is there an open door in this picture?", "open door"),
+        ("Are there any people in the photo?", "people"),
+        ("Does this image show a red fox?", "red fox"),
+        ("Does it contain text?", "text"),
+        ("Can you see a boat here?", "boat"),
+        ("is there a cat", "cat"),
+        ("Would you eat it?", "Would you eat it"),
+    ],
+)
+def test_a_class_is_called_by_what_its_question_asks_for(question: str, name: str) -> None:
+    """Not by the words that every such question begins with; a name of its own stays."""
+    assert words.of_class(question, question.strip(" ?")) == name
+    assert words.of_class(question, "Fido") == "Fido"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Does anyone wear a hat", "Does anyone wear a tie"], ["hat", "tie"]),
+        (["Would you eat it", "Would you wear it", "Would you buy it"], ["eat", "wear", "buy"]),
+        (["Would you eat it", "Has it fur"], ["Would you eat it", "Has it fur"]),
+        (["Would you eat it"], ["Would you eat it"]),
+        (["so", "so so"], ["so", "so so"]),
+        ([], []),
+    ],
+)
+def test_names_differ_at_a_glance(names: list[str], expected: list[str]) -> None:
+    """What all have in common says nothing; no name is left empty."""
+    assert words.told_apart(names) == expected

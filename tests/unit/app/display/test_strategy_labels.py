@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from closecall.app.display.strategy_labels import LABELS, Shares, label_of, name_of
+from closecall.app.display.strategy_labels import LABELS, Shares, fitting, label_of, name_of
 from closecall.core.selection import STRATEGIES, strategy_from
 
 
@@ -28,3 +28,26 @@ def test_only_mixtures_have_shares():
     """A mixture that was given none has the usual ones."""
     assert Shares.of("mixture") == Shares(50, 30, 20)
     assert Shares.of("margin-index:budget=9000") is None
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "expected"),
+    [
+        (0, 0, "margin-index"),
+        (1, 1, "margin-index"),
+        (0, 3, "likely-positive"),
+        (2, 30, "likely-positive"),
+        (5, 6, "margin-index"),
+        (9, 27, "likely-positive"),
+        (10, 500, "margin-index"),
+    ],
+)
+def test_further_positives_come_first_while_they_are_few_and_rare(yes: int, no: int, expected: str) -> None:
+    assert fitting(yes=yes, no=no) == expected
+
+
+def test_each_strategy_says_what_it_selects() -> None:
+    """In one line, and no two of them alike."""
+    lines = [strategy.about for strategy in STRATEGIES.values()]
+    assert all(line.endswith(".") and "\n" not in line and len(line) < 90 for line in lines)
+    assert len(set(lines)) == len(lines)

@@ -22,14 +22,16 @@ from closecall.app.exchange.class_folders import export_folder
 from closecall.app.exchange.importing import take_in
 from closecall.app.exchange.item_matching import Items
 from closecall.app.exchange.offline_project import names_of
+from closecall.app.exchange.reading import Manner
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from closecall.storage import Archive, Concepts, Database, LabelLog, StorageError, export
+from closecall.storage.claims import Claim
 from closecall.storage.exports import label_rows
-from closecall.storage.imports import Claim, read_labels
-from closecall.storage.label_studio import labeling_config
+from closecall.storage.imports import read_labels
+from closecall.storage.label_studio import Content, labeling_config
 from tests.folders import fresh_folder
 from tests.scale import examples
 from tests.storage_kit import count_rows, make_concept, sit_down
@@ -93,7 +95,7 @@ def written(database: Database, form: str, **options) -> Path:
             out,
             format=form,  # type: ignore[arg-type]
             names_of=lambda items: names_of(pool(), items),
-            data_of=lambda items: [{"image": name} for name in names_of(pool(), items)],
+            content=Content(lambda items: [{"image": name} for name in names_of(pool(), items)]),
             **options,
         )
     return file
@@ -161,8 +163,7 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
         imported = take_in(second, pool(), file)
         assert imported.items.unmatched.number == imported.items.by_end == 0
         assert labels_of(second) == labels_of(first)
-        if log or form == "label-studio":
-            assert votes_of(second) == votes_of(first)
+        assert votes_of(second) == votes_of(first)
         rows = count_rows(second)["answers"]
         again = take_in(second, pool(), file)
         assert (again.new, again.same) == (0, rows)
@@ -226,26 +227,53 @@ def test_columns_of_parquet_have_types(database):
         schema = pyarrow.parquet.read_schema(written(database, "parquet", log=log))
         assert str(schema.field("item").type) == "int64"
         assert (
-            str(schema.field("last_answered" if not log else "server_time").type) == "timestamp[ms, tz=UTC]"
+            str(schema.field("last_answered_at" if not log else "server_time").type)
+            == "timestamp[ms, tz=UTC]"
         )
 
 
 def test_a_folder_of_one_concept(database, tmp_path):
-    """Items that are yes or no lie below their label, byte for byte; nothing else does."""
-    ada = sit_down(database, make_concept(database))
-    for item in range(len(AWKWARD)):
+    """Items that are yes or no lie flat below their label, byte for byte; the others are counted."""
+    concept = make_concept(database)
+    ada, bob = sit_down(database, concept), sit_down(database, concept, "Bob")
+    for item in range(16):
         ada.says(ANSWERS[item % 4], item)
-    copied = export_folder(database, pool(), None, tmp_path / "sorted")
-    assert copied == {"yes": 5, "no": 5}
+    bob.says("no", 0)
+    ada.says("yes", 16, purpose="audit")
+    exported = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert exported.files == {"yes": 3, "no": 4}
+    assert exported.left_out == {
+        "tied": 1,
+        "unsure": 4,
+        "skipped": 4,
+        "answered for an audit only": 1,
+        "without an answer to every question": len(AWKWARD) - 17,
+    }
     for item in range(len(AWKWARD)):
-        name = pool().source.name(item)
+        name = pool().source.name(item).replace("/", "_")
         places = [label for label in ("yes", "no") if (tmp_path / "sorted" / label / name).exists()]
-        assert places == ([ANSWERS[item % 4]] if item % 4 < 2 else [])
+        assert places == ([ANSWERS[item % 4]] if item % 4 < 2 and 0 < item < 16 else [])
         for label in places:
             original = pool().source.original(item)
             assert (tmp_path / "sorted" / label / name).read_bytes() == original.read_bytes()
     with pytest.raises(InputError, match="not empty"):
         export_folder(database, pool(), None, tmp_path / "sorted")
+
+
+def test_files_of_one_folder_keep_apart(database, tmp_path):
+    """Two paths that become one name, and a path too long for a file's name, are different files."""
+    names = ["a/b_c.png", "a_b/c.png", f"{'long/' * 60}1.png", f"{'long/' * 60}2.png"]
+    for number, name in enumerate(names):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), number).save(tmp_path / "images" / name)
+    made = build(source_from(str(tmp_path / "images"), use_classes=False), tmp_path / "pool")
+    ada = sit_down(database, make_concept(database))
+    for item in range(4):
+        ada.says("yes", item)
+    assert export_folder(database, made, None, tmp_path / "sorted").files == {"yes": 4}
+    written_files = list((tmp_path / "sorted" / "yes").iterdir())
+    assert all(path.suffix == ".png" for path in written_files)
+    assert {Image.open(path).getpixel((0, 0)) for path in written_files} == set(range(4))
 
 
 def test_a_folder_of_images_from_a_tar_or_a_table(database, tmp_path, monkeypatch):
@@ -259,11 +287,11 @@ def test_a_folder_of_images_from_a_tar_or_a_table(database, tmp_path, monkeypatc
         tar.addfile(member, io.BytesIO(held.getvalue()))
     pyarrow.parquet.write_table(pyarrow.table({"image": [held.getvalue()]}), tmp_path / "t.parquet")
     sit_down(database, make_concept(database)).says("yes", 0)
-    for word, name in {"tar:t.tar": "a/1.JPG", "edges:images:t.parquet": "row 1.jpeg"}.items():
+    for word, name in {"tar:t.tar": "a_1.JPG", "edges:images:t.parquet": "row 1.jpeg"}.items():
         kind, _, file = word.rpartition(":")
         out = tmp_path / kind.partition(":")[0]
         made = build(source_from(f"{kind}:{tmp_path / file}"), out / "pool")
-        assert export_folder(database, made, None, out / "sorted") == {"yes": 1}
+        assert export_folder(database, made, None, out / "sorted").files == {"yes": 1}
         assert (out / "sorted" / "yes" / name).read_bytes() == held.getvalue()
 
 
@@ -276,18 +304,61 @@ def test_a_folder_of_several_concepts(database, tmp_path):
     for item in range(4):
         for number, person in enumerate(people):
             person.says("yes" if number == item else "no", item)
-    copied = export_folder(database, pool(), None, tmp_path / "sorted")
+    copied = export_folder(database, pool(), None, tmp_path / "sorted").files
     assert set(copied) == {"_seal", "sea_gull", "CON_", "none"}
     assert set(copied.values()) == {1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sorted"]
     assert sorted(path.name for path in (tmp_path / "sorted").iterdir()) == sorted(copied)
 
 
+def test_no_to_all_is_a_no_to_every_question(database, tmp_path):
+    """An item that is tied, skipped or not asked about one of the questions is no example of none."""
+    seal, gull = (Concepts(database).create(name, "Is it?", positive_class=name) for name in ("seal", "gull"))
+    old = Concepts(database).create("old", "Is it?", positive_class="old")
+    of_seal, of_gull, bob = (
+        sit_down(database, seal),
+        sit_down(database, gull),
+        sit_down(database, seal, "Bob"),
+    )
+    of_old = sit_down(database, old)
+    Archive(database).add(old.id)
+    for item, words in enumerate(
+        [
+            ("no", "no"),
+            ("no", "skip"),
+            ("no", "unsure"),
+            ("no", None),
+            (None, "no"),
+            ("yes", "skip"),
+            ("no", "no"),
+        ]
+    ):
+        for person, word in zip((of_seal, of_gull), words, strict=True):
+            if word:
+                person.says(word, item)
+    bob.says("yes", 6)
+    of_seal.says("no", 7)
+    of_gull.says("no", 7)
+    of_old.says("yes", 7)
+    exported = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert exported.files == {"none": 1, "seal": 1, "old": 1}
+    assert [path.name for path in (tmp_path / "sorted" / "none").iterdir()] == [
+        pool().source.name(0).replace("/", "_")
+    ]
+    unasked = len(AWKWARD) - 6
+    assert exported.left_out == {
+        "tied": 1,
+        "unsure": 1,
+        "skipped": 1,
+        "without an answer to every question": unasked,
+    }
+
+
 def take(database: Database, tmp_path: Path, text: str, suffix: str = ".csv", **options):
     """Import a file of this content."""
     file = tmp_path / f"given{suffix}"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return take_in(database, pool(), file, **options)
+    return take_in(database, pool(), file, manner=Manner(**options))
 
 
 def test_names_are_found_by_the_end_of_their_path(database, tmp_path):

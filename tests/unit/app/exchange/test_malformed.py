@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from closecall.app.exchange.importing import take_in
 from closecall.core.errors import InputError
 from closecall.storage import Concepts, StorageError
+from closecall.storage.exports import label_rows
 from closecall.storage.imports import ImportFormat, digest_of, format_of, read_labels, read_predictions
 from closecall.storage.tabular import MAX_LINE
 from tests.scale import examples
@@ -160,13 +161,14 @@ def test_label_studio(database, tmp_path, given_tasks, words):
     assert all(word in sentence for word in words), sentence
 
 
-def test_a_cancelled_annotation_says_nothing(database, tmp_path):
-    """Label Studio keeps what somebody gave up."""
+def test_a_cancelled_annotation_is_a_skip(database, tmp_path):
+    """Label Studio keeps what was chosen before; it does not count."""
     cancelled = {**TASK, "data": {"item": 2}}
     cancelled["annotations"] = [{"was_cancelled": True, "result": [{"value": {"choices": ["no"]}}]}]
     file = tmp_path / "given.json"
     file.write_text(json.dumps([TASK, cancelled]))
-    assert take_in(database, pool(), file).new == 1
+    assert take_in(database, pool(), file).new == 2
+    assert [(row[1], row[3]) for row in label_rows(database)] == [(1, "yes"), (2, "skip")]
 
 
 def test_parquet(database, tmp_path):

@@ -20,6 +20,7 @@ from closecall.app.projects.roles import (
     known_names,
     name_given,
     name_vouched_for,
+    spelled_otherwise,
 )
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.reset import start_afresh
@@ -285,6 +286,16 @@ def test_the_page_calls_people_by_name_and_stores_what_is_unique():
     assert called(token, name_vouched_for(token)) == "Ada Lovelace"
     for name in (None, "", "\x00", "autopilot", 7):
         assert called(token | {"name": name}, "ada@example.org") == "ada@example.org"
+
+
+def test_a_name_in_other_letters_is_known_by_its_spelling():
+    """Not if it is known as it was typed, nor are the autopilot and people without a name offered."""
+    known = ["Ada", "ADA", "Émile", "Bob", "annotator", "autopilot"]
+    assert set(spelled_otherwise("aDa", known)) == {"Ada", "ADA"}
+    assert spelled_otherwise("Ada", known) == []
+    assert spelled_otherwise("ÉMILE", known) == ["Émile"]
+    assert spelled_otherwise("Annotator", known) == []
+    assert spelled_otherwise("Eve", known) == []
 
 
 def test_a_workspace_is_open_to_everybody_unless_told_otherwise(tmp_path):

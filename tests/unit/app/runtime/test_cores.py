@@ -22,7 +22,7 @@ class Holder(threading.Thread):
     def run(self) -> None:
         with self._cores.held(in_advance=self._in_advance):
             self.has.set()
-            self._over.wait(60)
+            self._over.wait(600)
 
     def end(self) -> None:
         self._over.set()
@@ -38,21 +38,21 @@ def test_a_person_gets_a_core_although_work_in_advance_holds_them_all():
     """However long that takes."""
     cores = Cores(2)
     ahead = [Holder(cores, in_advance=True) for _ in range(3)]
-    assert ahead[0].has.wait(60)
-    assert ahead[1].has.wait(60)
+    assert ahead[0].has.wait(20)
+    assert ahead[1].has.wait(20)
     assert waits(ahead[2])
     people = [Holder(cores, in_advance=False) for _ in range(3)]
-    assert people[0].has.wait(60)
-    assert people[1].has.wait(60)
+    assert people[0].has.wait(20)
+    assert people[1].has.wait(20)
     assert waits(people[2])
     ahead[0].end()
     ahead[1].end()
     assert waits(ahead[2])  # people hold both cores, and one more waits
     people[0].end()
-    assert people[2].has.wait(60)
+    assert people[2].has.wait(20)
     assert waits(ahead[2])
     people[1].end()
-    assert ahead[2].has.wait(60)
+    assert ahead[2].has.wait(20)
     for holder in (people[2], ahead[2]):
         holder.end()
 
@@ -61,12 +61,12 @@ def test_work_in_advance_goes_on_where_a_core_is_free():
     """One person does not stop all of it."""
     cores = Cores(2)
     person, first, second = (Holder(cores, in_advance=in_advance) for in_advance in (False, True, True))
-    assert person.has.wait(60)
+    assert person.has.wait(20)
     got = next(one for one in (first, second) if one.has.wait(1))
     other = second if got is first else first
     assert waits(other)
     got.end()
-    assert other.has.wait(60)
+    assert other.has.wait(20)
     person.end()
     other.end()
 

@@ -226,6 +226,23 @@ def test_a_single_turn_that_took_long_changes_no_expectation():
     assert Turns(1).seconds("a") == 0
 
 
+def test_a_turn_that_did_the_work_of_several_took_less_for_each():
+    """Otherwise a server whose sessions needn't take turns would look busy."""
+    now = iter((0.0, 0.06, 1.0, 1.02))
+    turns, tickets = Turns(1, clock=lambda: next(now)), Tickets()
+
+    class AtOnce(Work):
+        def take_turn(self) -> bool:
+            self.turns_left = 0
+            return False
+
+    turns.enter(AtOnce("a", 0.06, 3), tickets)
+    turns.enter(Work("b", 0.02, 1), tickets)
+    tickets.run()
+    assert [turns.seconds("a"), turns.seconds("b")] == pytest.approx([0.02, 0.02])
+    assert turns._owners["a"].finished == pytest.approx(0.06)  # its share of time is what it took
+
+
 def test_only_recent_owners_are_remembered():
     """A server that runs for a year does not grow."""
     turns, tickets = Turns(1), Tickets()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.server.health import Health
+from closecall.app.server.health import LOADS, Health
 from closecall.app.sessions.registry import OpenProject
 from closecall.storage import StorageError
 from closecall.storage.place import LabelFile
@@ -32,7 +32,8 @@ def test_all_is_well(workspace, health):
     said = health.look()
     assert said["status"] == "ok"
     assert (said["projects"], said["databases"], said["pools"]) == (1, {"ok": 1}, {"complete": 1})
-    assert set(said) == {"status", "version", "projects", "databases", "pools", "uptime_seconds"}
+    assert set(said) == {"status", "version", "projects", "databases", "pools", "load", "uptime_seconds"}
+    assert set(said["load"]) == set(LOADS)
     for word in ("secret", "ada", project.key, str(project.folder), "labels.db"):
         assert word not in str(said)
 

@@ -76,7 +76,7 @@ class Browsers:
                 while card["is_coming"] and time.monotonic() < until:
                     card = self.insist({**asked, "answers": []}, rng, wanders=wanders)
             item, word = card["item"], rng.choice(["yes", "no", "skip"])
-            following = card["next"].get(word)
+            following = card["next"].get(word) if rng.random() < 0.6 else None
             given = {
                 "id": str(uuid.uuid4()),
                 "item": item["id"],

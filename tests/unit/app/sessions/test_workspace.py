@@ -17,8 +17,9 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of
 from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, lock_project
-from closecall.app.projects.folder_classes import FolderClasses, given_source, guess_class
+from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
+from closecall.app.projects.positive_class import guess_class
 from closecall.app.projects.roles import Roles
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import DEMO, NewProject, SameProjectError, Workspace

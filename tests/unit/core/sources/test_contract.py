@@ -390,3 +390,11 @@ def test_unknown_or_incomplete_specs_are_refused() -> None:
         open_source({"kind": "documents"})
     with pytest.raises(InputError, match="folder source lacks 'path'"):
         open_source({"kind": "folder"})
+
+
+def test_the_resolution_is_that_of_the_whole_image(source: Source) -> None:
+    """It is known before the image is decoded; a drawing has none."""
+    for item in (0, len(source) // 2, len(source) - 1):
+        resolution = source.resolution(item)
+        if resolution is not None:
+            assert resolution == source.whole_image(item).size

@@ -21,6 +21,7 @@ from closecall.core.sources.images import (
     grey_of,
     read_image,
     read_resized,
+    resolution_of,
 )
 
 # pytest shows every warning; the module itself silences those of Pillow.
@@ -109,6 +110,7 @@ def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> No
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored = Image.fromarray(np.ascontiguousarray(as_stored[orientation](upright))).convert("RGB")
+    assert resolution_of(encoded(stored, form, exif=exif)) == (48, 24)
     shown = read_image(encoded(stored, form, exif=exif), 48)
     assert shown.size == (48, 24)
     grey = np.asarray(shown.convert("L"), dtype=float)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from closecall.app.experiments.compare.claims import (
+    PAPER,
+    SCEPTIC,
     Measures,
     Statement,
     Verdict,
@@ -17,6 +19,7 @@ from closecall.app.experiments.compare.claims import (
     times,
 )
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
+from closecall.app.experiments.compare.report import headline
 from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.statistics import Interval
 
@@ -24,13 +27,13 @@ NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash"
 ROUNDS = 40
 
 
-def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES):
+def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES, classes=4):
     """Results in which each strategy gains so many points, takes so long, and comes so near; all but exactly.
 
     The strategies in `out` ended early.
     """
-    plan = RacePlan("pool", "0", (0, 1, 2, 3), 2, ROUNDS, names)
-    units = [RaceUnit(positive, run) for positive in range(4) for run in range(2)]
+    plan = RacePlan("pool", "0", tuple(range(classes)), 2, ROUNDS, names)
+    units = [RaceUnit(positive, run) for positive in range(classes) for run in range(2)]
     rng = np.random.default_rng(0)
     of_race = rng.normal(size=len(units))  # what all strategies share
     slope = np.linspace(0, 2, ROUNDS + 1)  # of mean 1 over the rounds, about
@@ -168,7 +171,28 @@ def test_weighted_forms_are_judged_by_themselves():
 
 def test_without_intervals_nothing_holds():
     """One race says nothing of the next."""
-    assert Statement("", Interval(5.0, None, None), 0.0).verdict is Verdict.OPEN
+    assert Statement("", Interval(5.0, None, None), 0.0).verdict is Verdict.TOO_FEW
+
+
+def test_two_classes_are_too_few_to_judge():
+    """Student's t over two classes would speak of a hundred points more or less; nothing is said instead."""
+    measured = measures(GAINS, SECONDS, MARGINS, classes=2)
+    found = claims(measured)
+    assert {claim.verdict for claim in found} == {Verdict.TOO_FEW}
+    assert not any(" to +" in one.text or " to −" in one.text for claim in found for one in claim.statements)
+    assert "too few" in headline(measured, found)
+    assert {claim.verdict for claim in claims(measures(GAINS, SECONDS, MARGINS, classes=3))} & {Verdict.HOLDS}
+
+
+def test_each_claim_says_whose_it_is():
+    """Of the published methods, of our forms of them, or nobody's."""
+    words = ("random", "exhaustive", "h-hash", "h-hash-weighted", "subsample")
+    same = dict.fromkeys(words, 1e-3)
+    measured = measures(dict(zip(words, (3, 6, 1, 5.9, 4), strict=True)), same, same, names=words)
+    assert titled(measured, "Hashing beats random labels").source == f"{PAPER}."
+    assert titled(measured, "Weighted hashing beats random labels").source.endswith("of our weighted form.")
+    assert titled(measured, "Hashing beats a random subsample").source == SCEPTIC
+    assert all(claim.source for claim in claims(measured))
 
 
 def test_lanes_are_named_with_what_they_are_given():

@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 from scipy.stats import bootstrap
 
-from closecall.app.experiments.compare.statistics import box, holm, interval, mean_and_halfwidth, signed_rank
+from closecall.app.experiments.compare.statistics import (
+    Interval,
+    box,
+    holm,
+    interval,
+    mean_and_halfwidth,
+    signed_rank,
+)
 
 
 def test_an_interval_is_students_over_the_classes():
@@ -23,6 +30,8 @@ def test_one_class_has_its_interval_over_runs_and_one_run_none():
     low, high = stats.t.interval(0.95, 2, np.mean([1, 2, 4]), stats.sem([1, 2, 4]))
     assert (found.low, found.high) == pytest.approx((low, high))
     assert interval([3.0], [0]).low is None
+    assert interval([3.0, 4.0], [0, 0]).low is None
+    assert interval([3.0, 4.0, 3.5, 4.5], [0, 0, 1, 1]) == Interval(3.75, None, None)
 
 
 def test_the_interval_holds_the_mean_as_often_as_it_says():

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.display.thumbnails import CARD_SIZE
 from tests.projects import answer, label, truth_word
 
 
@@ -152,7 +153,7 @@ def test_an_image_is_sent_once(api, project, token):
     assert api.get(place, headers=read).json()["image"] == f"{place.removeprefix('/')}/image"
     found = api.get(f"{place}/image", headers=read)
     shown = Image.open(io.BytesIO(found.content))
-    wanted = project.pool.source.image(item, 560)
+    wanted = project.pool.source.image(item, CARD_SIZE)
     assert np.abs(np.asarray(shown, dtype=float) - np.asarray(wanted)).mean() < 2  # a JPEG
     assert "immutable" in found.headers["cache-control"]
     again = api.get(f"{place}/image", headers=read | {"If-None-Match": found.headers["etag"]})

@@ -1,7 +1,7 @@
 // Touch and mouse gestures on the image. A long enough pull to one side answers, unless the image is zoomed. A tap,
 // a click, a pinch or the wheel zooms, and dragging moves a zoomed image.
 
-import { around, present, targetOf } from "../shared/dom.js";
+import { around, present, targetOf } from "./dom.js";
 
 /** @import { Zoom } from "./zoom.js" */
 

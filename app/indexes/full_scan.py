@@ -1,0 +1,90 @@
+"""The time of a full scan of the pool, measured while people label, for comparison with the selections.
+
+A scan that is timed once, when the server starts, competes with the building of indexes and the compiler. Its
+time then says little about selections that are made later. Scans are therefore timed again and again, each
+shortly after a selection, and the page shows the median of the last ones. All scans together take at most
+`SHARE` of the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+
+import numpy as np
+
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import make_strategy
+
+RECENT = 5
+"""Number of measurements whose median is shown."""
+
+SCANS, TIMED_SECONDS, MOST_SCANS = 3, 0.02, 50
+"""A measurement is the median of this many scans. Short scans are repeated for a time, up to a number."""
+
+SHARE = 0.05
+"""Maximum share of the time that is spent on timing scans."""
+
+GROWTH = 1.25
+"""Measurements are discarded once the pool has grown by this factor."""
+
+REMEMBERED = 4096
+"""Number of selections whose comparisons are kept."""
+
+
+class FullScanTimes:
+    """Times of full scans of a pool. One thread measures; any thread may read."""
+
+    def __init__(self) -> None:
+        self._times: deque[tuple[int, float]] = deque(maxlen=RECENT)  # number of items, milliseconds
+        self._beside: OrderedDict[str, float | None] = OrderedDict()
+        self._lock = threading.Lock()
+        self._is_used = False
+        self._rest_until = 0.0
+
+    @property
+    def ms(self) -> float | None:
+        """The median of the last measurements in ms; None before the first."""
+        times = list(self._times)
+        return float(np.median([ms for _, ms in times])) if times else None
+
+    def beside(self, selection_id: str) -> float | None:
+        """Return `ms` as it was when this method was first called with this selection.
+
+        What the page shows beside a selection thus stays the same.
+        """
+        with self._lock:
+            found = self._beside.setdefault(selection_id, self.ms)
+            if len(self._beside) > REMEMBERED:
+                self._beside.popitem(last=False)
+            return found
+
+    def note_use(self) -> None:
+        """Note that a selection is being made. Without selections, no scans are timed."""
+        self._is_used = True
+
+    def measure(self, pool: Pool) -> None:
+        """Time scans of the pool, unless no selection was made meanwhile or scans have taken their share."""
+        if not self._is_used or time.monotonic() < self._rest_until:
+            return
+        self._is_used = False
+        began = time.monotonic()
+        self._discard(len(pool))
+        self._times.append((len(pool), _timed(pool)))
+        self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / SHARE - 1)
+
+    def _discard(self, n_items: int) -> None:
+        while self._times and n_items >= GROWTH * self._times[0][0]:
+            self._times.popleft()
+
+
+def _timed(pool: Pool) -> float:
+    """Return the median time of some scans, in milliseconds."""
+    strategy = make_strategy("exhaustive").fit(pool)
+    plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
+    seconds = list[float]()
+    while len(seconds) < SCANS or (sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_SCANS):
+        seconds.append(strategy.select(plane).seconds)
+    return 1000 * float(np.median(seconds))

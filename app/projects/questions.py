@@ -1,0 +1,86 @@
+"""The yes/no questions of a project: adding one, also to a project that is not being served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from closecall.app.projects.config import AlreadyServedError, ProjectFile, lock_project
+from closecall.app.projects.positive_class import positive_class_of
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
+from closecall.core.pool.pool import Pool
+from closecall.storage import Archive, ConceptRecord, Concepts, Database
+from closecall.storage.models import MAX_NAME
+
+
+def create_concept(
+    concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
+) -> ConceptRecord:
+    """Add a concept for a yes/no question, with the default SVM; its name defaults to the question.
+
+    Raises
+    ------
+    InputError
+        If there is no name and the question is too long for a name.
+    StorageError
+        If there is a concept of this name, or a value is not allowed.
+    """
+    stem = question.strip(" ?")
+    if not name and len(stem) > MAX_NAME:
+        raise InputError(f"The question is too long ({MAX_NAME} characters at most, got {len(stem)})")
+    return concepts.create(
+        name or stem,
+        question,
+        guideline=guideline.strip(),
+        positive_class=positive_class,
+        c=DEFAULT_C,
+        class_weight=DEFAULT_CLASS_WEIGHT,
+    )
+
+
+def classes_of(project: Path) -> tuple[str, ...]:
+    """Return the names of the classes of a project's items; empty if there are none.
+
+    Raises
+    ------
+    InputError
+        If there is no project, or its pool can't be read.
+    """
+    return Pool.open(ProjectFile.read(project).pool_path(project)).classes
+
+
+def questions_of(project: Path) -> list[ConceptRecord]:
+    """Return the active questions of a project, which may be served meanwhile."""
+    with Database.open(ProjectFile.read(project).labels(project), read_only=True) as database:
+        return Archive(database).offered()
+
+
+def add_question(
+    project: Path, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None
+) -> ConceptRecord:
+    """Add a question to a project that is not being served.
+
+    `positive_class` is the class that means yes: None for the class that the question names, if it names one,
+    and "" for no class.
+
+    Raises
+    ------
+    InputError
+        If the project is being served or can't be read, the question is empty or too long, or there is no
+        such class.
+    StorageError
+        If there is a question of this name, or a value is not allowed.
+    """
+    asked = " ".join(question.split())
+    if not asked:
+        raise InputError('A question must have an answer, yes or no, such as "Is it a leaf?"')
+    positive = positive_class_of(asked, positive_class, classes_of(project))
+    try:
+        lock = lock_project(project)
+    except AlreadyServedError:
+        raise InputError(f"{project} is being served: add the question on its page, under Settings") from None
+    try:
+        with Database.open(ProjectFile.read(project).labels(project), copies_in=project) as database:
+            return create_concept(Concepts(database), asked, " ".join(name.split()), guideline, positive)
+    finally:
+        lock.release()

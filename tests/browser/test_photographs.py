@@ -1,0 +1,275 @@
+"""Photographs on the card and in the grid: as large as the window allows, and seen down to their pixels."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.labeling import Labeling, resize
+from tests.browser.many import Gridding
+from tests.browser.photographs import PRINT, SHAPES, Photographs, photographs
+
+WINDOWS = [(1280, 720), (1440, 900), (1920, 1080), (390, 844), (844, 390)]
+"""Three screens, and a phone in both directions."""
+
+LEAST = 0.85
+"""Share of the free height that an image takes, unless the width limits it."""
+
+LONGEST = 4
+"""A frame is at most so many times as long as wide."""
+
+PARTS = ".question, .brief, .tally, .answers, .answer.yes, .undo, .strip, .status"
+
+HEIGHTS = """() => {
+    const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+    const box = (selector) => root.querySelector(selector)?.getBoundingClientRect();
+    const [room, frame] = [box('.room'), box('.frame')];
+    const toolbar = document.querySelector('.st-key-toolbar').getBoundingClientRect();
+    const header = document.querySelector('[data-testid=stHeader]').getBoundingClientRect();
+    const isApart = ({ left, right }) => left >= room.right || right <= room.left;
+    const others = [...root.querySelectorAll(PARTS)]
+        .map((part) => part.getBoundingClientRect())
+        .filter((part) => part.height && !isApart(part) && part.top < innerHeight)
+        .concat(toolbar.top < innerHeight ? [toolbar] : [], [header]);
+    // How many lines of pixels one of the others takes.
+    const taken = new Set();
+    for (const { top, bottom } of others) {
+        for (let y = Math.max(0, Math.round(top)); y < Math.min(innerHeight, bottom); y += 1) taken.add(y);
+    }
+    return {
+        free: innerHeight - taken.size,
+        room: room.toJSON(),
+        frame: frame.toJSON(),
+        lowest: Math.max(...['.answer.yes', '.answer.no', '.undo'].map((one) => box(one).bottom)),
+    };
+}""".replace("PARTS", repr(PARTS))
+"""The height that nothing beside the image takes, and where the image is."""
+
+NEXT_FRAME = """(key) => new Promise((done) => {
+    const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+    const frame = root.querySelector('.frame');
+    const seen = [];
+    const look = () => {
+        const image = frame.querySelector('img.item');
+        const { width, height } = frame.getBoundingClientRect();
+        seen.push([image?.alt, width / height, image?.naturalWidth / image?.naturalHeight]);
+        if (seen.length < 20) requestAnimationFrame(look);
+        else done(seen);
+    };
+    const options = { key, bubbles: true, composed: true };
+    requestAnimationFrame(() => {
+        document.body.dispatchEvent(new KeyboardEvent('keydown', options));
+        requestAnimationFrame(look);
+    });
+})"""
+"""In each of the frames after a key press: which image is shown, the frame's shape, and the image's."""
+
+
+@pytest.fixture(scope="module")
+def album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Photographs]:
+    with photographs(tmp_path_factory.mktemp("album")) as server:
+        yield server
+
+
+@pytest.fixture
+def labeling(album: Photographs, context: BrowserContext) -> Labeling:
+    return Labeling(context.new_page(), f"{album.url}/?project={album.key}&session=new")
+
+
+def name_of(labeling: Labeling) -> str:
+    """Without the number of the copy."""
+    return (labeling.image.get_attribute("alt") or "").partition("-")[0]
+
+
+def seek(labeling: Labeling, *names: str) -> None:
+    """Skip until one of these photographs is in view."""
+    for _ in range(60):
+        if name_of(labeling) in names:
+            return
+        labeling.press("s")
+    raise AssertionError(f"{names} never came")
+
+
+def place_of(part: Locator) -> tuple[int, ...]:
+    """In whole pixels: a page that is zoomed for a projector has parts of them."""
+    box = part.bounding_box()
+    assert box
+    return tuple(round(box[name]) for name in ("x", "y", "width", "height"))
+
+
+def ratio_of(name: str) -> float:
+    width, height = SHAPES[name]
+    return min(LONGEST, max(1 / LONGEST, width / height))
+
+
+def test_the_image_has_the_room_of_the_window(album: Photographs, labeling: Labeling) -> None:
+    """In its own shape, as high or as wide as there is room; and no button moves from image to image."""
+    left = set(SHAPES)
+    buttons: dict[tuple[int, int], set[tuple[int, ...]]] = {window: set() for window in WINDOWS}
+    while left:
+        seek(labeling, *left)
+        name = name_of(labeling)
+        left.remove(name)
+        for window in WINDOWS:
+            resize(labeling.page, *window)
+            found = labeling.page.evaluate(HEIGHTS)
+            frame, room = found["frame"], found["room"]
+            where = f"{name} at {window}: {found}"
+            assert frame["width"] / frame["height"] == pytest.approx(ratio_of(name), rel=0.02), where
+            is_wide = frame["width"] >= 0.99 * room["width"]
+            assert is_wide or frame["height"] >= LEAST * found["free"], where
+            assert is_wide or frame["height"] >= 0.99 * room["height"], where
+            assert found["lowest"] <= window[1], where
+            buttons[window].add(place_of(labeling.page.locator(".answer.yes")))
+    assert {window: len(places) for window, places in buttons.items()} == dict.fromkeys(WINDOWS, 1), buttons
+
+
+def test_the_frame_takes_the_next_shape_with_the_next_image(labeling: Labeling) -> None:
+    """In one frame: the size is known before the image is decoded, and nothing jumps afterwards."""
+    labeling.wait_for_what_follows()
+    before = labeling.image.get_attribute("alt")
+    frames = labeling.page.evaluate(NEXT_FRAME, "s")
+    assert frames[0][0] != before, "the next image is in the next frame"
+    for _, shape, own in frames:
+        assert shape == pytest.approx(min(LONGEST, max(1 / LONGEST, own)), rel=0.02)
+    assert len({shape for _, shape, _ in frames}) == 1
+
+
+def test_a_closer_look_shows_the_images_own_pixels(labeling: Labeling) -> None:
+    """Fine print that the card shows in grey is black and white; the place under the mouse stays there."""
+    page, frame = labeling.page, labeling.page.locator(".frame")
+    seek(labeling, "print")
+    page.mouse.move(0, 0)
+    assert contrast(labeling.image, (0.1, 0.4)) < 60
+    box = frame.bounding_box()
+    assert box
+    x, y = box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"]
+    page.mouse.move(x, y)
+    page.keyboard.press("z")
+    expect(frame).to_have_attribute("data-detail", "shown")
+    assert contrast(frame, (0.1, 0.4)) > 90
+    tiles = page.locator(".detail img")
+    assert tiles.count() > 1
+    # The middle of the left half was under the mouse, and still is.
+    image = labeling.image.bounding_box()
+    assert image
+    assert (x - image["x"]) / image["width"] == pytest.approx(0.25, abs=0.01)
+    assert image["width"] == pytest.approx(3 * box["width"], rel=0.01)
+    right_half_begins = image["x"] + image["width"] / 2
+    part = painted(frame).crop((0, 0, int(right_half_begins - box["x"]) - 4, int(box["height"])))
+    assert np.asarray(part, float).std(axis=0).mean() < 20, "the stripes on the left are vertical"
+    page.mouse.move(0, 0)
+    page.keyboard.press("Escape")
+    expect(frame).to_have_attribute("data-detail", "none")
+    expect(tiles).to_have_count(0)
+
+
+def test_closer_means_as_close_as_the_pixels_are(labeling: Labeling) -> None:
+    """The wheel leads on to where one pixel of the original takes more than one of the screen's."""
+    seek(labeling, "print")
+    labeling.image.hover()
+    for _ in range(12):
+        labeling.page.mouse.wheel(0, -300)
+    expect(labeling.page.locator(".frame")).to_have_attribute("data-detail", "shown")
+    width = labeling.image.evaluate("image => image.getBoundingClientRect().width")
+    assert width > 1.5 * PRINT[0]
+    assert labeling.page.locator(".detail img[data-level='0']").count() > 0
+
+
+def test_small_images_are_crisp_and_photographs_smooth(labeling: Labeling) -> None:
+    """Digits are looked at pixel by pixel; a photograph has no squares, however near."""
+    for name, rendering in [("tiny", "pixelated"), ("square", "auto")]:
+        seek(labeling, name)
+        labeling.image.hover()
+        for _ in range(12):
+            labeling.page.mouse.wheel(0, -300)
+        expect(labeling.image).to_have_css("image-rendering", rendering)
+        labeling.page.keyboard.press("Escape")
+
+
+def test_an_item_of_the_grid_is_seen_closely(album: Photographs, context: BrowserContext) -> None:
+    """Z enlarges the item under the cursor, which keys go on marking; again zooms, again leads back."""
+    page = context.new_page()
+    grid = Gridding(page, f"{album.url}/?project={album.key}&session=new&grid=12")
+    preview, frame = page.locator(".preview"), page.locator(".preview .frame")
+    expect(preview).to_be_hidden()
+    grid.press("z")
+    expect(frame.locator("img.item")).to_have_count(1)
+    tile = grid.tile(0).bounding_box()
+    large = frame.bounding_box()
+    assert large
+    assert tile
+    assert max(large["width"], large["height"]) > 1.8 * tile["width"]
+    first = preview.locator(".name").inner_text()
+    grid.press("y")
+    assert grid.marks[0] == "yes"
+    expect(preview.locator(".name")).not_to_have_text(first)
+    grid.press("ArrowLeft")
+    expect(preview.locator(".name")).to_have_text(first)
+    expect(preview).to_have_attribute("data-mark", "yes")
+    grid.press("z")
+    expect(frame).to_have_attribute("data-zoomed", "true")
+    grid.press("z")
+    expect(preview).to_be_hidden()
+    grid.tile(3).hover()
+    page.locator(".peek").click()
+    expect(preview.locator(".name")).to_have_text(grid.tile(3).locator(".name").text_content() or "")
+    assert grid.marks == ["yes"] + [""] * 11, "a look is no mark"
+    grid.press("Escape")
+    expect(preview).to_be_hidden()
+    assert album.answers(grid.session) == []
+
+
+def painted(where: Locator) -> Image.Image:
+    return Image.open(io.BytesIO(where.screenshot())).convert("L")
+
+
+def contrast(where: Locator, between: tuple[float, float]) -> float:
+    """Standard deviation of the grey values in a part of its width, in the middle of its height."""
+    grey = np.asarray(painted(where), dtype=float)
+    height, width = grey.shape
+    first, last = (int(share * width) for share in between)
+    return float(grey[int(0.4 * height) : int(0.6 * height), first:last].std())
+
+
+def covered(page: Page) -> list[str]:
+    """The send controls of which another element takes the clicks."""
+    return page.evaluate("""() => {
+        const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+        return [...root.querySelectorAll('.sending button')].filter((button) => {
+            const { left, top, width, height } = button.getBoundingClientRect();
+            const inside = [[0.1, 0.1], [0.9, 0.1], [0.5, 0.5], [0.1, 0.9], [0.9, 0.9]];
+            return inside.some(([x, y]) => {
+                const hit = root.elementFromPoint(left + x * width, top + y * height);
+                return !button.contains(hit);
+            });
+        }).map((button) => button.textContent);
+    }""")
+
+
+@pytest.mark.parametrize("size", [20, 60])
+def test_no_image_of_the_grid_covers_a_button(album: Photographs, context: BrowserContext, size: int) -> None:
+    """However long the question is and whatever examples are above the grid; all controls are in view."""
+    page = context.new_page()
+    resize(page, 1280, 720)
+    grid = Gridding(page, f"{album.url}/?project={album.key}&session=new&grid={size}")
+    page.evaluate("""() => {
+        const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+        root.querySelector('.question').textContent = 'Is there something that ' + 'is long, and '.repeat(14);
+        root.querySelector('.card').dataset.lead = 'true';
+        root.querySelector('.lead').hidden = false;
+        root.querySelector('.guideline').hidden = false;
+        root.querySelector('.guideline').textContent = 'Whatever it is';
+    }""")
+    for height in (720, 600):
+        resize(page, 1280, height)
+        assert covered(page) == []
+        box = page.locator("[data-send]").bounding_box()
+        assert box
+        assert box["y"] + box["height"] <= height
+    assert grid.items

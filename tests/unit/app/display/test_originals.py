@@ -1,0 +1,71 @@
+"""Decoded images are decoded once, and not kept for long."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from closecall.app.display import originals
+from closecall.app.display.originals import Originals
+from closecall.app.display.thumbnails import Pictures
+from closecall.core.sources import Folder
+from closecall.core.sources.listed_images import ListedImages
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Pictures:
+    for number in range(4):
+        Image.new("RGB", (1000, 800), (60 * number, 0, 0)).save(tmp_path / f"{number}.png")
+    return Pictures(Folder(tmp_path))
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The items that were decoded whole, in turn."""
+    seen: list[int] = []
+    whole = ListedImages.whole_image
+
+    def counted(source: ListedImages, item: int) -> Image.Image:
+        seen.append(item)
+        return whole(source, item)
+
+    monkeypatch.setattr(ListedImages, "whole_image", counted)
+    return seen
+
+
+def test_all_tiles_of_an_image_need_one_decoding(pictures: Pictures, decoded: list[int]) -> None:
+    """However many are wanted at once, and of whichever level."""
+    cache = Originals()
+    places = [(0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (1, 0, 0)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda place: cache.tile(pictures, 2, *place), places * 4))
+    assert decoded == [2]
+
+
+def test_no_more_pixels_are_kept_than_allowed(
+    pictures: Pictures, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those used last stay; one image stays whatever its size."""
+    monkeypatch.setattr(originals, "KEPT_PIXELS", 2 * 1000 * 800)
+    cache = Originals()
+    for item in (0, 1, 0, 2, 0, 1):
+        cache.tile(pictures, item, 0, 0, 0)
+        assert len(cache) <= 2
+    assert decoded == [0, 1, 2, 1]
+    monkeypatch.setattr(originals, "KEPT_PIXELS", 1)
+    cache.tile(pictures, 3, 0, 0, 0)
+    assert len(cache) == 1
+
+
+def test_what_is_not_used_is_forgotten(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is given back a while after the last closer look."""
+    monkeypatch.setattr(originals, "KEPT_SECONDS", 0.05)
+    cache = Originals()
+    cache.tile(pictures, 0, 0, 0, 0)
+    assert cache._timer is not None
+    while (timer := cache._timer) is not None:
+        timer.join(10)
+    assert len(cache) == 0

@@ -1,0 +1,98 @@
+"""What a full scan takes is measured under the load of the selections that it stands beside."""
+
+from __future__ import annotations
+
+import pytest
+
+from closecall.app.indexes import full_scan
+from closecall.app.indexes.full_scan import RECENT, SHARE, FullScanTimes
+
+
+class Pool:
+    """As far as its length."""
+
+    def __init__(self, n_items: int = 1000) -> None:
+        self.n_items = n_items
+
+    def __len__(self) -> int:
+        return self.n_items
+
+
+class World:
+    """A clock, and scans that take as long as the machine is busy."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.ms = 50.0
+        self.scans = 0
+
+    def timed(self, _: Pool) -> float:
+        self.scans += 1
+        self.now += self.ms / 1000
+        return self.ms
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(full_scan, "_timed", made.timed)
+    monkeypatch.setattr(full_scan.time, "monotonic", lambda: made.now)
+    return made
+
+
+def label(times: FullScanTimes, world: World, rounds: int, pool: Pool | None = None) -> None:
+    """So many selections, ten seconds apart, with a measurement due after each."""
+    for _ in range(rounds):
+        times.note_use()
+        times.measure(pool or Pool())
+        world.now += 10
+
+
+def test_nothing_is_timed_before_somebody_labels(world: World) -> None:
+    times = FullScanTimes()
+    times.measure(Pool())
+    assert (times.ms, world.scans) == (None, 0)
+
+
+def test_a_busy_start_is_forgotten(world: World) -> None:
+    """The number that is shown is that of the load under which people label now."""
+    times = FullScanTimes()
+    world.ms = 400
+    label(times, world, 1)
+    assert times.ms == 400
+    world.ms = 20
+    label(times, world, RECENT)
+    assert times.ms == 20
+    world.ms = 900
+    label(times, world, 1)
+    assert times.ms == 20, "one outlier does not count"
+
+
+def test_scans_take_a_small_share_of_the_time(world: World) -> None:
+    """However fast somebody labels."""
+    times, world.ms = FullScanTimes(), 100
+    until = 200.0
+    while world.now < until:
+        times.note_use()
+        times.measure(Pool())
+        world.now += 0.05
+    assert 0.5 * SHARE * until < world.scans * world.ms / 1000 <= SHARE * until + 0.1
+
+
+def test_what_stands_beside_a_selection_stays(world: World) -> None:
+    """The page shows the same number before and after the server has heard of the answer."""
+    times = FullScanTimes()
+    label(times, world, 1)
+    assert times.beside("a") == 50
+    world.ms = 10
+    label(times, world, RECENT)
+    assert times.beside("a") == 50
+    assert times.beside("b") == 10
+
+
+def test_a_larger_pool_is_timed_again(world: World) -> None:
+    times = FullScanTimes()
+    label(times, world, RECENT)
+    world.ms = 500
+    label(times, world, 1, Pool(10_000))
+    assert times.ms == 500
