@@ -7,6 +7,7 @@ depend only on the seed and on i (`core.numerics.randomness`).
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -101,7 +102,8 @@ class Digits(Source):
     def image(self, item: int, size: int) -> Image.Image:
         """Return the digit, drawn at exactly size × size pixels, white on black, mode L."""
         drawn = self._drawn(self.check_items(np.array([item])), size)[0]
-        return Image.fromarray(np.rint(drawn * 255).astype(np.uint8))
+        drawn *= 255
+        return Image.fromarray(np.rint(drawn, out=drawn).astype(np.uint8))
 
     def whole_image(self, item: int) -> Image.Image:
         """Return the digit, drawn at 128 × 128 pixels."""
@@ -121,9 +123,7 @@ class Digits(Source):
 
     def _origin(self, items: Items) -> Items:
         """Return the index of the bundled digit that each item deforms."""
-        n = len(glyphs.bundled_digits())
-        ours = np.arange(n) % 6 != 0
-        pool, held_out = np.flatnonzero(ours), np.flatnonzero(~ours)
+        pool, held_out = _origins()
         draws = hashed(self.seed, items, 1)[:, 0]
         origin: Items = np.where(
             items < self.n_held_out,
@@ -172,3 +172,10 @@ class Digits(Source):
         parameters[:, 13] = 0.88 + 0.12 * u[:, 9]
         parameters[:, 14] = np.floor(64 * 64 * u[:, 10])
         return parameters
+
+
+@cache
+def _origins() -> tuple[Items, Items]:
+    """Return the indices of the bundled digits of which items of the pool and held-out items are made."""
+    ours = np.arange(len(glyphs.bundled_digits())) % 6 != 0
+    return np.flatnonzero(ours), np.flatnonzero(~ours)

@@ -28,11 +28,18 @@ SIDE = BLOCK * (8 + 2)
 PARAMETERS = 15
 """Number of parameters of `draw` per glyph; see its docstring."""
 
+TILE = 8
+"""Number of pixels along one side of the squares of a drawing that are checked for ink before it is drawn."""
+
+CHECKED_FROM = 64
+"""Drawings with more pixels than this along a side are checked. In smaller ones, few tiles have no ink."""
+
 _SHARPNESS = np.float32(5.0)
 _STEPS = 24
 _STEP = np.float32(1.4)
 _BLUR = 0.75  # standard deviation, in field samples
 _REACH = np.float32(8.0)
+_OUTSIDE = np.float32(-8.0)  # the distance that is assumed beyond the samples of a field
 
 
 class Glyphs(NamedTuple):
@@ -202,33 +209,112 @@ def grain() -> NDArray[np.float32]:
 
 
 @kernel
+def _find_ink(
+    field: NDArray[np.float32], p: NDArray[np.float32], size: int, has_ink: NDArray[np.bool_]
+) -> None:
+    """Find the tiles of a drawing that may have ink; all other tiles have none.
+
+    A value of a B-spline is a mean of samples, and its slope is a mean of differences between neighbors. Both
+    are therefore bounded: within a tile, the level differs from that at the tile's center by at most `off`.
+
+    Parameters
+    ----------
+    field, p : array
+        The field and the parameters of one drawing; see `draw`.
+    size : int
+        Number of pixels along one side of the drawing.
+    has_ink : array of bool
+        The result for each tile.
+    """
+    steepest_y = steepest_x = np.float32(0)
+    for i in range(field.shape[0] - 1):
+        for j in range(field.shape[1] - 1):
+            steepest_y = max(steepest_y, abs(field[i + 1, j] - field[i, j]))
+            steepest_x = max(steepest_x, abs(field[i, j + 1] - field[i, j]))
+    # From a tile's center to its farthest pixel, and to the border of one pixel around it.
+    away = np.float32(TILE + 2) / np.float32(size)
+    off_y = away * (abs(p[1]) + abs(p[2]) + abs(p[9] * p[10]))
+    off_x = away * (abs(p[4]) + abs(p[5]) + abs(p[6] * p[7]))
+    off = steepest_y * off_y + steepest_x * off_x
+    # `_cover` finds ink in a pixel if its level is above `outline` - slope / 2, and slope ≤ √2 · off.
+    most = p[12] - np.float32(1.71) * off - np.float32(1e-3)
+    first, last = (
+        np.float32(1),
+        np.float32(field.shape[0] - 2),
+    )  # where the samples of a B-spline are all there
+    for i in range(has_ink.shape[0]):
+        at_y = np.float32(2 * TILE * i + TILE) / np.float32(size) - np.float32(1)
+        for j in range(has_ink.shape[1]):
+            at_x = np.float32(2 * TILE * j + TILE) / np.float32(size) - np.float32(1)
+            y = p[0] + p[1] * at_y + p[2] * at_x + p[9] * np.sin(p[10] * at_x + p[11])
+            x = p[3] + p[4] * at_y + p[5] * at_x + p[6] * np.sin(p[7] * at_y + p[8])
+            if y + off_y < first or y - off_y >= last or x + off_x < first or x - off_x >= last:
+                has_ink[i, j] = False  # all of it is outside
+            elif y - off_y < first or y + off_y >= last or x - off_x < first or x + off_x >= last:
+                has_ink[i, j] = True  # a part is outside, so the level may jump
+            else:
+                has_ink[i, j] = _value(field, y, x) > most
+
+
+@kernel
+def _value(field: NDArray[np.float32], y: np.float32, x: np.float32) -> np.float32:
+    """Return a field's value at a point, interpolated by cubic B-splines; `_OUTSIDE` beyond its samples."""
+    one, three, four, six = np.float32(1), np.float32(3), np.float32(4), np.float32(6)
+    fy, fx = np.floor(y), np.floor(x)
+    top, left = int(fy) - 1, int(fx) - 1
+    if top < 0 or left < 0 or top + 3 >= field.shape[0] or left + 3 >= field.shape[1]:
+        return _OUTSIDE
+    ty, tx = y - fy, x - fx
+    sy, sx = one - ty, one - tx
+    wy0, wx0 = sy * sy * sy, sx * sx * sx
+    wy1, wx1 = (three * ty - six) * ty * ty + four, (three * tx - six) * tx * tx + four
+    wy2, wx2 = (three * sy - six) * sy * sy + four, (three * sx - six) * sx * sx + four
+    wy3, wx3 = ty * ty * ty, tx * tx * tx
+    value = np.float32(0)
+    for a, wy in enumerate((wy0, wy1, wy2, wy3)):
+        row = np.float32(0)
+        for b, wx in enumerate((wx0, wx1, wx2, wx3)):
+            row += wx * field[top + a, left + b]
+        value += wy * row
+    return value / np.float32(36)
+
+
+@kernel
 def _cover(
     level: NDArray[np.float32],
+    has_ink: NDArray[np.bool_],
+    top: int,
+    rows: int,
     outline: np.float32,
     ink: np.float32,
     grain: NDArray[np.float32],
     start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the ink of each pixel: `ink` times the fraction of the pixel in which `level` exceeds `outline`.
+    """Write the ink of some rows: `ink` times the fraction of each pixel in which `level` exceeds `outline`.
 
-    `level` is the field at each pixel, and at a border of one additional pixel. The fraction is a first-order
-    approximation from its gradient. A texture from `grain` varies the ink.
+    `level` is the field at the pixels of the `rows` rows from `top` on, and at a border of one additional
+    pixel. The fraction is a first-order approximation from its gradient. A texture from `grain` varies the
+    ink. Tiles without ink stay empty.
     """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
     flat = np.float32(1e-6)
     depth = np.float32(0.03)
     cell = np.float32(32) / np.float32(size)
-    for i in range(size):
+    for i in range(top, top + rows):
+        k = i - top
         gy = (np.float32(i) + half) * cell - half
         row = int(np.floor(gy))
         dy = gy - np.float32(row)
         for j in range(size):
-            slope_y = level[i + 2, j + 1] - level[i, j + 1]
-            slope_x = level[i + 1, j + 2] - level[i + 1, j]
+            if not has_ink[i // TILE, j // TILE]:
+                out[i, j] = zero
+                continue
+            slope_y = level[k + 2, j + 1] - level[k, j + 1]
+            slope_x = level[k + 1, j + 2] - level[k + 1, j]
             slope = half * np.sqrt(slope_y * slope_y + slope_x * slope_x) + flat
-            covered = min(one, max(zero, (level[i + 1, j + 1] - outline) / slope + half))
+            covered = min(one, max(zero, (level[k + 1, j + 1] - outline) / slope + half))
             if covered == zero:
                 out[i, j] = zero
                 continue
@@ -272,42 +358,39 @@ def draw(
     """
     n, size = out.shape[0], out.shape[1]
     rim = size + 2
-    level = np.empty((rim, rim), dtype=np.float32)
+    is_checked = size > CHECKED_FROM
+    height = TILE if is_checked else size  # of the bands that are drawn one after the other
+    level = np.empty((height + 2, rim), dtype=np.float32)
     up = np.empty(rim, dtype=np.float32)
     sideways = np.empty(rim, dtype=np.float32)
-    wy = np.empty(4, dtype=np.float32)
-    wx = np.empty(4, dtype=np.float32)
-    one, two, three, four, six = np.float32(1), np.float32(2), np.float32(3), np.float32(4), np.float32(6)
-    outside = np.float32(-8)
+    n_tiles = (size + TILE - 1) // TILE
+    has_ink = np.ones((n_tiles, n_tiles), dtype=np.bool_)
+    wanted = np.ones(n_tiles + 1, dtype=np.bool_)
+    one, two = np.float32(1), np.float32(2)
     for g in range(n):
         field = fields[chosen[g]]
         p = parameters[g]
+        if is_checked:
+            _find_ink(field, p, size, has_ink)
         for i in range(rim):
             at = (two * np.float32(i) - one) / np.float32(size) - one
             sideways[i] = p[6] * np.sin(p[7] * at + p[8])
             up[i] = p[9] * np.sin(p[10] * at + p[11])
-        for i in range(rim):
-            at_y = (two * np.float32(i) - one) / np.float32(size) - one
-            for j in range(rim):
-                at_x = (two * np.float32(j) - one) / np.float32(size) - one
-                y = p[0] + p[1] * at_y + p[2] * at_x + up[j]
-                x = p[3] + p[4] * at_y + p[5] * at_x + sideways[i]
-                fy, fx = np.floor(y), np.floor(x)
-                top, left = int(fy) - 1, int(fx) - 1
-                if top < 0 or left < 0 or top + 3 >= field.shape[0] or left + 3 >= field.shape[1]:
-                    level[i, j] = outside
-                    continue
-                ty, tx = y - fy, x - fx
-                sy, sx = one - ty, one - tx
-                wy[0], wx[0] = sy * sy * sy, sx * sx * sx
-                wy[1], wx[1] = (three * ty - six) * ty * ty + four, (three * tx - six) * tx * tx + four
-                wy[2], wx[2] = (three * sy - six) * sy * sy + four, (three * sx - six) * sx * sx + four
-                wy[3], wx[3] = ty * ty * ty, tx * tx * tx
-                value = np.float32(0)
-                for a in range(4):
-                    row = np.float32(0)
-                    for b in range(4):
-                        row += wx[b] * field[top + a, left + b]
-                    value += wy[a] * row
-                level[i, j] = value / np.float32(36)
-        _cover(level, p[12], p[13], grain, int(p[14]), out[g])
+        for top in range(0, size, height):
+            rows = min(height, size - top)
+            if is_checked:
+                wanted[:] = False
+                for tile in range(n_tiles):
+                    if has_ink[top // TILE, tile]:
+                        wanted[tile : tile + 2] = True  # with the border of one pixel around it
+            for i in range(top, top + rows + 2):
+                at_y = (two * np.float32(i) - one) / np.float32(size) - one
+                for tile in range(n_tiles + 1):
+                    if not wanted[tile]:
+                        continue
+                    for j in range(tile * TILE, min(rim, (tile + 1) * TILE)):
+                        at_x = (two * np.float32(j) - one) / np.float32(size) - one
+                        y = p[0] + p[1] * at_y + p[2] * at_x + up[j]
+                        x = p[3] + p[4] * at_y + p[5] * at_x + sideways[i]
+                        level[i - top, j] = _value(field, y, x)
+            _cover(level, has_ink, top, rows, p[12], p[13], grain, int(p[14]), out[g])

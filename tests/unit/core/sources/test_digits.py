@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.ndimage import map_coordinates
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
@@ -89,6 +90,33 @@ def test_every_size_shows_the_same_drawing(digits: Digits) -> None:
         assert large.shape == (256, 256)
         from_afar = large.reshape(32, 8, 32, 8).mean(axis=(1, 3))
         assert np.abs(from_afar - grey[row]).mean() < 0.01
+
+
+def drawn_plainly(digits: Digits, item: int, size: int) -> np.ndarray:
+    """The ink of every pixel without texture, from the field at the pixel and at its neighbors."""
+    items = np.array([item])
+    origin, shapes = digits._origin(items), bundled()
+    p = digits._deformations(items, shapes.half_widths[origin])[0].astype(np.float64)
+    at = (2 * np.arange(size + 2) - 1) / size - 1
+    y, x = np.meshgrid(at, at, indexing="ij")
+    rows = p[0] + p[1] * y + p[2] * x + p[9] * np.sin(p[10] * x + p[11])
+    columns = p[3] + p[4] * y + p[5] * x + p[6] * np.sin(p[7] * y + p[8])
+    level = map_coordinates(shapes.fields[origin[0]], [rows, columns], order=3, prefilter=False, cval=-8)
+    beyond = (np.minimum(rows, columns) < 1) | (np.maximum(rows, columns) >= 38)
+    level[beyond] = -8
+    slope = np.hypot(level[2:, 1:-1] - level[:-2, 1:-1], level[1:-1, 2:] - level[1:-1, :-2]) / 2
+    return np.clip((level[1:-1, 1:-1] - p[12]) / (slope + 1e-6) + 0.5, 0, 1)
+
+
+@pytest.mark.parametrize(("size", "n"), [(40, 20), (100, 40), (264, 10), (560, 5)])
+def test_no_part_of_a_digit_is_left_out(digits: Digits, size: int, n: int) -> None:
+    """In larger pictures, parts without ink are found in advance."""
+    for item in range(200, 200 + n):
+        plain = drawn_plainly(digits, item, size)
+        picture = np.asarray(digits.image(item, size), dtype=np.float32) / 255
+        ink = plain > 0.1
+        assert (picture[ink] > 0.5 * plain[ink]).all()
+        assert (picture <= plain + 0.02).all()
 
 
 def test_strokes_are_crisp_and_inside_the_picture(digits: Digits) -> None:
