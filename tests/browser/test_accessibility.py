@@ -21,10 +21,13 @@ Reach = Callable[[Page], None]
 
 
 def open_menu(name: str) -> Reach:
-    """One of the toolbar's menus, in place of the one before."""
+    """One of the toolbar's menus, in place of the one before; on a phone, the toolbar is opened first."""
 
     def reach(page: Page) -> None:
         page.keyboard.press("Escape")
+        tools = page.locator(".st-key-tools summary")
+        if tools.is_visible() and tools.inner_text() == "Tools":
+            tools.click()
         page.get_by_role("button", name=name).click()
         expect(page.get_by_test_id("stPopoverBody")).to_be_visible()
 
