@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select
 
 from closecall.storage import rows
 from closecall.storage.models import MAX_ID, MIN_ID, Answer, Concept, Foreseen, Selection, Session
@@ -81,10 +81,19 @@ def append(
         elif given.id not in new:
             there.append(stored)
     if accepted:
-        connection.execute(insert(Answer), [rows.answer_values(record, server_time) for record in accepted])
-        by_id = {row.id: row.seq for row in _rows(connection, (Answer.seq, Answer.id), Answer.id, new)}
-        accepted = [replace(record, seq=by_id[record.id], server_time=server_time) for record in accepted]
+        places = _insert(connection, [rows.answer_values(record, server_time) for record in accepted])
+        accepted = [replace(record, seq=places[record.id], server_time=server_time) for record in accepted]
     return AppendResult(tuple(accepted), tuple(there), tuple(refused))
+
+
+def _insert(connection: Connection, values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Insert answers; return their `seq` by id."""
+    if len(values) == 1:
+        key = connection.execute(_INSERT, values[0]).inserted_primary_key
+        assert key is not None
+        return {values[0]["id"]: key[0]}
+    connection.execute(_INSERT, values)
+    return {row.id: row.seq for row in _rows(connection, _PLACES, (each["id"] for each in values))}
 
 
 def _record_shown(connection: Connection, ids: set[str]) -> None:
@@ -92,10 +101,10 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
     Ids that are not in `Foreseen` are ignored.
     """
-    found = sorted(_rows(connection, (Foreseen.seq, Foreseen.selection), Foreseen.id, ids))
+    found = sorted(_rows(connection, _FORESEEN, ids))
     if found:
-        connection.execute(insert(Selection), [row.selection for row in found])
-        connection.execute(delete(Foreseen).where(Foreseen.seq.in_([row.seq for row in found])))
+        connection.execute(_INSERT_SHOWN, [row.selection for row in found])
+        connection.execute(_FORGET, {"values": [row.seq for row in found]})
 
 
 def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
@@ -126,27 +135,44 @@ def _look_up(connection: Connection, answers: Sequence[AnswerRecord]) -> _Known:
     referred = {i for a in answers for i in (a.id, a.undoes, a.corrects)}
     undoes = {a.undoes for a in answers}
 
-    def look_up(wanted: Sequence[Any], key: Any, values: Iterable[object]) -> Iterator[Any]:
-        return _rows(connection, wanted, key, set(values))
+    def look_up(query: Select[Any], values: Iterable[object]) -> Iterator[Any]:
+        return _rows(connection, query, set(values))
 
-    stored = map(rows.answer, look_up(rows.columns(Answer), Answer.id, referred))
-    sessions = look_up((Session.id, Session.annotator), Session.id, (a.session_id for a in answers))
-    selections = look_up(
-        (Selection.id, Selection.session_id, Selection.item), Selection.id, (a.selection_id for a in answers)
-    )
+    stored = map(rows.answer, look_up(_ANSWERS, referred))
+    sessions = look_up(_SESSIONS, (a.session_id for a in answers))
+    selections = look_up(_SELECTIONS, (a.selection_id for a in answers))
     return _Known(
-        concepts={r.id for r in look_up((Concept.id,), Concept.id, (a.concept_id for a in answers))},
+        concepts={r.id for r in look_up(_CONCEPTS, (a.concept_id for a in answers))},
         annotators={r.id: r.annotator for r in sessions},
         selections={r.id: (r.session_id, r.item) for r in selections},
         answers={record.id: record for record in stored},
-        undone={r.undoes for r in look_up((Answer.undoes,), Answer.undoes, undoes)},
+        undone={r.undoes for r in look_up(_UNDONE, undoes)},
     )
 
 
-def _rows(connection: Connection, wanted: Sequence[Any], key: Any, values: Iterable[object]) -> Iterator[Any]:
+def _rows(connection: Connection, query: Select[Any], values: Iterable[object]) -> Iterator[Any]:
+    """Yield the rows of a query of `_among` for these values; None is ignored."""
     rest = iter([value for value in values if value is not None])
     while chunk := list(islice(rest, _CHUNK)):
-        yield from connection.execute(select(*wanted).where(key.in_(chunk)))
+        yield from connection.execute(query, {"values": chunk})
+
+
+def _among(wanted: Sequence[Any], key: Any) -> Select[Any]:
+    """Return a query for the rows whose `key` is one of `values`."""
+    return select(*wanted).where(key.in_(bindparam("values", expanding=True)))
+
+
+# SQLAlchemy takes longer to build a statement than to execute it.
+_INSERT = insert(Answer)
+_INSERT_SHOWN = insert(Selection)
+_FORESEEN = _among((Foreseen.seq, Foreseen.selection), Foreseen.id)
+_FORGET = delete(Foreseen).where(Foreseen.seq.in_(bindparam("values", expanding=True)))
+_PLACES = _among((Answer.seq, Answer.id), Answer.id)
+_ANSWERS = _among(rows.columns(Answer), Answer.id)
+_SESSIONS = _among((Session.id, Session.annotator), Session.id)
+_SELECTIONS = _among((Selection.id, Selection.session_id, Selection.item), Selection.id)
+_CONCEPTS = _among((Concept.id,), Concept.id)
+_UNDONE = _among((Answer.undoes,), Answer.undoes)
 
 
 def _check_form(a: AnswerRecord) -> None:

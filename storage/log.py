@@ -11,7 +11,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, and_, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Insert,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from closecall.storage import rows
@@ -209,21 +222,18 @@ class LabelLog:
                     "session_id": record.session_id,
                     "selection": rows.selection_values(record, created),
                 }
-                connection.execute(insert(Foreseen), row)
+                connection.execute(_foresee(), row)
             for session in {record.session_id for record in records}:
-                own = Foreseen.session_id == session
-                newest = select(Foreseen.seq).where(own).order_by(Foreseen.seq.desc())
-                oldest_kept = newest.offset(FORESEEN - 1).limit(1).scalar_subquery()
-                connection.execute(delete(Foreseen).where(own, Foreseen.seq < oldest_kept))
+                connection.execute(_forget_oldest(), {"session": session})
 
     def selection(self, selection_id: str) -> SelectionRecord | None:
         """Return the selection with this id, or None."""
-        found = self._all(_selections().where(Selection.id == selection_id))
+        found = self._all(_selection(), selection=selection_id)
         return rows.selection(found[0]) if found else None
 
     def foreseen(self, selection_id: str) -> SelectionRecord | None:
         """Return the foreseen selection with this id, or None if there is none or it has been shown."""
-        found = self._all(select(Foreseen.selection).where(Foreseen.id == selection_id))
+        found = self._all(_foreseen(), selection=selection_id)
         return rows.foreseen(found[0][0]) if found else None
 
     def last_selection(self, session_id: str) -> SelectionRecord | None:
@@ -426,7 +436,7 @@ class LabelLog:
 
     def answer(self, answer_id: str) -> AnswerRecord | None:
         """Return the answer with this id, or None."""
-        found = self._all(select(*rows.columns(Answer)).where(Answer.id == answer_id))
+        found = self._all(_answer(), answer=answer_id)
         return rows.answer(found[0]) if found else None
 
     def state(
@@ -471,11 +481,10 @@ class LabelLog:
         The current answer of an annotator about an item is the last one that was not undone. A correction
         takes the place of the answer that it corrects. Only the end of the log is read.
         """
-        query = _in_force()
-        if session_id is None:
-            query = query.where(Answer.concept_id == concept_id)
-        else:  # `+ 0` prevents a search by the index of concepts, which would read other sessions, too
-            query = query.where(Answer.session_id == session_id, Answer.concept_id + 0 == concept_id)
+        query = _in_force() if session_id is None else _in_force_of_session()
+        values: dict[str, object] = {"concept": concept_id, "n": n}
+        if session_id is not None:
+            values["session"] = session_id
         if annotator is not None:
             query = query.where(Answer.annotator == annotator)
         if purpose is not None:
@@ -484,9 +493,9 @@ class LabelLog:
         shown: dict[tuple[int, str], AnswerRecord] = {}
         before: int | None = None
         while len(shown) < n:
-            page = self._all((query if before is None else query.where(Answer.seq < before)).limit(n))
-            for *values, correction_of_undone in page:
-                answer = rows.answer(values)
+            page = self._all(query if before is None else query.where(Answer.seq < before), **values)
+            for *row, correction_of_undone in page:
+                answer = rows.answer(row)
                 place = (answer.item, answer.annotator)
                 current.setdefault(place, answer)
                 if answer.corrects is None or correction_of_undone is not None:
@@ -591,11 +600,52 @@ def _answers_to() -> Select[Any]:
 
 
 @cache
+def _selection() -> Select[Any]:
+    return _selections().where(Selection.id == bindparam("selection"))
+
+
+@cache
+def _foreseen() -> Select[Any]:
+    return select(Foreseen.selection).where(Foreseen.id == bindparam("selection"))
+
+
+@cache
+def _foresee() -> Insert:
+    return insert(Foreseen)
+
+
+@cache
+def _forget_oldest() -> Delete:
+    """Return a statement that deletes all but the last `FORESEEN` foreseen selections of a `session`."""
+    own = Foreseen.session_id == bindparam("session")
+    newest = select(Foreseen.seq).where(own).order_by(Foreseen.seq.desc())
+    oldest_kept = newest.offset(FORESEEN - 1).limit(1).scalar_subquery()
+    return delete(Foreseen).where(own, Foreseen.seq < oldest_kept)
+
+
+@cache
+def _answer() -> Select[Any]:
+    return select(*rows.columns(Answer)).where(Answer.id == bindparam("answer"))
+
+
+@cache
 def _in_force() -> Select[Any]:
-    """Return a query for answers that were not undone, newest first.
+    """Return a query for `n` answers about a `concept` that were not undone, newest first.
 
     In the row of a correction, the last column has the `seq` at which the corrected answer was undone.
     """
+    return _newest_in_force().where(Answer.concept_id == bindparam("concept"))
+
+
+@cache
+def _in_force_of_session() -> Select[Any]:
+    """Return the query of `_in_force` for the answers of a `session`."""
+    # `+ 0` prevents a search by the index of concepts, which would read other sessions, too.
+    is_about = Answer.concept_id + 0 == bindparam("concept")
+    return _newest_in_force().where(Answer.session_id == bindparam("session"), is_about)
+
+
+def _newest_in_force() -> Select[Any]:
     undo, replaced = aliased(Answer), aliased(Answer)
     return (
         select(*rows.columns(Answer), replaced.seq)
@@ -603,4 +653,5 @@ def _in_force() -> Select[Any]:
         .outerjoin(replaced, replaced.undoes == Answer.corrects)
         .where(Answer.answer != "undo", undo.seq.is_(None))
         .order_by(Answer.seq.desc())
+        .limit(bindparam("n"))
     )

@@ -57,34 +57,78 @@ class Entry:
     name: str
 
 
-def entered(needed: Scope) -> Callable[..., Entry]:
-    """Return a dependency: the `Entry` of a request that needs the scope `needed`."""
+@dataclass(frozen=True)
+class Credential:
+    """What a request says about who makes it. Nothing of it is checked yet.
 
-    def enter(
-        project: ProjectKey,
-        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(bearer_scheme)],
-        page: Annotated[str | None, Security(_page)],
-        sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
-    ) -> Entry:
+    Parameters
+    ----------
+    project : str
+        Key of the project.
+    token : str or None
+        Text of a token.
+    page_key : str or None
+        Key of a labeling page.
+    site : str or None
+        The browser's word for the site of the page that makes the request.
+    """
+
+    project: str
+    token: str | None
+    page_key: str | None
+    site: str | None
+
+    def enter(self, needed: Scope) -> Entry:
+        """Return the entry of the request, which needs the scope `needed`.
+
+        Raises
+        ------
+        Problem
+            If the credential is missing, unknown or not sufficient, or makes too many requests.
+        """
         workspace = current()
-        if bearer is not None:
-            entry = _of_token(workspace, project, bearer.credentials)
-        elif page is not None:
-            if sec_fetch_site not in (None, "same-origin"):
+        if self.token is not None:
+            entry = _of_token(workspace, self.project, self.token)
+        elif self.page_key is not None:
+            if self.site not in (None, "same-origin"):
                 raise Problem(403, "Only pages of this server may use the key of a page")
-            entry = _of_page(workspace, project, page)
+            entry = _of_page(workspace, self.project, self.page_key)
         else:
             raise Problem(
                 401,
                 "This address needs a token in the header Authorization: closecall token create makes one",
                 {"WWW-Authenticate": "Bearer"},
             )
-        _rates.take(f"{project}\n{entry.name}")
+        _rates.take(f"{self.project}\n{entry.name}")
         if SCOPES.index(entry.scope) < SCOPES.index(needed):
             raise Problem(403, f"{entry.name[:1].upper()}{entry.name[1:]} may only {MAY[entry.scope]}")
         if needed == "own":
             entry.person.require_owner("change the project")
         return entry
+
+
+async def shown(
+    project: ProjectKey,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(bearer_scheme)],
+    page: Annotated[str | None, Security(_page)],
+    sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Credential:
+    """Return the credential of a request.
+
+    A route that depends on it, and not on an `Entry`, checks it itself. This saves the change of threads
+    between the check and the route.
+    """
+    return Credential(project, bearer.credentials if bearer else None, page, sec_fetch_site)
+
+
+Shown = Annotated[Credential, Depends(shown)]
+
+
+def entered(needed: Scope) -> Callable[..., Entry]:
+    """Return a dependency: the `Entry` of a request that needs the scope `needed`."""
+
+    def enter(credential: Shown) -> Entry:
+        return credential.enter(needed)
 
     return enter
 
