@@ -24,6 +24,8 @@ from closecall.app.sessions import reset as afresh
 from closecall.app.sessions.blind import begin as blind_begin
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.storage import StorageError, Webhooks
+from closecall.storage.secret import shared_secret
+from closecall.storage.tokens import Tokens
 from tests.faults.browser import (
     Alike,
     Batch,
@@ -651,6 +653,48 @@ _add(
     lambda page: _same([one.is_paused for one in _webhooks(page).all()], [False]),
 )
 _add("Webhooks: deliver", _hooked, _deliver, _is_delivered)
+
+
+# Programs
+
+
+def _tokens(page: Page) -> Tokens:
+    return Tokens(page.world.project.database)
+
+
+def _create_token(page: Page) -> None:
+    page.world.insist(lambda: _tokens(page).all() or _tokens(page).create("ada", "own"))
+
+
+def _with_a_token(world: World) -> Page:
+    page = _shown(Page)(world)
+    _tokens(page).create("ada", "own")
+    return page
+
+
+def _is_revoked(page: Page) -> None:
+    (token,) = _tokens(page).all()
+    assert token.revoked is not None
+
+
+def _need_secret(page: Page) -> None:
+    page.world.insist(lambda: shared_secret(page.world.project.database, "test"))
+
+
+def _is_one_secret(page: Page) -> None:
+    one, other = (shared_secret(page.world.project.database, "test") for _ in range(2))
+    assert len(one) == 32
+    assert one == other
+
+
+_add("Programs: create a token", _shown(Page), _create_token, lambda page: _same(len(_tokens(page).all()), 1))
+_add(
+    "Programs: revoke a token",
+    _with_a_token,
+    lambda page: page.world.insist(lambda: _tokens(page).revoke(1) or True),
+    _is_revoked,
+)
+_add("Pages: a secret that servers share", _shown(Page), _need_secret, _is_one_secret)
 
 
 def _new_project(page: Page) -> None:

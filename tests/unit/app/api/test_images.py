@@ -15,6 +15,7 @@ from closecall.app.api import images
 from closecall.app.api.cards import card_of
 from closecall.app.display.originals import TILE
 from closecall.app.server.images import _respond
+from closecall.app.sessions.grid import LEAST
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import NewProject, Workspace
 from closecall.core.pool.build import build
@@ -118,7 +119,7 @@ def test_a_page_knows_the_size_before_it_has_the_image(project: OpenProject) -> 
     item = card_of(session)["item"]
     assert item["original"] == sizes[item["alt"]]
     grid = project.grid(session)
-    grid.resize(4)
+    grid.resize(LEAST)
     cells = card_of(grid)["cells"]
     assert all(cell["original"] == sizes[cell["alt"]] for cell in cells)
 

@@ -106,7 +106,7 @@ def test_polars(database: Database, files: dict[str, Path], log: bool, form: str
         table = polars.read_csv(files[form], try_parse_dates=True, infer_schema_length=None)
     elif form == "jsonl":
         table = polars.read_ndjson(files[form], infer_schema_length=None)
-        table = table.with_columns(polars.col(times_of(log)).str.to_datetime())
+        table = table.with_columns(polars.col(times_of(log)).str.to_datetime(time_zone="UTC"))
     else:
         table = polars.read_parquet(files[form])
     for column in times_of(log):
