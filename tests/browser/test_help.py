@@ -103,7 +103,7 @@ def test_each_strategy_is_explained_and_the_fitting_one_is_first(labeling: Label
     opener.click()
     for strategy in STRATEGIES.values():
         expect(panel.get_by_text(strategy.about, exact=True)).to_have_count(1)
-    expect(panel.locator("label").first).to_contain_text("fits now")
+    expect(panel.locator("label:has(input)").first).to_contain_text("fits now")
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
     labeling.pick_strategy("Random")

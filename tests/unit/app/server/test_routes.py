@@ -138,7 +138,15 @@ def test_health_names_nothing(port):
     """Whoever asks learns how many, not which."""
     status, body, _ = ask(port, "GET", "/healthz")
     assert status == 200
-    assert set(json.loads(body)) == {"status", "version", "projects", "databases", "pools", "uptime_seconds"}
+    assert set(json.loads(body)) == {
+        "status",
+        "version",
+        "projects",
+        "databases",
+        "pools",
+        "load",
+        "uptime_seconds",
+    }
     assert json.loads(body)["projects"] == 1
     assert ask(port, "POST", "/healthz")[0] == 405
 
@@ -306,7 +314,7 @@ def test_every_route_is_known():
 
     ours = {route.path for route in build_app()._user_routes}
     maps = {f"/map/{name}" for name in ("state", "tile", "near", "lasso")}
-    assert ours == {"/healthz", "/race", "/modules/{digest}/{name:path}", *maps}
+    assert ours == {"/api/v1", "/healthz", "/image", "/race", "/modules/{digest}/{name:path}", *maps}
 
 
 def test_a_link_in_a_folder_of_images_shows_no_other_file(tmp_path):
