@@ -76,6 +76,13 @@ def album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Photographs]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def whole_album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Photographs]:
+    """An album of which no session has skipped a photograph."""
+    with photographs(tmp_path_factory.mktemp("whole-album")) as server:
+        yield server
+
+
 @pytest.fixture
 def labeling(album: Photographs, context: BrowserContext) -> Labeling:
     return Labeling(context.new_page(), f"{album.url}/?project={album.key}&session=new")
@@ -192,10 +199,10 @@ def test_small_images_are_crisp_and_photographs_smooth(labeling: Labeling) -> No
         labeling.page.keyboard.press("Escape")
 
 
-def test_an_item_of_the_grid_is_seen_closely(album: Photographs, context: BrowserContext) -> None:
+def test_an_item_of_the_grid_is_seen_closely(whole_album: Photographs, context: BrowserContext) -> None:
     """Z enlarges the item under the cursor, which keys go on marking; again zooms, again leads back."""
     page = context.new_page()
-    grid = Gridding(page, f"{album.url}/?project={album.key}&session=new&grid=12")
+    grid = Gridding(page, f"{whole_album.url}/?project={whole_album.key}&session=new&grid=12")
     preview, frame = page.locator(".preview"), page.locator(".preview .frame")
     expect(preview).to_be_hidden()
     grid.press("z")
@@ -222,7 +229,7 @@ def test_an_item_of_the_grid_is_seen_closely(album: Photographs, context: Browse
     assert grid.marks == ["yes"] + [""] * 11, "a look is no mark"
     grid.press("Escape")
     expect(preview).to_be_hidden()
-    assert album.answers(grid.session) == []
+    assert whole_album.answers(grid.session) == []
 
 
 def painted(where: Locator) -> Image.Image:
@@ -253,11 +260,13 @@ def covered(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [20, 60])
-def test_no_image_of_the_grid_covers_a_button(album: Photographs, context: BrowserContext, size: int) -> None:
+def test_no_image_of_the_grid_covers_a_button(
+    whole_album: Photographs, context: BrowserContext, size: int
+) -> None:
     """However long the question is and whatever examples are above the grid; all controls are in view."""
     page = context.new_page()
     resize(page, 1280, 720)
-    grid = Gridding(page, f"{album.url}/?project={album.key}&session=new&grid={size}")
+    grid = Gridding(page, f"{whole_album.url}/?project={whole_album.key}&session=new&grid={size}")
     page.evaluate("""() => {
         const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
         root.querySelector('.question').textContent = 'Is there something that ' + 'is long, and '.repeat(14);

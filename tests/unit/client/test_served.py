@@ -14,6 +14,7 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from closecall.app.display.thumbnails import CARD_SIZE
 from closecall.app.exchange.model import model_of
 from closecall.app.server.http import ROOT, build_api, credentials
 from closecall.app.server.http.rates import Rates
@@ -164,7 +165,7 @@ def test_items_exports_and_progress(opened, project, tmp_path):
     session = project.session()
     label(opened, session, 5)
     item = session.next()
-    assert Image.open(io.BytesIO(item.image())).size == (560, 560)
+    assert Image.open(io.BytesIO(item.image())).size == (CARD_SIZE, CARD_SIZE)
     assert Image.open(io.BytesIO(project.image(item.id, "thumbnail"))).size == (88, 88)
     assert item.text() is None
     assert item.id in {found.id for found in project.search(item.name)}

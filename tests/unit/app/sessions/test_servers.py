@@ -415,8 +415,8 @@ def test_one_server_at_a_time_leads(folder: Path, monkeypatch: pytest.MonkeyPatc
     """In one thing; once it is gone, another does."""
     monkeypatch.setattr("closecall.storage.leading.CHECK_SECONDS", 0.0)
     with closing(OpenProject(folder, shared=True)) as two:
-        with closing(OpenProject(folder, shared=True)) as one, one.database.leads("webhooks") as lead:
-            other = two.database.leads("webhooks")
+        with closing(OpenProject(folder, shared=True)) as one, one.database.leads("reports") as lead:
+            other = two.database.leads("reports")
             assert [lead.is_held(), other.is_held(), lead.is_held()] == [True, False, True]
             assert two.database.leads("backups").is_held()
         soon(other.is_held)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of
 from closecall.app.cli.main import main
-from closecall.app.display.thumbnails import CARD_SIZE
+from closecall.app.display.thumbnails import DRAWING_SIZE
 from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import PAGE
@@ -52,7 +52,7 @@ def test_vectors_of_known_class_are_labeled_and_verified(tmp_path: Path, rows: n
         project = workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is this a 7?")))
         card = label(labeled(project, 5), 5)
         picture = Image.open(io.BytesIO(base64.b64decode(card["item"]["src"].partition(",")[2])))
-        drawn = heat_map(rows[card["item"]["id"]], CARD_SIZE)
+        drawn = heat_map(rows[card["item"]["id"]], DRAWING_SIZE)
         assert np.abs(np.asarray(picture, float) - np.asarray(drawn, float)).mean() < 3  # it is a JPEG
         assert card["notes"]["accuracy"] is not None
         folder = project.folder

@@ -376,7 +376,7 @@ def test_a_schema_that_was_there_before_stays(tmp_path, monkeypatch, server):
     with psycopg.connect(server.address) as connection:
         connection.execute(f'CREATE SCHEMA "{key}"')
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageError("The disk is full", "full")
 
     with Workspace(tmp_path, database=server.address) as workspace:
