@@ -188,7 +188,7 @@ BUGS = (
     ),
     Bug(
         "a server writes for a session that another one has",
-        "storage/claims.py",
+        "storage/session_claims.py",
         "        if found is not None:\n",
         "        if found is not None and not sessions:\n",
         "tests/unit/app/sessions/test_servers.py tests/unit/storage/test_servers.py",

@@ -109,7 +109,7 @@ class Server:
         """Ask it to stop."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=90)
             self.process = None
 
     def answers(self, session: str) -> list[dict[str, Any]]:

@@ -103,8 +103,11 @@ def seek(labeling: Labeling, *names: str) -> None:
 
 
 def place_of(part: Locator) -> tuple[int, ...]:
-    """In whole pixels: a page that is zoomed for a projector has parts of them."""
-    box = part.bounding_box()
+    """Where a part comes to rest, in whole pixels: a page zoomed for a projector has parts of them."""
+    before, box = None, part.bounding_box()
+    while box != before:
+        part.page.wait_for_timeout(100)
+        before, box = box, part.bounding_box()
     assert box
     return tuple(round(box[name]) for name in ("x", "y", "width", "height"))
 

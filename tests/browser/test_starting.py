@@ -175,7 +175,9 @@ def test_the_demo_button_is_there_while_the_pool_grows(start_page: Page, server:
     """As soon as there are items, long before the last one."""
     start_page.get_by_role("combobox", name="Items").click()
     start_page.get_by_role("option", name="Digits, drawn on demand").click()
+    expect(start_page.get_by_role("combobox", name="How many")).to_be_visible()
     start_page.get_by_role("textbox", name="Question").fill("Is this a 4?")
+    start_page.get_by_role("textbox", name="Question").press("Tab")
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.get_by_role("button", name="Demo")).to_be_visible(timeout=120_000)
     pool = Pool.open(server.data / "is-this-a-4" / "pool")

@@ -195,7 +195,7 @@ def test_the_log_of_another_server_is_read_when_it_has_grown(two: tuple[Database
 
 def test_a_session_is_one_servers(two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its number grows with each change of servers; the log refuses what the former server writes."""
-    monkeypatch.setattr("closecall.storage.claims.CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr("closecall.storage.session_claims.CONFIRM_SECONDS", 0.0)
     one, other = two
     mine, theirs = Claims(one), Claims(other)
     ada = ada_in(one, claims=mine)
