@@ -188,7 +188,7 @@ def test_closer_means_as_close_as_the_pixels_are(labeling: Labeling) -> None:
     expect(labeling.page.locator(".frame")).to_have_attribute("data-detail", "shown")
     width = labeling.image.evaluate("image => image.getBoundingClientRect().width")
     assert width > 1.5 * PRINT[0]
-    assert labeling.page.locator(".detail img[data-level='0']").count() > 0
+    expect(labeling.page.locator(".detail img[data-level='0']").first).to_be_attached()
 
 
 def test_small_images_are_crisp_and_photographs_smooth(labeling: Labeling) -> None:
