@@ -32,7 +32,7 @@ STRIPE = 4
 """Width in pixels of the black and white stripes of the fine print: a card's picture shows grey."""
 
 
-COPIES = 6
+COPIES = 10
 """Number of copies of each photograph: each session finds one that no other session leases."""
 
 
