@@ -70,8 +70,9 @@ NEXT_FRAME = """(key) => new Promise((done) => {
 """In each of the frames after a key press: which image is shown, the frame's shape, and the image's."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Photographs]:
+    """An album of its own for each test, because a test skips many photographs to find one."""
     with photographs(tmp_path_factory.mktemp("album")) as server:
         yield server
 
