@@ -230,8 +230,8 @@ class Database:
     def announce(self, connection: Connection, kind: str, **data: Any) -> None:
         """Add a notice to the open transaction of `write`; see `storage.notices`.
 
-        Once the transaction is committed, the process itself is told and, if several servers share the
-        database, so are the others.
+        Once the transaction is committed, the process itself gets it and, if several servers
+        share the database, so do the others.
         """
         notice = Notice(kind, data)
         self._notices.append(notice)

@@ -26,7 +26,7 @@ class Lead:
         """Return whether this server leads; try to take the lead if no other server has it.
 
         Ask before each action. A server that loses its connection to the database learns this within
-        `CHECK_SECONDS`, so for so long, two servers may act.
+        `CHECK_SECONDS`, during which two servers may act.
         """
         return True
 

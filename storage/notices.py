@@ -1,7 +1,7 @@
 """Notices: what a transaction has changed, for other parts of the program and for other servers.
 
 A notice is added in the transaction that makes the change. Once the transaction is committed, the process
-itself is told. If several servers share the database, the others are told, too, by PostgreSQL's ``NOTIFY``.
+itself gets it. If several servers share the database, the others get it, too, by PostgreSQL's ``NOTIFY``.
 
 The kinds, with their data:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from sqlalchemy import Connection, Engine
 
@@ -192,26 +192,26 @@ class LabelFile:
         """See `Place`; `alone` and `server` have no effect."""
         return sqlite.engine(self.path, read_only=read_only, busy_timeout=busy_timeout)
 
-    def require_shareable(self) -> None:
+    def require_shareable(self) -> NoReturn:
         """Raise an error: only one server can use a file."""
         raise StorageError(
             f"{self} is a file, which only one server can use: several servers need PostgreSQL", "invalid"
         )
 
     def take_alone(self, connection: Connection, before: str = "restoring") -> None:
-        """Do nothing: whoever changes a file has the lock of its project's folder."""
+        """Do nothing: a process that changes a file has the lock of its project's folder."""
 
     def notify(self, connection: Connection, message: str) -> None:
         """Do nothing: there is no other server."""
 
     def listening(
         self,
-        heard: Callable[[str], None],
-        renewed: Callable[[], None],
-        busy_timeout: float,
+        heard: Callable[[str], None],  # noqa: ARG002 (see `Place`)
+        renewed: Callable[[], None],  # noqa: ARG002
+        busy_timeout: float,  # noqa: ARG002
     ) -> Listening:
-        """Raise an error: there is no other server."""
-        raise NotImplementedError
+        """Raise an error: only one server can use a file."""
+        self.require_shareable()
 
     def lead(self, what: str, busy_timeout: float) -> Lead:  # noqa: ARG002 (see `Place`)
         """Return a handle that is always held: there is no other server."""

@@ -141,7 +141,7 @@ def make_project(folder: Path, n_items: int) -> tuple[Path, str]:
 
 
 def run(folder: Path, *, kills: int, n_items: int, seed: int) -> Outcome:
-    """Run the programs, kill the server so many times, and compare.
+    """Run the programs, kill the server `kills` times, and compare.
 
     The server is killed after equally many answers each time, and a random while later.
     """
@@ -234,7 +234,7 @@ def _kill_now_and_then(program: Program, over: threading.Event, seed: float) -> 
 
 
 def _wait_for(program: Program, n_lines: int) -> None:
-    """Wait until a program has printed so many lines."""
+    """Wait until a program has printed this number of lines."""
     until, before = time.monotonic() + PATIENCE, 0
     while (number := len(program.lines)) < n_lines:
         if number > before:

@@ -89,7 +89,7 @@ RARE = 3
 
 
 def fitting(*, yes: int, no: int) -> str:
-    """Return the name of the strategy that fits the phase of a question with so many answers.
+    """Return the name of the strategy that fits the phase of a question with these numbers of answers.
 
     While yes answers are few and rare, it is worth more to find further ones than to refine the boundary.
     """

@@ -109,7 +109,7 @@ def main() -> None:
 def fold_on_phones(session: LabelingSession, view: View) -> None:
     """Show the button that opens the toolbar on phones, where it is folded up at the lower edge.
 
-    Another view or session folds the toolbar up again, because the button is then drawn anew.
+    Another view or session folds the toolbar up again, because the button is then drawn again.
     """
     with st.container(key="tools"):
         st.html(

@@ -295,7 +295,7 @@ def found_classes(
 ) -> tuple[str, ...]:
     """Return the folder names that may be classes.
 
-    A folder with so many files that counting its images takes long is only listed once there is a question:
+    A folder whose images take long to count is only listed once there is a question:
     until then, the person may still be looking for the right folder.
     """
     if choice == "upload":

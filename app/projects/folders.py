@@ -71,7 +71,7 @@ class Offer:
 
 
 def look_into(folder: Path, seconds: float = SECONDS) -> Contents:
-    """Count the images in a folder and its subfolders, for at most so many seconds.
+    """Count the images in a folder and its subfolders, for at most `seconds` seconds.
 
     As in `core.sources.listing`, hidden files and symbolic links don't count, nor do folders that can't be
     read.

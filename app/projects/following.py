@@ -1,8 +1,8 @@
 """Keep up with what other servers of the same project change, except answers.
 
 The database tells a server what another one has changed (`closecall.storage.notices`). A thread then reads
-the changed concepts or settings again. Answers need no thread: whoever needs the labels reads the log
-(`app.engine.concept_state`). If the connection over which the server is told was lost, everything is read
+the changed concepts or settings again. Answers need no thread: code that needs the labels reads the log
+(`app.engine.concept_state`). If the connection for notices was lost, everything is read
 again.
 """
 

@@ -5,7 +5,7 @@ The kinds of a project's news, with their data:
 - ``answers`` (concept, items): answers were stored; `items` is None if there are too many to list
 - ``concept`` (concept): a concept is new, or something other than its answers has changed
 - ``settings``: the project file has changed
-- ``pool`` (items, is_complete): there is a new snapshot of the pool, with so many items
+- ``pool`` (items, is_complete): there is a new snapshot of the pool, with `items` items
 - ``index`` (strategy): the strategy's index is ready
 - ``ahead`` (session, selection): the items that may follow the selection in view are known
 - ``session`` (session, server): another server continues the session
@@ -40,7 +40,7 @@ class News:
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each piece of news; return a function that ends this.
 
-        It is called in the thread of whoever publishes, which may hold locks. It must therefore return at
+        It is called in the thread that publishes, which may hold locks. It must therefore return at
         once, and leave all work to another thread. Its errors are logged.
         """
         key = object()

@@ -179,7 +179,7 @@ class Turns:
             return job
 
     def _record(self, job: Job, seconds: float, turns: int = 1) -> None:
-        """Record the time of a turn that has ended, in which as much was done as in so many `turns`."""
+        """Record the time of a turn that has ended, in which the work of `turns` turns was done."""
         with self._lock:
             owner = self._owner(job.owner)
             owner.finished += seconds

@@ -21,7 +21,7 @@ LEAST = 0.85
 """Share of the free height that an image takes, unless the width limits it."""
 
 LONGEST = 4
-"""A frame is at most so many times as long as wide."""
+"""The largest ratio of the longer side of a frame to the shorter one."""
 
 PARTS = ".question, .brief, .tally, .answers, .answer.yes, .undo, .strip, .status"
 

@@ -73,7 +73,7 @@ test("what has not been decoded is not shown, even if another payload arrives me
   assert.equal(page.ahead.after("s", "yes"), null);
 });
 
-test("a payload with nothing new changes nothing, and the page is told once", async () => {
+test("a payload with nothing new changes nothing, and the page is called once", async () => {
   const page = pageWith();
   await page.take("s", { no: [1, "a"], yes: [2, "b"] });
   await page.take("s", { no: [1, "a"], yes: [2, "b"] });

@@ -140,7 +140,7 @@ test("the axis of the curves ends at 1, the highest AUROC", () => {
   }
 });
 
-test("curves that crowd below 1 are told apart, and none of them leaves the plot", () => {
+test("curves that crowd below 1 can be distinguished, and none of them leaves the plot", () => {
   const crowded = [
     [0.6, 0.9, 0.95, 0.98],
     [0.6, 0.95, 0.98, 0.99],

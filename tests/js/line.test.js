@@ -162,7 +162,7 @@ test("a key that the server does not know is not used again", async () => {
   assert.equal(requests.at(-1)?.options.headers["X-Closecall-Page"], "key 2");
 });
 
-test("trouble with the database is told, and the answers wait", async () => {
+test("the page says that the database is in trouble, and the answers wait", async () => {
   const line = open();
   give(line, "1");
   await reply({ detail: "The disk is full" }, { status: 503, ...PROBLEM });

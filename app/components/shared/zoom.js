@@ -13,7 +13,7 @@ const CLOSEST = 10;
 const ENLARGED = 2; // CSS pixels per pixel of an original, up to which one can zoom if this is closer
 const CRISP_FROM = 4; // CSS pixels per image pixel from which a small image's pixels are drawn as sharp squares
 const SMALL = 128; // pixels; larger images are photographs, and stay smooth
-const LONGEST = 4; // the frame is at most so many times as wide as high, or as high as wide
+const LONGEST = 4; // the largest ratio of width to height of the frame, or of height to width
 const STEP = 60; // CSS pixels per arrow key
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };

@@ -47,7 +47,7 @@ def test_an_owner_adds_sees_and_removes_webhooks(project):
 
 
 def test_an_annotator_neither_sees_nor_changes_webhooks(project):
-    """An address may contain a secret, and whoever adds one gets everybody's answers."""
+    """An address may contain a secret, and a person who adds one gets everybody's answers."""
     one = added(project, {"url": URL}, ADA)
     for act in (
         lambda: listed(project, BOB),

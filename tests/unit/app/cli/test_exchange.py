@@ -554,7 +554,7 @@ def photos(folder: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["gist", "edges", "model"])
 def test_the_exported_model_scores_other_images(kind, tmp_path):
-    """As the pool's own were scored: the features are computed alike. What can't be read is told."""
+    """As the pool's own were scored: the features are computed alike. What can't be read is listed."""
     images = photos(tmp_path / "images")
     word = {"gist": str(images), "edges": f"edges:{images}"}.get(kind)
     if word is None:

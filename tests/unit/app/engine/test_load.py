@@ -104,7 +104,7 @@ def test_one_slow_session_makes_the_server_short_for_nobody(monkeypatch):
 
 
 def test_skip_and_unsure_are_shed_where_time_is_short(project, session, later, monkeypatch):
-    """Yes and no come; the card says that nothing else will, and the shares are told."""
+    """Yes and no come; the card says that nothing else will, and the report has the shares."""
     be_short(project, monkeypatch)
     before = project.store.load.report()
     submit(session, [answer(card_of(session), "no")])

@@ -268,13 +268,13 @@ def later(project, session, monkeypatch):
 
 
 def run_turn(executor):
-    """Do one turn of whoever is next."""
+    """Do the next turn."""
     future, job = executor._jobs.pop(0)
     future.set_result(job())
 
 
 def test_the_likelier_answer_comes_first_and_the_card_has_what_is_ready(session, later, monkeypatch):
-    """One answer a turn while others wait; `next` grows, what it had stays, and its end is told."""
+    """One answer a turn while others wait; `next` grows, what it had stays, and it says when it is full."""
     monkeypatch.setattr(session.project.store.load.turns, "patience", lambda _: 0.0)
     orders = []
     for word in ("yes", "no", "no", "yes"):

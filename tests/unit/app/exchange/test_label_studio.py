@@ -87,7 +87,7 @@ def trial_file() -> Path:
 
 
 def test_a_deletion_is_seen_where_its_task_is_missing(trial):
-    """Label Studio's export leaves out tasks without annotations: this is told, and withdrawn on request."""
+    """Tasks without annotations are left out: a message says so, and answers are withdrawn on request."""
     trial.goes_out()
     trial.peer.delete(2, 0)
     trial.peer.delete(7, 2)

@@ -134,7 +134,7 @@ def without_answers(file: Path) -> Path:
 
 @pytest.mark.parametrize("column", ["status", "label"])
 def test_a_changed_label_beside_unchanged_answers_is_refused(column):
-    """Whoever edits it in a spreadsheet is told where the answers are, and nothing is stored."""
+    """After an edit in a spreadsheet, a message says where the answers are, and nothing is stored."""
     with answered() as database:
         file = written(database, "csv")
         with file.open(newline="", encoding="utf-8") as stream:

@@ -11,7 +11,7 @@ from closecall.app.runtime.cores import Cores, a_core
 
 
 class Holder(threading.Thread):
-    """Holds a core from when it gets one until it is told to end."""
+    """Holds a core from when it gets one until it has to end."""
 
     def __init__(self, cores: Cores, *, in_advance: bool) -> None:
         super().__init__(daemon=True)

@@ -17,7 +17,7 @@ from closecall.app.runtime.turns import MOST_OWNERS, Turns
 
 
 class Work:
-    """A job of so many turns, each of which takes so long."""
+    """A job of `turns` turns, each of which takes `seconds`."""
 
     def __init__(self, owner: str, seconds: float, turns: int, error: Exception | None = None) -> None:
         self.owner, self.seconds, self.turns_left, self.error = owner, seconds, turns, error
@@ -131,7 +131,7 @@ def test_nobody_waits_longer_because_one_has_a_slow_strategy():
     assert statistics.median(waits(0.5, 0.5)) <= 0.25
 
 
-def test_whoever_leaves_gets_no_turn_and_holds_up_nobody():
+def test_a_session_that_leaves_gets_no_turn_and_holds_up_nobody():
     """Its place is gone at once."""
     turns, tickets = Turns(1), Tickets()
     gone, stays = Work("a", 1.0, 3), Work("b", 1.0, 1)
@@ -196,7 +196,7 @@ def test_the_delay_is_the_work_of_the_others_but_no_more_than_ones_own():
 
 
 def test_a_turn_may_take_as_long_as_the_shortest_that_others_wait_for():
-    """A session with short turns needn't stand in line anew for each of them behind long ones."""
+    """A session with short turns needn't stand in line again for each of them behind long ones."""
     turns = known(a=0.01, b=0.04, slow=1.0)
     assert turns.patience("a") == math.inf
     turns.enter(Work("a", 0.01, 3), Tickets())

@@ -280,7 +280,7 @@ def test_people_at_two_servers_are_never_given_the_same(servers: tuple[OpenProje
 def test_what_was_answered_elsewhere_a_moment_ago_is_not_given_again(
     servers: tuple[OpenProject, OpenProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if no notice of it has arrived: whoever reads the leases learns how far the log has come."""
+    """Even if no notice of it has arrived: a server that reads the leases learns how far the log has come."""
     one, two = servers
     ada, bob = one.session(annotator="ada"), two.session(annotator="bob")
     soon(lambda: two.database.is_told)

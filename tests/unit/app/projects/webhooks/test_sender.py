@@ -380,7 +380,7 @@ def test_a_position_that_can_not_be_stored_is_stored_later(database, ada, receiv
 
 
 def test_an_error_that_nobody_expected_ends_no_thread(database, ada, receiver, caplog):
-    """It is told as a problem of the project until it is over."""
+    """It is a problem of the project until it is over."""
     post, troubles, broken = HttpPost(), Troubles(), threading.Event()
     broken.set()
 

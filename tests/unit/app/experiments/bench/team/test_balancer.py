@@ -98,7 +98,7 @@ def test_a_connection_to_a_dead_server_is_retried_with_another():
     run(work)
 
 
-def test_whoever_ends_a_connection_ends_it_for_the_other():
+def test_a_connection_that_one_side_ends_ends_for_the_other():
     async def work():
         async with balanced("a") as (balancer, _):
             client = await connected(balancer)

@@ -79,7 +79,7 @@ def held(name: str, *hands: Held, **more: Any) -> Diary:
     ],
 )
 def test_an_item_is_given_twice_if_two_have_it_at_once_or_both_see_it(ada, bob, found):
-    """Whoever had it first."""
+    """The person who had it first."""
     one, other = held(ADA, Held(3, *ada), heard_at=[0.0]), held(BOB, Held(3, *bob), heard_at=[0.0])
     assert given_twice([one, other], 60) == given_twice([other, one], 60) == found
     assert given_twice([held(ADA, Held(3, *ada), Held(3, *bob), heard_at=[0.0])], 60) == []
@@ -124,7 +124,7 @@ def test_a_lease_has_returned_to_those_who_got_the_item_after_it_expired(since, 
 
 
 def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
-    """In milliseconds; whoever was never shown another item counts in neither."""
+    """In milliseconds; a person who was never shown another item counts in neither."""
     given = logged[0][0].presses[0].given
     presses = [Press(given, 1.0, 1.0, 1.5), Press(given, 1.0, 2.0, 3.0), Press(given, 1.0)]
     found = waits(presses)

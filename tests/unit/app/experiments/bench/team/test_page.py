@@ -75,7 +75,7 @@ def test_a_page_starts_a_session_and_then_asks_for_what_may_follow():
 
 
 def test_a_page_waits_for_what_follows_only_while_it_shows_something():
-    """With an answer that nothing follows, the server is told not to wait for look-ahead."""
+    """With an answer that nothing follows, the server does not wait for look-ahead."""
 
     async def work():
         server = FakeServer(ahead_seconds=0.5)
@@ -120,7 +120,7 @@ def test_one_request_at_a_time_sends_the_queue():
 
 @pytest.mark.parametrize("fault", [CUT, BUSY])
 def test_answers_are_sent_again_after_growing_pauses(fault):
-    """Until the server has them; the pauses then begin anew."""
+    """Until the server has them; the pauses then begin again."""
 
     async def work():
         server = FakeServer()
