@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closecall.app.projects.log_entries import answer_fields
+
 if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
-    from closecall.storage import AnswerRecord, ConceptRecord
+    from closecall.storage import ConceptRecord
 
 
 def answers_after(project: OpenProject, concept: ConceptRecord, after: int, limit: int) -> dict[str, Any]:
@@ -20,29 +22,9 @@ def answers_after(project: OpenProject, concept: ConceptRecord, after: int, limi
     found = list(islice(project.log.answers_after(concept.id, after), limit + 1))
     page = found[:limit]
     return {
-        "answers": [answer_of(answer) for answer in page],
+        "answers": [answer_fields(answer) for answer in page],
         "cursor": page[-1].seq if page else after,
         "more": len(found) > limit,
-    }
-
-
-def answer_of(answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer as the log has it. Times are in milliseconds since 1970 UTC."""
-    return {
-        "seq": answer.seq,
-        "id": answer.id,
-        "concept": answer.concept_id,
-        "session": answer.session_id,
-        "annotator": answer.annotator,
-        "item": answer.item,
-        "answer": answer.answer,
-        "undoes": answer.undoes,
-        "corrects": answer.corrects,
-        "purpose": answer.purpose,
-        "selection": answer.selection_id,
-        "browser_time": answer.browser_time,
-        "server_time": answer.server_time,
-        "time_taken_ms": answer.time_taken_ms,
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from closecall.storage import AnswerRecord, HappeningRecord
+from closecall.app.projects.log_entries import answer_fields
+from closecall.storage import HappeningRecord
 from closecall.storage.backlog import Batch, Entry
 
 
@@ -40,23 +41,4 @@ def event_of(entry: Entry, project: str, concepts: Mapping[int, str]) -> dict[st
         "concept_id": concept_id,
         "time": time,
         "data": data,
-    }
-
-
-def answer_fields(answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer in the log as JSON. Times are in milliseconds since 1970-01-01 UTC."""
-    return {
-        "seq": answer.seq,
-        "id": answer.id,
-        "concept": answer.concept_id,
-        "session": answer.session_id,
-        "annotator": answer.annotator,
-        "item": answer.item,
-        "answer": answer.answer,
-        "undoes": answer.undoes,
-        "corrects": answer.corrects,
-        "purpose": answer.purpose,
-        "server_time": answer.server_time,
-        "browser_time": answer.browser_time,
-        "selection": answer.selection_id,
     }

@@ -196,6 +196,7 @@ def test_events_have_the_fields_that_are_documented(database, ada, receiver):
             "server_time": answer.server_time,
             "browser_time": answer.browser_time,
             "selection": shown.id,
+            "time_taken_ms": answer.time_taken_ms,
         },
     }
     assert events[1]["data"]["corrects"] == answer.id
