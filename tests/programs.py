@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from closecall.app.experiments.bench.serving import Server
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.client import Client
 from closecall.core.learning.round import is_positive
 from closecall.core.pool.pool import Pool

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import settle
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import Review
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.duplicates import Groups, Rule, folder_of, save_groups
 from closecall.core.duplicates.files import Kind
 from closecall.core.pool.build import build

@@ -73,7 +73,8 @@ def new_project(
     from closecall.app.display.phrases import some
     from closecall.app.display.pool_output import show_source
     from closecall.app.projects.folder_classes import FolderClasses, chosen_source, given_source
-    from closecall.app.sessions.workspace import NewProject, Workspace
+    from closecall.app.sessions.new_project import NewProject
+    from closecall.app.sessions.workspace import Workspace
 
     if project.exists():
         raise InputError(f"{project} exists already: choose a new folder")

@@ -27,14 +27,8 @@ from closecall.app.projects.positive_class import guess_class, possible_classes
 from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.projects.uploaded_folders import MOST_FILES
 from closecall.app.projects.uploaded_images import uploadable
-from closecall.app.sessions.workspace import (
-    THUMBNAILS,
-    NewProject,
-    ProjectSummary,
-    SameProjectError,
-    Workspace,
-    current,
-)
+from closecall.app.sessions.new_project import NewProject, SameProjectError
+from closecall.app.sessions.workspace import THUMBNAILS, ProjectSummary, Workspace, current
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 

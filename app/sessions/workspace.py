@@ -6,16 +6,15 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from closecall.app.projects.config import (
     LABELS_FILE,
-    POOL_FOLDER,
     PROJECT_FILE,
     ProjectFile,
     checked_database,
@@ -24,20 +23,18 @@ from closecall.app.projects.config import (
     require_database,
 )
 from closecall.app.projects.descriptions import FIRST
-from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.oidc import SignIn
 from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.project import sittings
 from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
-from closecall.app.projects.uploaded_folders import UPLOAD, File, store_folder
+from closecall.app.projects.uploaded_folders import UPLOAD, store_folder
 from closecall.app.runtime.malloc import Trimmer
+from closecall.app.sessions.new_project import NewProject, SameProjectError, move_labels
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
-from closecall.core.pool.pool import Pool
-from closecall.core.sources import Source, source_from
-from closecall.storage import Archive, Concepts, Database, LabelLog, removal, restore
+from closecall.storage import Archive, Concepts, Database, LabelLog
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 
@@ -66,64 +63,6 @@ def current() -> Workspace:
             "No projects are being served: start the page with closecall demo or closecall serve"
         )
     return _current
-
-
-class SameProjectError(InputError):
-    """Error for a new project that would ask the question of an existing one about the same items.
-
-    Parameters
-    ----------
-    key : str
-        Key of the existing project.
-    """
-
-    def __init__(self, key: str) -> None:
-        super().__init__("There is a project with this question about the same items already")
-        self.key = key
-
-
-@dataclass(frozen=True)
-class NewProject:
-    """The values for a new project, as entered on the start page.
-
-    Parameters
-    ----------
-    source_word : str
-        Source of the items, as for ``closecall pool build``, or the folder of an existing pool.
-    question : str
-        The concept's yes/no question.
-    positive_class : str or None
-        The class that means yes, if items have known classes: None for the class that the question names, if
-        it names one, and "" for no class.
-    guideline : str
-        Instructions for annotators.
-    examples : sequence of bytes
-        Image files, each of which is an example of a yes.
-    use_classes : bool or None
-        Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
-        None, subfolders are classes if the question names one of them, or if `positive_class` is given.
-    source : Source or None
-        The source that `source_word` describes, with classes from folders if it has any. None if it has not
-        been made yet. Then creating the project makes it, which can take long across a network.
-    provider : str or None
-        The execution provider of the model in `source_word`; None for the CPU.
-    upload : sequence of (str, bytes)
-        Image files that a person uploads, with their paths. They are stored beside the projects, and their
-        folder takes the place of `UPLOAD` in `source_word`.
-    more_questions : mapping of str to str or None
-        Further yes/no questions about the same items, with the class that means yes to each.
-    """
-
-    source_word: str
-    question: str
-    positive_class: str | None = None
-    guideline: str = ""
-    examples: Sequence[bytes] = field(default_factory=tuple)
-    use_classes: bool | None = None
-    source: Source | None = None
-    provider: str | None = None
-    upload: Sequence[File] = field(default_factory=tuple)
-    more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Workspace:
@@ -350,11 +289,7 @@ class Workspace:
             raise InputError(
                 "This server serves one project only: start closecall serve with a folder of projects"
             )
-        question, *more = (" ".join(each.split()) for each in (new.question, *new.more_questions))
-        if not all((question, *more)):
-            raise InputError(
-                'A project needs a question that can be answered with yes or no, such as "Is it a leaf?"'
-            )
+        question, *more = new.questions()
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs items: enter a folder")
@@ -363,7 +298,7 @@ class Workspace:
                 stored = store_folder(self.folder, question, new.upload)
                 undo.callback(shutil.rmtree, stored, ignore_errors=True)
                 word = word.replace(UPLOAD, str(stored))
-            file, classes, source = self._describe(replace(new, source_word=word, question=question))
+            file, classes, source = replace(new, source_word=word, question=question).described(self._here())
             positive = positive_class_of(question, new.positive_class, classes)
             with self._creating:
                 if unless_same and (same := self._same(file, question)):
@@ -376,10 +311,9 @@ class Workspace:
                     create_concept(Concepts(database), question, "", new.guideline, positive)
                     for other, yes in zip(more, new.more_questions.values(), strict=True):
                         create_concept(Concepts(database), other, "", "", yes)
-                if new.examples:
-                    _check_examples(new.examples)
+                new.check_examples()
                 if self._database:
-                    _move_labels(half, with_schema(self._database, key), undo)
+                    move_labels(half, with_schema(self._database, key), undo)
                 with self._lock_of(key):
                     half.rename(self.folder / key)
                     undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
@@ -467,21 +401,6 @@ class Workspace:
             project.builder.start()
         return DEMO
 
-    def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
-        """Return a new project's file, its classes, and its source, which is None for an existing pool."""
-        word = new.source_word
-        path = Path(word).expanduser()
-        if (path / "pool.json").is_file():
-            if new.provider is not None:
-                raise InputError(f"The pool {path} has been described already: leave the provider out")
-            return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes, None
-        if path.is_dir():
-            word = str(path.resolve())
-        given = source_from(word, provider=new.provider) if new.source is None else new.source
-        source, use_classes = chosen_source(given, new.question, new.positive_class, new.use_classes)
-        file = ProjectFile(POOL_FOLDER, word, self._here(), use_classes, new.provider or "")
-        return file, source.classes, source
-
     def _here(self) -> str:
         """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
         try:
@@ -528,41 +447,9 @@ class Workspace:
                 lock_project(self.folder / key, shared=self.shared).release()
 
 
-def _move_labels(folder: Path, address: str, undo: ExitStack) -> None:
-    """Move a project's labels to an address that has no labels yet. The project must not be in use.
-
-    A callback is added to `undo`. If a later step fails, the callback removes the labels from the address.
-    """
-    remove = removal(address)
-    try:
-        restore(folder / LABELS_FILE, address)
-    except StorageError as error:
-        if error.kind == "exists":
-            raise InputError(f"There are labels of a project at {address} already") from None
-        raise
-    undo.callback(remove)
-    for moved in folder.glob(f"{LABELS_FILE}*"):  # the database, and SQLite's journal files
-        moved.unlink()
-    ProjectFile.change(folder, database=address)
-
-
-def _check_examples(examples: Sequence[bytes]) -> None:
-    import io
-
-    from closecall.core.sources.images import read_image
-
-    for raw in examples:
-        try:
-            read_image(io.BytesIO(raw), 64)
-        except InputError as error:
-            raise InputError(f"An example image can't be used: {error}") from error
-
-
 __all__ = [
     "THUMBNAILS",
-    "NewProject",
     "ProjectSummary",
-    "SameProjectError",
     "Workspace",
     "current",
     "is_project",

@@ -26,7 +26,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.pool import Pool
 from tests import chromium
 from tests.browser.kills import LONGEST_RETURN_MS

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.similar import ByAngle, ExactSearch

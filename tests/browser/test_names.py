@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from tests.browser.served import Server, free_port
 
 TAG = "<img src=x onerror=alert(1)>"

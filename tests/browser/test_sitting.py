@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from tests.browser.labeling import Labeling
 from tests.browser.served import free_port
 from tests.browser.sitting import ServedProject, Sitting, is_sound, run, truth_of

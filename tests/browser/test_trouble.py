@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from tests.browser.labeling import Labeling

@@ -17,8 +17,9 @@ from sqlalchemy import text
 from closecall.app.projects.config import LABELS_FILE, ProjectFile
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.app.verification.verify import verify_project
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build

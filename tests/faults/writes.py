@@ -22,7 +22,8 @@ from closecall.app.projects.webhooks.deliveries import Deliveries, Pauses
 from closecall.app.sessions import autopilot
 from closecall.app.sessions import reset as afresh
 from closecall.app.sessions.blind import begin as blind_begin
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.storage import StorageError, Webhooks
 from closecall.storage.secret import shared_secret
 from closecall.storage.tokens import Tokens

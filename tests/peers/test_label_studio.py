@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from closecall.app.sessions.workspace import NewProject
+from closecall.app.sessions.new_project import NewProject
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.storage import Concepts, Database

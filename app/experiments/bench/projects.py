@@ -10,7 +10,8 @@ import numpy as np
 from closecall.app.experiments.bench.annotator import Truth
 from closecall.app.projects.config import ProjectFile
 from closecall.app.sessions.labeling import LabelingSession
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.experiment.simulation import labels_before
 from closecall.core.learning.round import is_positive

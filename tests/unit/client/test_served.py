@@ -18,8 +18,8 @@ from closecall.app.display.thumbnails import CARD_SIZE
 from closecall.app.exchange.model import model_of
 from closecall.app.server.http import ROOT, build_api, credentials
 from closecall.app.server.http.rates import Rates
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject
 from closecall.client import Client, Conflict, Forbidden, NotFound, Refused
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from

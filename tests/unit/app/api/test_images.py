@@ -16,8 +16,9 @@ from closecall.app.api.cards import card_of
 from closecall.app.display.originals import TILE
 from closecall.app.server.images import _respond
 from closecall.app.sessions.grid import LEAST
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.core.sources.images import read_image

@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from closecall.app.api.cards import card_of, submit
 from closecall.app.exchange.model import predictions, train_model
 from closecall.app.exchange.scoring import score_images
-from closecall.app.sessions.workspace import NewProject
+from closecall.app.sessions.new_project import NewProject
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import train
 from closecall.core.pool.build import build

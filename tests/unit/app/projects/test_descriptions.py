@@ -22,8 +22,8 @@ from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import descriptions, planned
 from closecall.app.projects.pool_builder import Building
 from closecall.app.projects.uploads import Uploads
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.similar.query import Like
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
 from closecall.core.features import compute, of_image
 from closecall.core.learning.round import learn_rows

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from closecall.app.display.thumbnails import CARD_SIZE, data_url
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Folder

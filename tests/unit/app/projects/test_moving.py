@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage.address import with_schema
 from tests.projects import answer

@@ -7,7 +7,7 @@ import pytest
 
 from closecall.app.projects.roles import Person
 from closecall.app.runtime import child
-from closecall.app.sessions.workspace import NewProject
+from closecall.app.sessions.new_project import NewProject
 from closecall.core.errors import InputError
 from tests.projects import open_workspace
 

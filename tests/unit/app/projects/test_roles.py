@@ -22,10 +22,11 @@ from closecall.app.projects.roles import (
     name_vouched_for,
     spelled_otherwise,
 )
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.reset import start_afresh
 from closecall.app.sessions.review import Asked, Review
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from tests.projects import answer, correct, label, open_workspace
 

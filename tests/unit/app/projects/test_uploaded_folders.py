@@ -11,7 +11,7 @@ from PIL import Image
 from closecall.app.projects import uploaded_folders
 from closecall.app.projects.folder_classes import classes_of_paths
 from closecall.app.projects.uploaded_folders import UPLOAD, store_folder
-from closecall.app.sessions.workspace import NewProject
+from closecall.app.sessions.new_project import NewProject
 from closecall.core.errors import InputError
 from tests.projects import open_workspace
 

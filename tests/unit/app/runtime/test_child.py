@@ -12,7 +12,7 @@ import pytest
 
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.runtime import child
-from closecall.app.sessions.workspace import NewProject
+from closecall.app.sessions.new_project import NewProject
 from closecall.core.pool.build_progress import being_built, lock_for_building
 from closecall.core.pool.pool import Pool
 from tests.folders import ROOT

@@ -17,11 +17,11 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.display.text_layout import opening, typeset
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import PAGE
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
 from closecall.core.hashing import MinHash
 from closecall.core.pool.build import build

@@ -21,8 +21,9 @@ import pytest
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.storage import Database
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
@@ -240,7 +241,8 @@ import json, shutil, sys
 from pathlib import Path
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from tests.projects import answer
 
 projects, ballast, pool, address = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]

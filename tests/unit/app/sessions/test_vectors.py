@@ -15,9 +15,9 @@ from closecall.app.api.cards import card_of
 from closecall.app.cli.main import main
 from closecall.app.display.thumbnails import DRAWING_SIZE
 from closecall.app.projects.uploaded_images import why_none
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import PAGE
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.core.sources.heat_map import heat_map

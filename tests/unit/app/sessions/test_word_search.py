@@ -19,9 +19,10 @@ from closecall.app.engine.concept_state import ConceptState
 from closecall.app.engine.directions import PAGE, Direction
 from closecall.app.engine.selection_parameters import DIRECTION, WORDS
 from closecall.app.projects.roles import OPERATOR
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.word_search import LONGEST, MOST, WordSession, can_describe
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool

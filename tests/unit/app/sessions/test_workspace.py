@@ -21,8 +21,9 @@ from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.positive_class import guess_class
 from closecall.app.projects.roles import Roles
+from closecall.app.sessions.new_project import NewProject, SameProjectError
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import DEMO, NewProject, SameProjectError, Workspace
+from closecall.app.sessions.workspace import DEMO, Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LabelLog, StorageError
 from tests.projects import digits_pool, label, new_project, open_workspace

@@ -20,7 +20,8 @@ from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.image_models import about_model, providers
 from closecall.app.projects.pool_builder import Builder, Building
 from closecall.app.projects.uploaded_images import note_on
-from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.features import of_image
 from closecall.core.onnx import ImageModel, loading, runtime

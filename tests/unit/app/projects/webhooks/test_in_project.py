@@ -142,7 +142,7 @@ def test_a_pool_that_becomes_complete_is_told(workspace, receiver, monkeypatch):
 
 
 def new_digits(n: int) -> Any:
-    from closecall.app.sessions.workspace import NewProject
+    from closecall.app.sessions.new_project import NewProject
 
     return NewProject(f"digits:{n}", "Is this a 7?")
 

@@ -18,10 +18,10 @@ from closecall.app.cli.main import main
 from closecall.app.indexes import codes, saved
 from closecall.app.indexes.recipe import Recipe
 from closecall.app.projects.uploaded_images import why_none
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import PAGE, SimilarSession
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from tests.folders import fresh_folder

@@ -13,10 +13,10 @@ from closecall.app.api.cards import card_of
 from closecall.app.cli.main import main
 from closecall.app.indexes import strategies as indexes
 from closecall.app.indexes.recipe import Recipe
+from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import SimilarSession
-from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
