@@ -96,7 +96,7 @@ def answered(
     """
     card = take(project, view, answers, person, wait=wait)
     if isinstance(view, ClassSession):
-        return demonstrated(view.session_of(str(check)), card, check)
+        return demonstrated(view.checked(check), card, check)
     if isinstance(view, BatchSession | Decisions):
         return card
     return demonstrated(view, card, check) if isinstance(view, LabelingSession) else card

@@ -53,6 +53,7 @@ class ClassSession(ItemView):
     def __init__(self, session: LabelingSession) -> None:
         super().__init__(session)
         self._sessions = session.sessions
+        self._checked: SessionState | None = None
 
     @property
     def chooser(self) -> SessionState:
@@ -79,10 +80,12 @@ class ClassSession(ItemView):
             self._opened[concept_id] = self._sessions.session(name)
         return self._opened[concept_id]
 
-    def session_of(self, selection_id: str) -> SessionState:
-        """Return the session of the selection's concept, or the leading session for an unknown selection."""
-        record = self.project.log.selection(selection_id)
-        return super().member(record.concept_id) if record else self.session
+    def checked(self, selection_id: str | None) -> SessionState:
+        """Return the session with the selection to compare with a full scan; None for the latest one."""
+        record = self.project.log.selection(selection_id) if selection_id else None
+        if record is not None:
+            self._checked = super().member(record.concept_id)
+        return self._checked or self.session
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
         """Parse the presses of class keys; return the presses, and the refusals of malformed presses."""

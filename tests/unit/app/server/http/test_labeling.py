@@ -160,6 +160,28 @@ def test_classes_need_several_questions(api, project, session, ada):
     assert after["acked"] == [press["id"]]
 
 
+def test_a_full_scan_of_classes_is_followed(api, project, session, ada):
+    """Whichever question chose the item, a request without `check` has the result of the latest one."""
+    place = f"/projects/{project.key}/sessions/{session['id']}/card"
+    project.add_concept("Is this a 3?")
+    card = api.get(place, params={"view": "classes"}, headers=ada).json()
+    checked = set()
+    for turn in range(16):
+        selection = card["item"]["selection"]
+        if (record := project.log.selection(selection)).hyperplane_digest is not None:
+            card = api.post(place, json={"view": "classes", "check": selection}, headers=ada).json()
+            while card["check"]["is_coming"]:
+                card = api.post(place, json={"view": "classes"}, headers=ada).json()
+            assert card["check"]["selection"] == selection
+            assert card["check"]["rank"] == 0
+            checked.add(record.concept_id)
+        concepts = [one["concept"] for one in card["classes"]]
+        press = {"classes": concepts, "concept": concepts[turn % 2]}
+        answer = given(session, card["item"], "yes") | press
+        card = api.post(place, json={"view": "classes", "answers": [answer]}, headers=ada).json()
+    assert len(checked) == 2
+
+
 def test_deciding_is_for_owners(api, project, session, ada, token):
     place = f"/projects/{project.key}/sessions/{session['id']}/card"
     assert api.get(place, params={"view": "decide"}, headers=ada).status_code == 403
