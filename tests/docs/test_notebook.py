@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ def test_a_notebook_runs_from_top_to_bottom(notebook):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     saved, made = (nbformat.read(notebook, as_version=4) for _ in range(2))
-    nbclient.NotebookClient(made, timeout=600, kernel_name="python3").execute()
+    # Streamlit sets the backend of whoever imports it, and the kernel would inherit it.
+    environment = {name: text for name, text in os.environ.items() if name != "MPLBACKEND"}
+    nbclient.NotebookClient(made, timeout=600, kernel_name="python3").execute(env=environment)
     assert [shown(cell) for cell in made.cells] == [shown(cell) for cell in saved.cells]
 
 

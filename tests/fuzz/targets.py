@@ -54,7 +54,8 @@ def upload(folder: Path) -> Target:
     """An example image that somebody uploads."""
     from closecall.app.display.thumbnails import data_url
     from closecall.app.projects.uploaded_images import describing_source, read_upload
-    from closecall.app.sessions.workspace import Workspace, _check_examples
+    from closecall.app.sessions.new_project import NewProject
+    from closecall.app.sessions.workspace import Workspace
     from tests.projects import new_project
 
     workspace = Workspace(folder / "projects").__enter__()
@@ -65,7 +66,7 @@ def upload(folder: Path) -> Target:
         kept, feature = read_upload(raw, "An example image", describing_source(project.pool))
         assert np.isfinite(feature).all()
         assert data_url(Image.open(io.BytesIO(kept))).startswith("data:image/")
-        _check_examples([raw])
+        NewProject("digits:20", "Is this a seven?", examples=[raw]).check_examples()
 
     return attempt
 

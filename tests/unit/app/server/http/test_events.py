@@ -12,6 +12,7 @@ import pytest
 
 from closecall.app.server import leaving
 from closecall.app.server.http import build_api, events
+from tests.aside import aside
 from tests.projects import label
 
 
@@ -85,7 +86,7 @@ def test_answers_are_told_as_they_are_stored(project, token):
         told = [data for kind, data in mine.events() if kind == "answers"]
         assert [data["items"] for data in told] == [[item] for item in stored]
 
-    asyncio.run(listen())
+    aside(lambda: asyncio.run(listen()))
 
 
 def test_what_may_follow_is_told_to_its_session_only(project, token):
@@ -100,7 +101,7 @@ def test_what_may_follow_is_told_to_its_session_only(project, token):
             assert {kind for kind, _ in mine.events()} == {"ahead"}
             assert other.events() == []
 
-    asyncio.run(listen())
+    aside(lambda: asyncio.run(listen()))
 
 
 def test_a_stream_ends_when_the_project_is_closed(project, token):
@@ -110,7 +111,7 @@ def test_a_stream_ends_when_the_project_is_closed(project, token):
             await stream.until(1)
         assert stream.events() == [("closed", {})]
 
-    asyncio.run(listen())
+    aside(lambda: asyncio.run(listen()))
 
 
 def test_a_stream_ends_when_the_server_is_to_stop(project, token, monkeypatch: pytest.MonkeyPatch):
@@ -125,7 +126,7 @@ def test_a_stream_ends_when_the_server_is_to_stop(project, token, monkeypatch: p
                 leaving._is_leaving.clear()
 
     monkeypatch.setattr(events, "LOOK_SECONDS", 0.01)
-    asyncio.run(asyncio.wait_for(listen(), 30))
+    aside(lambda: asyncio.run(asyncio.wait_for(listen(), 30)))
 
 
 def test_a_client_that_does_not_read_is_given_up(project, token, monkeypatch: pytest.MonkeyPatch):
@@ -139,7 +140,7 @@ def test_a_client_that_does_not_read_is_given_up(project, token, monkeypatch: py
             await asyncio.sleep(1)
             assert len(stream.events()) < 50
 
-    asyncio.run(asyncio.wait_for(listen(), 30))
+    aside(lambda: asyncio.run(asyncio.wait_for(listen(), 30)))
 
 
 def test_nobody_listens_without_a_credential(project):
@@ -147,4 +148,4 @@ def test_nobody_listens_without_a_credential(project):
         async with opened(project, {}) as stream:
             assert stream.status == 401
 
-    asyncio.run(listen())
+    aside(lambda: asyncio.run(listen()))
