@@ -8,6 +8,8 @@ from typing import Any, TypeVar, overload
 
 import streamlit as st
 
+DAY_SECONDS = 24 * 60 * 60
+
 Show = TypeVar("Show", bound=Callable[..., None])
 
 
@@ -37,3 +39,12 @@ def fragment(show: Show | None = None, *, run_every: float | None = None) -> Any
         shown(first, *more)
 
     return st.fragment(checked, run_every=run_every)
+
+
+@st.fragment(run_every=DAY_SECONDS)
+def run_again_when_reconnected() -> None:
+    """Make Streamlit run the page when the browser is connected again, for instance to a restarted server.
+
+    Streamlit does so for pages with a fragment that runs by a timer, and this is one. On other pages, the first
+    click on a control after a restart would only make the page known to the server, and then be forgotten.
+    """

@@ -8,6 +8,7 @@ import streamlit as st
 from closecall.app.api.map import is_mapped
 from closecall.app.display.theme import page_style
 from closecall.app.pages.chosen import chosen_key
+from closecall.app.pages.fragment import run_again_when_reconnected
 from closecall.app.pages.person import comes_back, door, must_sign_in, remember, sign_in_page, to_wanted
 from closecall.app.pages.wanted import FILES, begin_visit, everywhere
 from closecall.app.sessions.workspace import current
@@ -38,4 +39,5 @@ else:
     ]
 page = st.navigation(pages, position="top")
 begin_visit(page.url_path)
+run_again_when_reconnected()
 page.run()

@@ -127,13 +127,19 @@ class Sitting:
         assert self.labeling.item == item
 
     def kill_and_restart(self) -> None:
-        """Kill −9 with an answer on its way; it is sent again when the server is back."""
+        """Kill −9 with an answer on its way; it is sent again when the server is back.
+
+        Then wait for Streamlit too, since a choice in its first run would be its state from before.
+        """
         self.expected.append((self.labeling.item, "no"))
         self.server.kill()
         self.labeling.page.keyboard.press("n")
         self.server.start()
         ready = self.labeling.page.locator(ANSWERABLE_AND_SAVED)
         expect(ready).to_have_count(1, timeout=LONGEST_RETURN_MS)
+        page = self.labeling.page.get_by_test_id("stApp")
+        expect(page).to_have_attribute("data-test-connection-state", "CONNECTED", timeout=LONGEST_RETURN_MS)
+        expect(page).to_have_attribute("data-test-script-state", "notRunning", timeout=LONGEST_RETURN_MS)
 
     def stored(self) -> list[tuple[int, str]]:
         rows = self.server.answers(self.labeling.session)

@@ -126,6 +126,17 @@ def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labelin
     assert is_sound(found), found
 
 
+def test_the_first_choice_after_a_restart_counts(server: Server, labeling: Labeling) -> None:
+    """The new server doesn't know the page until the page has run there, which it does of itself."""
+    labeling.press("y")
+    server.kill()
+    server.start()
+    page = labeling.page.get_by_test_id("stApp")
+    expect(page).to_have_attribute("data-test-connection-state", "CONNECTED", timeout=LONGEST_RETURN_MS)
+    expect(page).to_have_attribute("data-test-script-state", "notRunning", timeout=LONGEST_RETURN_MS)
+    labeling.pick_strategy("Exhaustive")
+
+
 @pytest.mark.thorough
 def test_a_page_that_is_never_heard_is_loaded_anew(server: Server, context: BrowserContext) -> None:
     """Where the server is there, but what the page says comes to nothing: nothing of it is lost."""

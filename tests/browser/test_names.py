@@ -87,7 +87,8 @@ def test_names_are_text(named: tuple[Server, str], context: BrowserContext) -> N
     }.items():
         page.goto(f"{server.url}/{path}project={quote(key)}")
         expect(page.locator(shown).first).to_be_visible(timeout=30_000)
-        page.wait_for_load_state("networkidle")
+        expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        page.wait_for_function("[...document.images].every((image) => image.complete)")
         _has_no_foreign_markup(page)
     page.goto(f"{server.url}/sign-in")
     page.get_by_role("button", name=LINK).click()  # who was here before
