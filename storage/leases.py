@@ -166,6 +166,12 @@ class LeaseTable:
             items = connection.execute(renewed).scalar()
         return None if items is None else frozenset(items)
 
+    def expire(self, session_id: str) -> None:
+        """Make the session's leases as old as can be."""
+        own = (SessionLease.scope == self._scope, SessionLease.session_id == session_id)
+        with self._database.write(losable=True) as connection:
+            connection.execute(update(SessionLease).where(*own).values(heard=0))
+
     def idle(self, seconds: float, kept_seconds: float) -> list[str]:
         """Return the sessions whose last activity is longer ago than `seconds`.
 

@@ -237,6 +237,10 @@ MAP = Component(
 """The pool's items in the plane, and the hyperplane among them."""
 
 
+PRESENCE = Component("presence", markup=(), styles=(), module="presence/presence.js", states=("again",))
+"""Nothing in view. It tells the server when the tab is closed."""
+
+
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the answers that the browser sent last, from the component's entry in the session state.
 

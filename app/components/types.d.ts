@@ -178,6 +178,8 @@ export interface Waiting {
   done: number;
   total: number;
   exhausted: boolean;
+  /** Number of items without an answer that are leased to other sessions, if `exhausted`. */
+  held: number;
   message?: string;
 }
 
@@ -498,6 +500,13 @@ export interface PairRow {
   items: number;
   kappa: number | null;
   interval: [number, number] | null;
+}
+
+/** How a tab tells that it is closed. */
+export interface PresenceData {
+  /** The address of the session in the HTTP API. */
+  address: string;
+  key: string;
 }
 
 export interface PeopleData {

@@ -1,9 +1,9 @@
 """Leases: an item that one session shows now, or may show next, is not shown in other sessions.
 
-A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`; other
-sessions can then lease the item. A session that becomes active again keeps its items, except those that
-another session has leased in the meantime, or of which another session has leased a near-duplicate. An answer
-that arrives after the lease has expired is stored, too.
+A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`, or as soon
+as its page is closed; other sessions can then lease the item. A session that becomes active again keeps its
+items, except those that another session has leased in the meantime, or of which another session has leased a
+near-duplicate. An answer that arrives after the lease has expired is stored, too.
 
 Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
 then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
@@ -15,6 +15,7 @@ The leases are in memory. If several servers share a project, they are in the da
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -127,6 +128,12 @@ class Leases:
         with self._lock:
             if session in self._held:
                 self._held[session].heard = self._clock()
+
+    def leave(self, session: str) -> None:
+        """Let the session's leases expire now, because nobody looks at the session any more."""
+        with self._lock:
+            if session in self._held:
+                self._held[session].heard = -math.inf
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """Give sessions back the leases that they had in an earlier process, as pairs of session and item."""

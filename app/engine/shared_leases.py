@@ -58,6 +58,12 @@ class SharedLeases(Leases):
             now, items = self._clock(), self._table.renew(session)
             self._remember(session, items or (), now)
 
+    def leave(self, session: str) -> None:
+        """See `Leases.leave`."""
+        self._table.expire(session)
+        with self._lock:
+            self._held.pop(session, None)
+
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """See `Leases.restore`. Sessions whose leases have not expired are left as they are."""
         pairs = list(shown)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.pages.person import name_at_page, sign_in_page
+from closecall.app.pages.presence import note_use
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.pages.wanted import ask_for_name_first
@@ -109,6 +110,7 @@ def chosen_session(project: OpenProject) -> LabelingSession:
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
     put_into_address("session", session.id)
+    note_use(project, session)
     return session
 
 

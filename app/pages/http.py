@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 
+def session_address(project: OpenProject, session_id: str) -> str:
+    """Return the address of a session in the HTTP API, relative to the pages."""
+    return f"api/v1/projects/{quote(project.key, safe='')}/sessions/{quote(session_id, safe='')}"
+
+
 def way_of(project: OpenProject, view: View) -> dict[str, Any] | None:
     """Return the address and the key with which a card sends answers; None if it can't use HTTP."""
     name = name_of(view)
     if name is None:
         return None
     return {
-        "address": f"api/v1/projects/{quote(project.key, safe='')}/sessions/{quote(view.id, safe='')}",
+        "address": session_address(project, view.id),
         "key": project.page_keys.make(name_at_page()),
         "view": name,
         "size": view.size if isinstance(view, GridSession) else None,

@@ -122,6 +122,8 @@ def _absence(waiting: dict[str, Any], question: str) -> str:
         return BEFORE_FIRST
     if waiting["done"] < waiting["total"]:
         return BEFORE_MORE
+    if waiting["held"]:
+        return "The last items without an answer are in other sessions' views."
     return waiting.get("message") or f"Every item has an answer to “{question}”"
 
 

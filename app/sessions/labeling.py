@@ -73,6 +73,12 @@ class LabelingSession(SessionState):
         """Record activity; see `ItemView.attend`."""
         self.item_view.attend(wait)
 
+    def leave(self) -> None:
+        """See `SessionState.leave`. The look-ahead is cancelled, because it leases items."""
+        if self.item_view.ahead is not None:
+            self.item_view.ahead.cancel()
+        super().leave()
+
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
         """Store answers about items that this session did not show, and select again."""
         with self.lock:

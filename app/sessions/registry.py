@@ -65,7 +65,8 @@ class OpenProject(Project):
         """Return the session with this id; without an id, return the annotator's newest session.
 
         Start a new session if there is no such session or if it has another concept. Without an id, also
-        start one if somebody is using the newest session (`SessionState.is_attended`). A session that is
+        start one if somebody is using the newest session (`SessionState.is_attended`), unless its page has
+        been closed. A session that is
         opened again continues after its last round in the log. This method does not check whose session it
         returns; `session_of` does.
         """
@@ -137,7 +138,7 @@ class OpenProject(Project):
         """Return the annotator's newest session with the concept, or None if there is none.
 
         The result is also None if somebody uses this session now (`SessionState.is_attended`), here or on
-        another server.
+        another server, and its page is open.
         """
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
@@ -146,7 +147,19 @@ class OpenProject(Project):
         if self.claims is not None and self.claims.is_attended(newest.id, ATTENDED_SECONDS):
             return None
         opened = self._sessions.get(newest.id)
-        return newest if opened is None or not opened.is_attended() else None
+        is_free = opened is None or opened.is_left or not opened.is_attended()
+        return newest if is_free else None
+
+    def close_page(self, session: LabelingSession) -> None:
+        """Note that the page with this session is closed. The leases of its views expire."""
+        with self._lock:
+            opened = [self._sessions.get(name) for name in session.side_by_side]
+            leases = list(self._deciding.values())
+        for one in opened:
+            if one is not None:
+                one.leave()
+        for each in leases:
+            each.leave(session.id)
 
     def leave_session(self, session_id: str) -> None:
         """Drop a session that another server continues.

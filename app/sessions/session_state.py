@@ -103,6 +103,8 @@ class SessionState:
         self.owed: AnswerRecord | None = None
         """An undo whose item could not be shown again because the database failed, or None."""
         self.exhausted = False
+        self.is_left = False
+        """Whether the page with this session was closed after the last activity."""
         self.trouble: str | None = None
         self._touched = time.monotonic()
         project.indexes.want(self.strategy)
@@ -149,7 +151,20 @@ class SessionState:
     def touch(self) -> None:
         """Record activity."""
         self._touched = time.monotonic()
+        self.is_left = False
         self.project.leases.renew(self.id)
+
+    def leave(self) -> None:
+        """Note that the session's page is closed. Its leases expire. The next `touch` cancels this."""
+        self.is_left = True
+        self.project.leases.leave(self.id)
+
+    def held_elsewhere(self) -> int:
+        """Return the number of items without an answer that are leased to other sessions."""
+        leased = self.project.leases.held(but_for=self.side_by_side)
+        with self.concept.lock:
+            state = self.concept.catch_up()
+            return sum(state.status(item) is None for item in leased)
 
     def is_attended(self) -> bool:
         """Return whether there was activity within the last `ATTENDED_SECONDS`."""

@@ -32,7 +32,9 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
         "item": painted(view.session, shown) if shown else None,
         **_coming(view, line, card["notes"]),
         "strip": _strip(view),
-        "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "message": nothing},
+        "waiting": None
+        if shown
+        else {"done": 0, "total": 0, "exhausted": True, "held": 0, "message": nothing},
         "blind": True,
     }
 

@@ -193,12 +193,16 @@ def course(session: SessionState) -> dict[str, list[float | None]]:
 
 
 def waiting(session: SessionState) -> dict[str, Any]:
-    """Return why no item is in view, and how far the pool's build is."""
+    """Return why no item is in view, and how far the pool's build is.
+
+    `held` is the number of items without an answer that other sessions show, or may show next.
+    """
     progress = session.project.build_progress()
     why: dict[str, Any] = {
         "done": progress.done if progress else 0,
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
+        "held": session.held_elsewhere() if session.exhausted else 0,
     }
     if session.exhausted and progress is None and session.project.groups() is not None:
         why["message"] = ONLY_REPEATS

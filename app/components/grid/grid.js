@@ -21,13 +21,14 @@ import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
 import { Tidings } from "../shared/tidings.js";
+import { absence, mayStillCome } from "../shared/waiting.js";
 import { Draft } from "./draft.js";
 import { Finder } from "./finder.js";
 import { Marks } from "./marks.js";
 import { Preview } from "./preview.js";
 import { standing, Tiles } from "./tiles.js";
 
-/** @import { Answer, Cell, Component, GridData, Standing, Waiting, Word } from "../types" */
+/** @import { Answer, Cell, Component, GridData, Standing, Word } from "../types" */
 
 /** @type {Record<string, Word>} */
 const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure" };
@@ -180,7 +181,7 @@ class Grid {
     }
     this.showSaving();
     clearTimeout(this.askTimer);
-    if (imagesMayCome(waiting)) this.ask();
+    if (mayStillCome(waiting)) this.ask();
   }
 
   /** Start a new session, or resume after another component was in use, which may have left answers in the queue. */
@@ -273,15 +274,10 @@ class Grid {
   }
 
   absence() {
-    const { cells, waiting } = this.data;
+    const { cells, waiting, concept } = this.data;
     if (cells.length) return "";
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
-    if (waiting.exhausted && imagesMayCome(waiting))
-      return "Every item so far has an answer. More are being prepared…";
-    if (waiting.exhausted) return waiting.message ?? "Every item has an answer.";
-    if (!waiting.done) return "The first items are being prepared…";
-    const whole = (/** @type {number} */ value) => value.toLocaleString("en-US");
-    return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+    return absence(waiting, concept.question);
   }
 
   showNotes() {
@@ -493,15 +489,6 @@ class Grid {
     else if (button?.matches("[data-undo]")) this.undo();
     else if (button) this.send();
   }
-}
-
-/**
- * Return whether images will arrive without anyone's action.
- *
- * @param {Waiting | null} waiting
- */
-function imagesMayCome(waiting) {
-  return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
 }
 
 /** @param {Cell[]} cells */

@@ -12,11 +12,12 @@ import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { absenceOf } from "../shared/text.js";
 import { Tidings } from "../shared/tidings.js";
+import { absence } from "../shared/waiting.js";
 import { Zoom } from "../shared/zoom.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
-import { Flow, mayStillCome, POLL } from "./flow.js";
+import { Flow, POLL } from "./flow.js";
 import { FullScan } from "./fullscan.js";
 import { Group } from "./group.js";
 import { merged, Strip } from "./strip.js";
@@ -257,13 +258,7 @@ class Card {
   absence({ item, waiting, concept }) {
     if (item) return this.frame.querySelector(".item") ? "" : `${absenceOf(item)} Skip it to continue.`;
     if (!waiting) return "";
-    if (waiting.message) return waiting.message;
-    if (waiting.exhausted && mayStillCome(waiting))
-      return "Every item so far has an answer. More are being prepared…";
-    if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
-    if (!waiting.done) return "The first items are being prepared…";
-    const whole = (/** @type {number} */ value) => value.toLocaleString("en-US");
-    return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+    return absence(waiting, concept.question);
   }
 
   /** Set the attributes that show which actions are possible; the style sheet and the tests read them. */

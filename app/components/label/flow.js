@@ -6,9 +6,10 @@
 
 import { present } from "../shared/dom.js";
 import { Outbox } from "../shared/outbox.js";
+import { mayStillCome } from "../shared/waiting.js";
 import { Ahead } from "./ahead.js";
 
-/** @import { Answer, CardData, Following, Item, Measured, Settled, StripEntry, Waiting } from "../types" */
+/** @import { Answer, CardData, Following, Item, Measured, Settled, StripEntry } from "../types" */
 
 /** @import { Picture } from "./ahead.js" */
 /** @import { Given } from "./choices.js" */
@@ -221,13 +222,4 @@ export class Flow {
     );
     this.view = { ...this.view, item, round, notes, history, concept: { ...this.view.concept, ...concept } };
   }
-}
-
-/**
- * Return whether an item will arrive without anyone's action.
- *
- * @param {Waiting | null} waiting
- */
-export function mayStillCome(waiting) {
-  return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
 }

@@ -187,6 +187,12 @@ def answer_card(credential: Shown, session: SessionId, body: CardRequest) -> Res
     return _card(credential.enter("label"), session, body)
 
 
+@router.post("/projects/{project}/sessions/{session}/leave", status_code=status.HTTP_204_NO_CONTENT)
+def leave_session(entry: Labels, session: SessionId) -> None:
+    """Note that the session's page is closed, so that other sessions may show its items."""
+    entry.project.close_page(_session(entry, session))
+
+
 @router.get("/projects/{project}/sessions/{session}/ahead", responses=_JSON)
 async def show_ahead(
     credential: Shown,

@@ -185,6 +185,18 @@ def test_who_comes_back_late_still_has_what_nobody_took(leases, clock):
     assert leases.held(but_for={"bob"}) == (3,)
 
 
+def test_who_leaves_lets_others_have_the_items_at_once(leases, clock):
+    """Who comes back still has what nobody took meanwhile."""
+    leases.keep("ada", {3, 4})
+    leases.keep("cleo", {5})
+    leases.leave("ada")
+    assert leases.held() == (5,)
+    assert not leases.others("bob").take([4])
+    leases.renew("ada")
+    assert leases.held(but_for={"bob"}) == (3, 5)
+    leases.leave("dora")  # who has none
+
+
 def test_what_nobody_needs_is_forgotten(leases, clock):
     """Leases that have expired, but not those of sessions that are open."""
     leases.keep("ada", {3})
@@ -295,6 +307,36 @@ def test_an_abandoned_item_comes_back_to_the_others(project):
     votes = ada.concept.catch_up().votes(left["item"]["id"])
     assert votes == {"ada": "yes", "bob": "no"}
     assert ada.concept.catch_up().status(left["item"]["id"]) == "tied"
+
+
+def test_a_person_goes_on_in_the_session_whose_page_was_closed(project):
+    """With the same item in view; while a page is open, another page gets a session of its own."""
+    first = project.session(annotator="ada")
+    item = coming(first)["item"]["id"]
+    second = project.session(annotator="ada")
+    assert second is not first
+    assert coming(second)["item"]["id"] != item
+    project.close_page(second)
+    project.close_page(first)
+    assert project.leases.held() == ()
+    again = project.session(annotator="ada")
+    assert again is second
+    assert project.session(first.id) is first
+    assert coming(first)["item"]["id"] == item
+
+
+def test_the_last_items_are_in_others_views(project):
+    """Which is not the end: they come when the other page is closed."""
+    ada, bob = (project.session(annotator=name) for name in ("ada", "bob"))
+    grid = project.grid(ada)
+    grid.resize(24)
+    grid.attend()
+    while (card := card_of(bob))["item"]:
+        submit(bob, [answer(card, "no")])
+    assert card["waiting"]["exhausted"]
+    assert card["waiting"]["held"] == len(grid.shown) == 24
+    project.close_page(ada)
+    assert card_of(bob)["item"]["id"] in {record.item for record in grid.shown}
 
 
 def test_who_comes_back_to_what_another_took_is_shown_something_else(project):

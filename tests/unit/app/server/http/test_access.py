@@ -49,6 +49,7 @@ NEEDED = {
     ("GET", "/projects/{project}/sessions/{session}/card"): "label",
     ("POST", "/projects/{project}/sessions/{session}/card"): "label",
     ("GET", "/projects/{project}/sessions/{session}/ahead"): "label",
+    ("POST", "/projects/{project}/sessions/{session}/leave"): "label",
     ("POST", "/projects/{project}/answers"): "label",
 }
 """The scope that each route needs. A new route must be added here."""

@@ -7,6 +7,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
+from tests.aside import aside
+
 
 class _Selector(selectors.SelectSelector):
     now = 0.0
@@ -29,5 +31,9 @@ class _Loop(asyncio.SelectorEventLoop):
 
 def swiftly(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine; return what it returns. Sleeping takes no time, and a deadlock is an error."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(work)
+
+    def run() -> Any:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            return runner.run(work)
+
+    return aside(run)

@@ -1,0 +1,40 @@
+"""Whether somebody looks at a session: its items are free for others as soon as its page is closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from closecall.app.components import PRESENCE
+from closecall.app.pages.http import session_address
+from closecall.app.pages.person import name_at_page
+from closecall.app.pages.state import state
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
+
+NOW, BEFORE = "session in use", "session in use before"
+"""Keys in Streamlit's session state: project and session of this run of the page, and of the run before."""
+
+
+def begin_run() -> None:
+    """Forget the session of the run before. Call this before the page runs."""
+    state[NOW] = None
+
+
+def note_use(project: OpenProject, session: LabelingSession) -> None:
+    """Note that the page uses this session."""
+    state[NOW] = project, session
+
+
+def end_run() -> None:
+    """Leave the session of the run before, if it is another, and watch the tab. Call this after the page."""
+    now, before = state[NOW], state.get(BEFORE)
+    if before is not None and (now is None or now[1].id != before[1].id):
+        project, session = before
+        project.close_page(session)
+    state[BEFORE] = now
+    if now is not None:
+        project, session = now
+        address, key = session_address(project, session.id), project.page_keys.make(name_at_page())
+        PRESENCE.show({"address": address, "key": key}, key=PRESENCE.name)
