@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Roles
+    from closecall.app.server.asgi import Listening
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,6 +47,25 @@ def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str
 
 
 def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a server, as its argument `way`."""
+
+    @wraps(function)
+    def called(
+        *args: Any,
+        host: str,
+        port: int,
+        allow_hosts: tuple[str, ...],
+        prefix: str,
+        sign_in_days: int,
+        headless: bool,
+        **others: Any,
+    ) -> Any:
+        from closecall.app.server.asgi import Listening
+        from closecall.app.server.proxy import checked_prefix
+
+        way = Listening(host, port, headless, allow_hosts, checked_prefix(prefix), sign_in_days)
+        return function(*args, way=way, **others)
+
     for option in (
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
         click.option(
@@ -61,6 +82,19 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME",
             help="Host name of a proxy in front of the server.",
         ),
+        click.option(
+            "--prefix",
+            default="",
+            metavar="PATH",
+            help="Path below which a proxy offers the server, such as /labels.",
+        ),
+        click.option(
+            "--sign-in-days",
+            default=30,
+            show_default=True,
+            type=click.IntRange(1, 365),
+            help="Days after which people must sign in again.",
+        ),
         click.option("--headless", is_flag=True, help="Do not open a browser."),
         click.option(
             "--log-format",
@@ -73,8 +107,8 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             expose_value=False,
         ),
     ):
-        function = option(function)
-    return function
+        called = option(called)
+    return called
 
 
 @main.command()
@@ -99,10 +133,7 @@ def demo(
     items: int,
     data: Path,
     database: str | None,
-    host: str,
-    port: int,
-    allow_hosts: tuple[str, ...],
-    headless: bool,
+    way: Listening,
 ) -> None:
     """Label handwritten digits, drawn on demand without any download."""
     from closecall.app.projects.oidc import sign_in
@@ -111,20 +142,12 @@ def demo(
     from closecall.app.server.asgi import project_path, require_free_port, serve
     from closecall.app.sessions.workspace import Workspace
 
-    require_free_port(host, port)
-    way_in = sign_in(port)
+    require_free_port(way.host, way.port)
+    way_in = sign_in(way.port, way.prefix)
     roles = Roles(must_sign_in=way_in is not None)
     with Workspace(data, roles=roles, database=database) as workspace, prepared_in_background():
         key = workspace.demo(items)
-        serve(
-            workspace,
-            host=host,
-            port=port,
-            headless=headless,
-            path=project_path(key),
-            allow_hosts=allow_hosts,
-            sign_in=way_in,
-        )
+        serve(workspace, way, path=project_path(key), sign_in=way_in)
 
 
 @main.command("serve")
@@ -150,10 +173,7 @@ def serve_project(
     annotators: tuple[str, ...],
     database: str | None,
     shared: bool,
-    host: str,
-    port: int,
-    allow_hosts: tuple[str, ...],
-    headless: bool,
+    way: Listening,
 ) -> None:
     """Serve PROJECT, a project's folder or a folder of projects."""
     from closecall.app.projects.config import checked_database, require_database
@@ -164,8 +184,8 @@ def serve_project(
     from closecall.app.sessions.workspace import Workspace, is_project
     from closecall.core.pool.manifest import MANIFEST
 
-    require_free_port(host, port)
-    way_in = sign_in(port)
+    require_free_port(way.host, way.port)
+    way_in = sign_in(way.port, way.prefix)
     roles = Roles.of(owners, annotators, must_sign_in=way_in is not None)
     if is_project(project):
         folder = project.resolve()
@@ -175,15 +195,7 @@ def serve_project(
             prepared_in_background(),
         ):
             _tell_of_owners(workspace.project(folder.name).roles)
-            serve(
-                workspace,
-                host=host,
-                port=port,
-                headless=headless,
-                path=project_path(folder.name),
-                allow_hosts=allow_hosts,
-                sign_in=way_in,
-            )
+            serve(workspace, way, path=project_path(folder.name), sign_in=way_in)
     else:
         if (project / MANIFEST).is_file():
             raise InputError(
@@ -198,14 +210,7 @@ def serve_project(
             prepared_in_background(),
         ):
             _tell_of_owners(roles)
-            serve(
-                workspace,
-                host=host,
-                port=port,
-                headless=headless,
-                allow_hosts=allow_hosts,
-                sign_in=way_in,
-            )
+            serve(workspace, way, sign_in=way_in)
 
 
 def _tell_of_owners(roles: Roles) -> None:

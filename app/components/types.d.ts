@@ -504,8 +504,9 @@ export interface PairRow {
 
 /** How a tab tells that it is closed. */
 export interface PresenceData {
-  /** The address of the session in the HTTP API. */
-  address: string;
+  /** The address of the session in the HTTP API; null if the page has no session. */
+  address: string | null;
+  /** The key with which the page uses that address. */
   key: string;
 }
 

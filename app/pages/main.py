@@ -10,7 +10,7 @@ from closecall.app.display.theme import page_style
 from closecall.app.pages.chosen import chosen_key
 from closecall.app.pages.fragment import run_again_when_reconnected
 from closecall.app.pages.person import comes_back, door, must_sign_in, remember, sign_in_page, to_wanted
-from closecall.app.pages.presence import begin_run, end_run
+from closecall.app.pages.presence import begin_run, end_other_tabs, end_run
 from closecall.app.pages.wanted import FILES, begin_visit, everywhere
 from closecall.app.sessions.workspace import current
 
@@ -43,4 +43,7 @@ begin_visit(page.url_path)
 run_again_when_reconnected()
 begin_run()
 page.run()
-end_run()
+if must_sign_in():
+    end_other_tabs()
+else:
+    end_run()

@@ -32,7 +32,8 @@ FORMER_COOKIE = "marginalia_name"
 KEPT_DAYS = 365
 
 REMEMBER = """<script>
-  document.cookie = {cookie} + "; path=/; max-age={seconds}; samesite=lax";
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = {cookie} + "; path=/; max-age={seconds}; samesite=lax" + secure;
 </script>"""
 
 WANTED = "closecall_wanted"
@@ -43,7 +44,7 @@ FORMER_WANTED = "marginalia_wanted"
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
-  const seconds = wanted === "/" ? 0 : 600;
+  const seconds = wanted.endsWith("/") ? 0 : 600;
   document.cookie = `{WANTED}=${{encodeURIComponent(wanted)}}; path=/; max-age=${{seconds}}; samesite=lax`;
 </script>"""
 
@@ -53,7 +54,8 @@ GO_TO_WANTED = f"""<script>
     document.cookie = `${{name}}=; path=/; max-age=0; samesite=lax`;
     return cookies.filter((part) => part.startsWith(`${{name}}=`));
   }});
-  location.replace(location.origin + decodeURIComponent(kept?.split("=")[1] ?? "/"));
+  const home = new URL("./", document.baseURI).href;
+  location.replace(kept ? location.origin + decodeURIComponent(kept.split("=")[1]) : home);
 </script>"""
 
 
@@ -140,7 +142,7 @@ def door() -> None:
         st.title("Closecall", anchor=False)
         if here.netloc and f"{here.scheme}://{here.netloc}" != way_in.origin:
             st.markdown("Sign-in works only at this address:")
-            st.link_button(way_in.origin, way_in.origin, type="primary")
+            st.link_button(way_in.home, way_in.home, type="primary")
             return
         st.markdown("Sign in to label.")
         for provider in way_in.providers:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import streamlit as st
+
 from closecall.app.components import PRESENCE
 from closecall.app.pages.http import session_address
 from closecall.app.pages.person import name_at_page
@@ -12,6 +14,10 @@ from closecall.app.pages.state import state
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.registry import OpenProject
+
+SIGNED_OUT = """<script>
+  new BroadcastChannel("closecall tabs").postMessage("signed out");
+</script>"""
 
 NOW, BEFORE = "session in use", "session in use before"
 """Keys in Streamlit's session state: project and session of this run of the page, and of the run before."""
@@ -34,7 +40,14 @@ def end_run() -> None:
         project, session = before
         project.close_page(session)
     state[BEFORE] = now
+    about = {"address": None, "key": ""}
     if now is not None:
         project, session = now
-        address, key = session_address(project, session.id), project.page_keys.make(name_at_page())
-        PRESENCE.show({"address": address, "key": key}, key=PRESENCE.name)
+        key = project.page_keys.make(name_at_page())
+        about = {"address": session_address(project, session.id), "key": key}
+    PRESENCE.show(about, key=PRESENCE.name)
+
+
+def end_other_tabs() -> None:
+    """Make the browser's other tabs ask to sign in, too."""
+    st.html(SIGNED_OUT, unsafe_allow_javascript=True)

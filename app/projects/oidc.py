@@ -42,17 +42,25 @@ class SignIn:
     ----------
     origin : str
         The only origin at which sign-in works, such as "https://label.example.org".
+    prefix : str
+        The path below which a proxy offers the pages there, such as "/labels"; "" for the root.
     providers : tuple of str
         Names of the providers, in the form for ``st.login``.
     """
 
     origin: str
     providers: tuple[str, ...]
+    prefix: str = ""
 
     @property
     def name(self) -> str:
         """The host name in the origin."""
         return urlsplit(self.origin).hostname or ""
+
+    @property
+    def home(self) -> str:
+        """The address of the pages."""
+        return f"{self.origin}{self.prefix}/"
 
 
 def secret_files() -> list[Path]:
@@ -60,8 +68,10 @@ def secret_files() -> list[Path]:
     return [folder / ".streamlit" / "secrets.toml" for folder in (Path.home(), Path.cwd())]
 
 
-def sign_in(port: int) -> SignIn | None:
+def sign_in(port: int, prefix: str = "") -> SignIn | None:
     """Return the settings of sign-in for a server on `port`, or None if nobody has to sign in.
+
+    A proxy may offer the pages below the path `prefix`.
 
     Raises
     ------
@@ -79,19 +89,19 @@ def sign_in(port: int) -> SignIn | None:
         return None
     # Streamlit needs Authlib for sign-in, but reports only when somebody signs in that Authlib is missing.
     load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
-    return _checked(settings["auth"], port)
+    return _checked(settings["auth"], port, prefix)
 
 
-def _checked(auth: object, port: int) -> SignIn:
+def _checked(auth: object, port: int, prefix: str) -> SignIn:
     if not isinstance(auth, Mapping):
         raise InputError("auth in secrets.toml must be a section: [auth]")
     redirect, secret = (str(auth.get(name, "")) for name in ("redirect_uri", "cookie_secret"))
     where = urlsplit(redirect.replace("{port}", str(port)))
     origin = _origin(where)
-    if origin != f"{where.scheme}://{where.netloc}" or where.path != CALLBACK:
+    if origin != f"{where.scheme}://{where.netloc}" or where.path != prefix + CALLBACK:
         raise InputError(
             "redirect_uri in [auth] of secrets.toml must be the address of the pages, as browsers write it, "
-            f"and {CALLBACK}, such as https://label.example.org{CALLBACK}, got {redirect!r}"
+            f"and {CALLBACK}, such as https://label.example.org{prefix}{CALLBACK}, got {redirect!r}"
         )
     if len(secret) < LEAST_SECRET:
         raise InputError(
@@ -107,7 +117,7 @@ def _checked(auth: object, port: int) -> SignIn:
             raise InputError(f"[{section}] in secrets.toml: a provider's name must have no underscore")
         if missing := [key for key in OF_A_PROVIDER if not settings.get(key)]:
             raise InputError(f"[{section}] of secrets.toml lacks {', '.join(missing)}")
-    return SignIn(origin, tuple(providers))
+    return SignIn(origin, tuple(providers), prefix)
 
 
 def _origin(url: SplitResult) -> str | None:

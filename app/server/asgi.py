@@ -10,6 +10,7 @@ import signal
 import socket
 import webbrowser
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
 from closecall.app.server.leaving import watch_signals
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
+from closecall.app.server.proxy import SIGN_IN_DAYS, BehindProxy
 from closecall.app.server.startup_warnings import cautions, is_own_machine
 from closecall.core.errors import InputError
 
@@ -77,32 +79,45 @@ def require_free_port(host: str, port: int) -> None:
             raise InputError(_port_problem(host, port, error)) from None
 
 
-def serve(
-    workspace: Workspace,
-    *,
-    host: str,
-    port: int,
-    headless: bool,
-    path: str = "",
-    allow_hosts: Sequence[str] = (),
-    sign_in: SignIn | None = None,
-) -> None:
-    """Serve the pages of `workspace` until the process is asked to stop.
+@dataclass(frozen=True)
+class Listening:
+    """Where the server listens, and how browsers reach it.
 
     Parameters
     ----------
-    workspace : Workspace
-        The workspace, already entered with ``with``, so that `app.sessions.workspace.current` finds it.
     host : str
         Address to listen on.
     port : int
         Port to listen on.
     headless : bool
         If true, don't open a browser.
-    path : str
-        URL path of the first page; see `project_path`.
     allow_hosts : sequence of str
         Host names of proxies in front of the server.
+    prefix : str
+        The path below which a proxy offers the server, such as "/labels"; "" for the root.
+    sign_in_days : int
+        Number of days after which people must sign in again.
+    """
+
+    host: str
+    port: int
+    headless: bool = False
+    allow_hosts: Sequence[str] = ()
+    prefix: str = ""
+    sign_in_days: int = SIGN_IN_DAYS
+
+
+def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: SignIn | None = None) -> None:
+    """Serve the pages of `workspace` until the process is asked to stop.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        The workspace, already entered with ``with``, so that `app.sessions.workspace.current` finds it.
+    way : Listening
+        Where the server listens.
+    path : str
+        URL path of the first page; see `project_path`.
     sign_in : SignIn or None
         How people sign in; None if they don't.
     """
@@ -111,8 +126,9 @@ def serve(
     signal.signal(signal.SIGTERM, _leave)
     _health = Health(workspace)
     workspace.landing, workspace.sign_in = project_in(path), sign_in
-    url = (f"{sign_in.origin}/" if sign_in else address(host, port)) + path
-    for caution in cautions(workspace, host):
+    here = address(way.host, way.port)
+    url = (sign_in.home if sign_in else here) + path
+    for caution in cautions(workspace, way.host):
         if events.is_on():
             events.emit("caution", logging.WARNING, message=caution)
         else:
@@ -126,21 +142,30 @@ def serve(
         else:
             click.echo(f"Closecall serves {workspace.folder} at {url}")
             if sign_in:
-                click.echo(f"People sign in there; it listens at {address(host, port)}")
+                click.echo(f"People sign in there; it listens at {here}")
             click.echo("Stop with Ctrl+C.")
-        if not headless:
+        if not way.headless:
             webbrowser.open(url)
         yield
 
-    sites = [*allow_hosts, *([sign_in.name] if sign_in else [])]
-    names = {host, *OWN_NAMES} if allow_hosts or is_own_machine(host) else None
-    build_app(announce, names, sites).run(config=server_config(host, port, sites))
+    sites = [*way.allow_hosts, *([sign_in.name] if sign_in else [])]
+    names = {way.host, *OWN_NAMES} if way.allow_hosts or is_own_machine(way.host) else None
+    app = build_app(announce, names, sites, prefix=way.prefix, sign_in_days=way.sign_in_days)
+    app.run(config=server_config(way.host, way.port, sites))
 
 
-def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
+def build_app(
+    lifespan: Any = None,
+    names: Iterable[str] | None = None,
+    sites: Iterable[str] = (),
+    *,
+    prefix: str = "",
+    sign_in_days: int = SIGN_IN_DAYS,
+) -> st.App:
     """Return the ASGI application: the pages, their modules, the HTTP API, races, maps, images, ``/healthz``.
 
-    The application answers only requests for the host names in `names` and `sites`; see `Guard`.
+    The application answers only requests for the host names in `names` and `sites`; see `Guard`. For `prefix`
+    and `sign_in_days`, see `BehindProxy`.
     """
     import streamlit as st
     from starlette.middleware import Middleware
@@ -159,7 +184,10 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
         *images.routes(),
         Route(f"/{modules.ROOT}/{{digest}}/{{name:path}}", _module),
     ]
-    middleware = [Middleware(Guard, names=names, sites=sites)]
+    middleware = [
+        Middleware(BehindProxy, prefix=prefix, sign_in_days=sign_in_days),
+        Middleware(Guard, names=names, sites=sites),
+    ]
     if events.is_on():
         middleware.insert(0, Middleware(events.Requests))
     return st.App(

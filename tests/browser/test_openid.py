@@ -142,13 +142,17 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
 
 @pytest.mark.thorough
 def test_signing_out_lets_another_person_in(team: Server, contexts: list[BrowserContext]) -> None:
-    """The provider is told, too; then the door is shut, and answers are the next person's."""
+    """The provider is told, too; then the door is shut in all tabs, and answers are the next person's."""
     page = sign_in(contexts[0].new_page(), team, ADA)
+    other = contexts[0].new_page()
+    other.goto(f"{team.url}/review?project=digits")
+    expect(other.get_by_role("link", name=ADA.name)).to_be_visible(timeout=30_000)
     page.get_by_role("link", name=ADA.name).click()
     expect(page.get_by_text(f"Your answers are stored under {ADA.email}.")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(f"{team.url}/", timeout=30_000)  # by way of the provider
     expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
+    expect(other.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
     page.goto(f"{team.url}/?project=digits")
     expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
     sign_in(page, team, BOB)
@@ -165,7 +169,7 @@ def test_at_an_address_where_signing_in_fails_the_right_one_is_named(
     page.goto(team.url.replace("127.0.0.1", "localhost"))
     link = page.get_by_role("link", name=team.url)
     expect(link).to_be_visible(timeout=30_000)
-    assert link.get_attribute("href") == team.url
+    assert link.get_attribute("href") == f"{team.url}/"
 
 
 @pytest.mark.thorough
