@@ -8,6 +8,11 @@ The *delay* of a session is the time for which other sessions hold up its next l
 While a session's delay exceeds `IN_TIME_SECONDS`, the server is *short* of processor time for it. Then its
 look-ahead sheds the futures of "skip" and "unsure", unless they cost nothing, and its selections are
 *hurried*: they use the thrifty form of the strategy (`core.selection.QueryStrategy.thrifty`).
+
+A selection in advance serves only one of the possible answers. Near the hyperplane, only about every second
+one is used. Selections for people who have answered and wait are worth more. While many of them wait beside
+each other (`MOST_CROWDING`), the server is *overloaded*. Then there is no look-ahead, and all selections are
+hurried.
 """
 
 from __future__ import annotations
@@ -23,6 +28,9 @@ IN_TIME_SECONDS = 0.3
 
 Few people answer more than twice a second over a longer time.
 """
+
+MOST_CROWDING = 0.25
+"""The server is overloaded if more people per core wait for a selection beside another one, in the mean."""
 
 TURNS_A_ROUND = 3
 """Number of turns of a complete look-ahead: one each for no and yes, and one for skip and unsure."""
@@ -44,7 +52,12 @@ class Load:
 
     def is_short(self, session_id: str) -> bool:
         """Return whether the server is short of processor time for the session."""
-        return self.turns.delay(session_id, TURNS_A_ROUND) > IN_TIME_SECONDS
+        return self.is_overloaded or self.turns.delay(session_id, TURNS_A_ROUND) > IN_TIME_SECONDS
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Return whether selections in advance would hold up people who wait for theirs."""
+        return self.turns.crowding > MOST_CROWDING
 
     def serving(self, session_id: str) -> AbstractContextManager[None]:
         """Count the ``with`` block as work for an annotator of the session who waits."""

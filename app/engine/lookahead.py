@@ -112,10 +112,14 @@ class Lookahead:
     def start(self, executor: Executor, tell: Callable[[], None] = lambda: None) -> None:
         """Start the computation on the executor, which reports errors. An error ends the computation.
 
-        Whenever more of `futures` is ready, `tell` is called.
+        Whenever more of `futures` is ready, `tell` is called. An overloaded server computes nothing.
         """
         self._tell = tell
-        self._load.turns.enter(self, executor)
+        if self._load.is_overloaded:
+            self._load.note_futures(len(WORDS), are_shed=True)
+            self._end()
+        else:
+            self._load.turns.enter(self, executor)
 
     def cancel(self) -> None:
         """Drop the selections that have not started. `futures` keeps those that are ready."""

@@ -27,6 +27,9 @@ from typing import Protocol
 RECENT = 5
 """Number of an owner's last turns whose median time is the expected time of its next turn."""
 
+CROWDING_SECONDS = 2.0
+"""Time constant, in seconds, of the mean of `Turns.crowding`."""
+
 MOST_OWNERS = 1_000
 """Number of owners whose times are remembered; those without work are forgotten first."""
 
@@ -86,6 +89,7 @@ class Turns:
         ] = {}  # by job: start of its next turn in virtual time; first come first
         self._owners: OrderedDict[str, _Owner] = OrderedDict()  # most recently active last
         self._served: Counter[str] = Counter()
+        self._crowding, self._averaged_at = 0.0, -math.inf
         self._now = 0.0  # virtual time: start of the last turn that began
 
     def enter(self, job: Job, executor: Executor) -> None:
@@ -103,13 +107,29 @@ class Turns:
     def serving(self, owner: str) -> Iterator[None]:
         """Count the ``with`` block as a turn of the owner that others wait for, and that waits for nobody."""
         with self._lock:
+            self._average()
             self._served[owner] += 1
         try:
             yield
         finally:
             with self._lock:
+                self._average()
                 self._served[owner] -= 1
                 self._served += Counter()  # drops zeros
+
+    @property
+    def crowding(self) -> float:
+        """Return the mean number of owners being served beside another one in the last seconds, per core."""
+        with self._lock:
+            self._average()
+            return self._crowding / self._cores
+
+    def _average(self) -> None:
+        """Bring the exponentially weighted mean up to now."""
+        now = self._clock()
+        weight = math.exp((self._averaged_at - now) / CROWDING_SECONDS)
+        self._crowding = weight * self._crowding + (1 - weight) * max(0, len(self._served) - 1)
+        self._averaged_at = now
 
     @property
     def n_waiting(self) -> int:

@@ -22,6 +22,7 @@ from closecall.app.api.compare.race import find_race
 from closecall.app.components import modules
 from closecall.app.display.theme import CONFIG
 from closecall.app.projects.oidc import SignIn, secret_files
+from closecall.app.runtime import collector
 from closecall.app.runtime import event_log as events
 from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
@@ -137,6 +138,7 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
         watch_signals()
+        collector.settle()
         if events.is_on():
             events.emit("serving", version=version("closecall"), address=url)
         else:

@@ -103,6 +103,25 @@ def test_one_slow_session_makes_the_server_short_for_nobody(monkeypatch):
     assert not load.is_short("slow")
 
 
+def test_an_overloaded_server_selects_nothing_in_advance(project, session, later, monkeypatch):
+    """The card says that nothing will come; when fewer people wait, the next item is looked ahead from."""
+    turns, before = project.store.load.turns, project.store.load.report()
+    with monkeypatch.context() as then:
+        then.setattr(Turns, "crowding", 2 * load_module.MOST_CROWDING)
+        assert project.store.load.is_short(session.id)
+        submit(session, [answer(card_of(session), "no")])
+        later.work()
+        assert card_of(session)["next"] == {}
+        assert not card_of(session)["next_is_coming"]
+        assert session.shown.parameters["hurried"]
+    report = project.store.load.report()
+    assert report["futures"] - before["futures"] == report["futures_shed"] - before["futures_shed"] == 4
+    assert turns.crowding < load_module.MOST_CROWDING
+    submit(session, [answer(card_of(session), "no")])
+    later.work()
+    assert set(card_of(session)["next"]) == {"yes", "no", "skip", "unsure"}
+
+
 def test_skip_and_unsure_are_shed_where_time_is_short(project, session, later, monkeypatch):
     """Yes and no come; the card says that nothing else will, and the report has the shares."""
     be_short(project, monkeypatch)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closecall.app.runtime.turns import MOST_OWNERS, Turns
+from closecall.app.runtime.turns import CROWDING_SECONDS, MOST_OWNERS, Turns
 
 
 class Work:
@@ -215,6 +215,24 @@ def test_a_person_who_is_served_counts_as_one_turn():
         assert turns.delay("a", 3) == pytest.approx(0.04 / 2)
         assert turns.delay("b", 3) == 0
     assert turns.delay("a", 3) == 0
+
+
+def test_crowding_is_how_many_are_served_beside_another():
+    """In the mean of some seconds, per core; somebody alone crowds nobody, however long it takes."""
+    now = 0.0
+    turns = Turns(2, clock=lambda: now)
+    with turns.serving("a"):
+        now += 100
+        assert turns.crowding == 0
+        with turns.serving("b"), turns.serving("b"), turns.serving("c"):
+            now += CROWDING_SECONDS
+            assert turns.crowding == pytest.approx((1 - math.exp(-1)) * 2 / 2)
+            now += 100
+            assert turns.crowding == pytest.approx(1)
+        now += CROWDING_SECONDS
+        assert turns.crowding == pytest.approx(math.exp(-1))
+    now += 100
+    assert turns.crowding == pytest.approx(0)
 
 
 def test_a_single_turn_that_took_long_changes_no_expectation():
