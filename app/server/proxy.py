@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from textwrap import fill
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -99,7 +100,7 @@ class BehindProxy:
 
     def _app_for(self, path: str) -> ASGIApp:
         """Return what responds to a request: the application, or a response."""
-        from starlette.responses import PlainTextResponse, RedirectResponse
+        from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
         if self._prefix and path == self._prefix:
             return RedirectResponse("/", 308)
@@ -108,7 +109,8 @@ class BehindProxy:
         if path == STREAM:
             self._note_failure()
         if path == STREAM or (path == HEALTH and self._fails):
-            return PlainTextResponse(WITHOUT_UPGRADE, 503, headers={"Cache-Control": "no-store"})
+            # Pages show the content of such a response only if it is JSON, and in lines of this width.
+            return JSONResponse(fill(WITHOUT_UPGRADE, 48), 503, headers={"Cache-Control": "no-store"})
         return self._app
 
     @property
