@@ -166,11 +166,11 @@ class LeaseTable:
             items = connection.execute(renewed).scalar()
         return None if items is None else frozenset(items)
 
-    def expire(self, session_id: str) -> None:
-        """Make the session's leases as old as can be."""
+    def set_heard(self, session_id: str, heard: int) -> None:
+        """Set the time of the session's last activity, if it has leases."""
         own = (SessionLease.scope == self._scope, SessionLease.session_id == session_id)
         with self._database.write(losable=True) as connection:
-            connection.execute(update(SessionLease).where(*own).values(heard=0))
+            connection.execute(update(SessionLease).where(*own).values(heard=heard))
 
     def idle(self, seconds: float, kept_seconds: float) -> list[str]:
         """Return the sessions whose last activity is longer ago than `seconds`.

@@ -15,7 +15,6 @@ The leases are in memory. If several servers share a project, they are in the da
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -26,6 +25,10 @@ LEASE_SECONDS = 300.0
 
 _ENDED_AT_MOST = 10_000
 """If more than this many ended leases are remembered, those older than a lease's lifetime are dropped."""
+
+
+LEFT = -(10**15)
+"""The time of the last activity of a session whose page is closed: before all other times."""
 
 
 @dataclass
@@ -53,14 +56,15 @@ def give(
 ) -> None:
     """Lease `items` to the session; remove from `items` and `apart` the leases of sessions that expired.
 
-    Those are the other sessions whose last activity was before `since`.
+    Those are the other sessions whose last activity was before `since`. If the session's page is closed, its
+    leases stay expired: only a selection in advance was still under way.
     """
     given, over = set(items), {*items, *apart}
     for name, other in held.items():
         if name != session and other.heard < since:
             other.items -= over
     own = held.setdefault(session, Held(set(), now))
-    own.heard = now
+    own.heard = now if own.heard != LEFT else LEFT
     own.items |= given
 
 
@@ -133,7 +137,7 @@ class Leases:
         """Let the session's leases expire now, because nobody looks at the session any more."""
         with self._lock:
             if session in self._held:
-                self._held[session].heard = -math.inf
+                self._held[session].heard = LEFT
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """Give sessions back the leases that they had in an earlier process, as pairs of session and item."""

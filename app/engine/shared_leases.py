@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Container, Iterable
 
-from closecall.app.engine.leases import Held, Leases, Others, give, held_by_others
+from closecall.app.engine.leases import LEFT, Held, Leases, Others, give, held_by_others
 from closecall.storage.leases import LeaseChange, LeasesThen, LeaseTable
 
 RENEW_SECONDS = 5.0
@@ -60,7 +60,7 @@ class SharedLeases(Leases):
 
     def leave(self, session: str) -> None:
         """See `Leases.leave`."""
-        self._table.expire(session)
+        self._table.set_heard(session, LEFT)
         with self._lock:
             self._held.pop(session, None)
 
@@ -90,7 +90,8 @@ class SharedLeases(Leases):
                 give(held, session, kept, now=change.then.now, since=self._since(change.then))
                 held[session].items = kept
                 self._store(change, held)
-        self._remember(session, kept, now)
+        if session not in held or held[session].heard != LEFT:
+            self._remember(session, kept, now)
         if now - self._tidied > TIDY_SECONDS:
             self._tidied = now
             self._table.drop((), self._seconds)
@@ -111,7 +112,8 @@ class SharedLeases(Leases):
             held = _held_in(change.then)
             give(held, session, items, now=change.then.now, since=self._since(change.then))
             self._store(change, held)
-        self._remember(session, held[session].items, now)
+        if held[session].heard != LEFT:
+            self._remember(session, held[session].items, now)
 
     def has(self, session: str, item: int) -> bool:
         """See `Leases.has`."""
@@ -147,7 +149,7 @@ class SharedLeases(Leases):
             if not lost:
                 give(held, others.session, items, wanted, now=change.then.now, since=since)
                 self._store(change, held)
-        if not lost:
+        if not lost and held[others.session].heard != LEFT:
             self._remember(others.session, held[others.session].items, now)
         return lost
 

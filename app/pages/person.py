@@ -44,8 +44,9 @@ FORMER_WANTED = "marginalia_wanted"
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
-  const seconds = wanted.endsWith("/") ? 0 : 600;
-  document.cookie = `{WANTED}=${{encodeURIComponent(wanted)}}; path=/; max-age=${{seconds}}; samesite=lax`;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  const lifetime = `path=/; max-age=${{wanted.endsWith("/") ? 0 : 600}}; samesite=lax${{secure}}`;
+  document.cookie = `{WANTED}=${{encodeURIComponent(wanted)}}; ${{lifetime}}`;
 </script>"""
 
 GO_TO_WANTED = f"""<script>

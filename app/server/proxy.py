@@ -38,7 +38,7 @@ WITHOUT_UPGRADE = (
 )
 
 TOLD_SECONDS = 60.0
-"""Pages are told of a WebSocket that a proxy did not pass on for so many seconds."""
+"""Seconds for which pages show that a WebSocket was not passed on."""
 
 _SIGN_IN = re.compile(rb"_streamlit_(user|tokens)[^=]*=")
 _AGE = re.compile(rb"(max-age=)[1-9]\d*", re.IGNORECASE)

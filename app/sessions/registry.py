@@ -66,9 +66,8 @@ class OpenProject(Project):
 
         Start a new session if there is no such session or if it has another concept. Without an id, also
         start one if somebody is using the newest session (`SessionState.is_attended`), unless its page has
-        been closed. A session that is
-        opened again continues after its last round in the log. This method does not check whose session it
-        returns; `session_of` does.
+        been closed. A session that is opened again continues after its last round in the log. This method
+        does not check whose session it returns; `session_of` does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)

@@ -127,7 +127,7 @@ def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labelin
 
 
 def test_the_first_choice_after_a_restart_counts(server: Server, labeling: Labeling) -> None:
-    """The new server doesn't know the page until the page has run there, which it does of itself."""
+    """The new server doesn't know the page until the page has run there, which happens without a click."""
     labeling.press("y")
     server.kill()
     server.start()

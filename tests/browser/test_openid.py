@@ -142,7 +142,7 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
 
 @pytest.mark.thorough
 def test_signing_out_lets_another_person_in(team: Server, contexts: list[BrowserContext]) -> None:
-    """The provider is told, too; then the door is shut in all tabs, and answers are the next person's."""
+    """At the provider, too. Then all tabs ask to sign in, and answers are the next person's."""
     page = sign_in(contexts[0].new_page(), team, ADA)
     other = contexts[0].new_page()
     other.goto(f"{team.url}/review?project=digits")

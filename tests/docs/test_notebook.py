@@ -15,7 +15,7 @@ def test_a_notebook_runs_from_top_to_bottom(notebook):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     saved, made = (nbformat.read(notebook, as_version=4) for _ in range(2))
-    # Streamlit sets the backend of whoever imports it, and the kernel would inherit it.
+    # Importing Streamlit sets the backend in the environment, which the kernel would inherit.
     environment = {name: text for name, text in os.environ.items() if name != "MPLBACKEND"}
     nbclient.NotebookClient(made, timeout=600, kernel_name="python3").execute(env=environment)
     assert [shown(cell) for cell in made.cells] == [shown(cell) for cell in saved.cells]

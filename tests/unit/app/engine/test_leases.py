@@ -197,6 +197,17 @@ def test_who_leaves_lets_others_have_the_items_at_once(leases, clock):
     leases.leave("dora")  # who has none
 
 
+def test_what_a_closed_page_selects_in_advance_holds_up_nobody(leases):
+    """It was under way when the page was closed; the next activity makes it the session's."""
+    leases.keep("ada", {3})
+    others = leases.others("ada")
+    leases.leave("ada")
+    assert not others.take([4])
+    assert leases.held() == ()
+    leases.renew("ada")
+    assert leases.held() == (3, 4)
+
+
 def test_what_nobody_needs_is_forgotten(leases, clock):
     """Leases that have expired, but not those of sessions that are open."""
     leases.keep("ada", {3})
