@@ -40,6 +40,9 @@ WITHOUT_UPGRADE = (
 TOLD_SECONDS = 60.0
 """Seconds for which pages show that a WebSocket was not passed on."""
 
+MOST_FAILED = 1000
+"""Maximum number of browsers whose failed WebSockets are remembered."""
+
 _SIGN_IN = re.compile(rb"_streamlit_(user|tokens)[^=]*=")
 _AGE = re.compile(rb"(max-age=)[1-9]\d*", re.IGNORECASE)
 
@@ -63,7 +66,8 @@ class BehindProxy:
 
     It removes the prefix from the paths of requests and adds it to those of redirections. Over HTTPS, it
     makes all cookies Secure. It does not pass on requests for `CLOSED`. If a proxy does not pass on
-    WebSockets, it makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page.
+    WebSockets, it makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a WebSocket arrives as
+    a request with the header Sec-WebSocket-Key, which no page can add to another request.
 
     Parameters
     ----------
@@ -78,7 +82,9 @@ class BehindProxy:
         self._app = app
         self._prefix = prefix
         self._age = b"%d" % (sign_in_days * 24 * 3600)
-        self._failed: float | None = None  # when a WebSocket arrived as an ordinary request
+        self._failed: dict[
+            object, float
+        ] = {}  # by browser: when its WebSocket arrived as an ordinary request
         self._is_told = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,9 +94,9 @@ class BehindProxy:
             path = self._below(scope["path"])
             scope = {**scope, "path": path, "raw_path": quote(path).encode()}
             if scope["type"] == "http":
-                app, send = self._app_for(path), self._sending(send, is_secure=_is_secure(scope))
+                app, send = self._app_for(path, scope), self._sending(send, is_secure=_is_secure(scope))
             elif path == STREAM:
-                self._failed = None
+                self._failed.pop(_browser(scope), None)
         await app(scope, receive, send)
 
     def _below(self, path: str) -> str:
@@ -98,7 +104,7 @@ class BehindProxy:
         has_prefix = bool(self._prefix) and path.startswith(f"{self._prefix}/")
         return path[len(self._prefix) :] if has_prefix else path
 
-    def _app_for(self, path: str) -> ASGIApp:
+    def _app_for(self, path: str, scope: Scope) -> ASGIApp:
         """Return what responds to a request: the application, or a response."""
         from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
@@ -106,19 +112,23 @@ class BehindProxy:
             return RedirectResponse("/", 308)
         if path == CLOSED:
             return PlainTextResponse("There is nothing here", 404)
-        if path == STREAM:
-            self._note_failure()
-        if path == STREAM or (path == HEALTH and self._fails):
+        is_failure = path == STREAM and _header(scope, b"sec-websocket-key") is not None
+        if is_failure:
+            self._note_failure(_browser(scope))
+        if is_failure or (path == HEALTH and self._fails(_browser(scope))):
             # Pages show the content of such a response only if it is JSON, and in lines of this width.
             return JSONResponse(fill(WITHOUT_UPGRADE, 48), 503, headers={"Cache-Control": "no-store"})
         return self._app
 
-    @property
-    def _fails(self) -> bool:
-        return self._failed is not None and time.monotonic() - self._failed < TOLD_SECONDS
+    def _fails(self, browser: object) -> bool:
+        failed = self._failed.get(browser)
+        return failed is not None and time.monotonic() - failed < TOLD_SECONDS
 
-    def _note_failure(self) -> None:
-        self._failed = time.monotonic()
+    def _note_failure(self, browser: object) -> None:
+        self._failed.pop(browser, None)
+        self._failed[browser] = time.monotonic()
+        if len(self._failed) > MOST_FAILED:
+            del self._failed[next(iter(self._failed))]
         if self._is_told:
             return
         self._is_told = True
@@ -152,6 +162,20 @@ class BehindProxy:
 
 def _is_secure(scope: Scope) -> bool:
     """Return whether the browser uses HTTPS, as the proxy says."""
-    forwarded = [value for name, value in scope["headers"] if name.lower() == b"x-forwarded-proto"]
-    said = forwarded[-1].split(b",")[0].strip().lower() if forwarded else scope.get("scheme", "").encode()
+    forwarded = _header(scope, b"x-forwarded-proto")
+    said = forwarded.split(b",")[0].strip().lower() if forwarded else scope.get("scheme", "").encode()
     return bool(said == b"https")
+
+
+def _browser(scope: Scope) -> object:
+    """Return what distinguishes a browser, and the way that it takes here, from others.
+
+    A page is told only of its own browser's failures: otherwise one person could tell all others of some.
+    """
+    address = (scope.get("client") or ("",))[0]
+    return address, *(_header(scope, name) for name in (b"x-forwarded-for", b"host", b"user-agent"))
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    found = [value for key, value in scope["headers"] if key.lower() == name]
+    return found[-1] if found else None

@@ -102,18 +102,24 @@ def test_websockets_that_are_not_passed_on_are_told_of(monkeypatch, capsys) -> N
     monkeypatch.setattr("closecall.app.server.proxy.time.monotonic", lambda: now)
     browser = client()
 
-    def health() -> tuple[int, str]:
-        found = aside(lambda: browser.get(HEALTH))
+    def health(agent: str = "testclient") -> tuple[int, str]:
+        found = aside(lambda: browser.get(HEALTH, headers={"User-Agent": agent}))
         return found.status_code, " ".join(found.json().split()) if found.status_code == 503 else found.text
 
+    def fail() -> int:
+        return browser.get(STREAM, headers={"Sec-WebSocket-Key": "x"}).status_code
+
+    assert health() == (200, HEALTH)
+    assert aside(lambda: browser.get(STREAM).status_code) == 200  # any page can send this
     assert health() == (200, HEALTH)
     for _ in range(2):
-        assert aside(lambda: browser.get(STREAM).status_code) == 503
+        assert aside(fail) == 503
     assert capsys.readouterr().err.count(WITHOUT_UPGRADE) == 1
     assert health() == (503, WITHOUT_UPGRADE)
+    assert health("another") == (200, HEALTH)
     now = TOLD_SECONDS
     assert health() == (200, HEALTH)
-    aside(lambda: browser.get(STREAM))
+    aside(fail)
     assert health() == (503, WITHOUT_UPGRADE)
 
     def connect() -> str:
