@@ -21,6 +21,7 @@ from closecall.app.cli.webhooks import webhook
 from closecall.app.experiments.bench import bench
 from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
+from closecall.app.projects.oidc import SIGN_IN_DAYS
 from closecall.app.runtime import malloc
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 from closecall.core.errors import InputError
@@ -90,7 +91,7 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--sign-in-days",
-            default=30,
+            default=SIGN_IN_DAYS,
             show_default=True,
             type=click.IntRange(1, 365),
             help="Days after which people must sign in again.",

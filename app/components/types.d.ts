@@ -508,6 +508,8 @@ export interface PresenceData {
   address: string | null;
   /** The key with which the page uses that address. */
   key: string;
+  /** The address of the session that the tab has just left, or null. */
+  left: string | null;
 }
 
 export interface PeopleData {

@@ -36,15 +36,16 @@ def note_use(project: OpenProject, session: LabelingSession) -> None:
 def end_run() -> None:
     """Leave the session of the run before, if it is another, and watch the tab. Call this after the page."""
     now, before = state[NOW], state.get(BEFORE)
+    about: dict[str, str | None] = {"address": None, "key": "", "left": None}
     if before is not None and (now is None or now[1].id != before[1].id):
         project, session = before
         project.close_page(session)
+        about["left"] = session_address(project, session.id)
     state[BEFORE] = now
-    about = {"address": None, "key": ""}
     if now is not None:
         project, session = now
         key = project.page_keys.make(name_at_page())
-        about = {"address": session_address(project, session.id), "key": key}
+        about |= {"address": session_address(project, session.id), "key": key}
     PRESENCE.show(about, key=PRESENCE.name)
 
 

@@ -30,6 +30,9 @@ OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
 KWARGS = "client_kwargs"
 """The only section within [auth] that does not configure a provider."""
 
+SIGN_IN_DAYS = 30
+"""Default number of days after which people must sign in again."""
+
 LEAST_SECRET = 32
 """Minimum length of the secret that signs cookies. A person who guesses it can sign in as anybody."""
 

@@ -21,14 +21,14 @@ import click
 from closecall.app.api.compare.race import find_race
 from closecall.app.components import modules
 from closecall.app.display.theme import CONFIG
-from closecall.app.projects.oidc import SignIn, secret_files
+from closecall.app.projects.oidc import SIGN_IN_DAYS, SignIn, secret_files
 from closecall.app.runtime import collector
 from closecall.app.runtime import event_log as events
 from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
 from closecall.app.server.leaving import watch_signals
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
-from closecall.app.server.proxy import SIGN_IN_DAYS, BehindProxy
+from closecall.app.server.proxy import BehindProxy
 from closecall.app.server.startup_warnings import cautions, is_own_machine
 from closecall.core.errors import InputError
 

@@ -17,14 +17,12 @@ from urllib.parse import quote
 
 import click
 
+from closecall.app.projects.oidc import SIGN_IN_DAYS
 from closecall.app.runtime import event_log as events
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-SIGN_IN_DAYS = 30
-"""Default number of days after which people must sign in again."""
 
 STREAM, HEALTH = "/_stcore/stream", "/_stcore/health"
 """Streamlit's paths of the pages' WebSockets, and of the requests with which pages look for the server."""
@@ -66,8 +64,8 @@ class BehindProxy:
 
     It removes the prefix from the paths of requests and adds it to those of redirections. Over HTTPS, it
     makes all cookies Secure. It does not pass on requests for `CLOSED`. If a proxy does not pass on
-    WebSockets, it makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a WebSocket arrives as
-    a request with the header Sec-WebSocket-Key, which no page can add to another request.
+    WebSockets, it makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a WebSocket arrives
+    as a request with the header Sec-WebSocket-Key, which no page can add to another request.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ class Presence {
   /** @param {Component<PresenceData>} component */
   update(component) {
     this.#component = component;
+    if (component.data.left) this.#tabs.postMessage(component.data.left);
   }
 
   close() {
