@@ -115,8 +115,9 @@ class Labeling:
         return self.painted_in_colour().convert("L")
 
     def painted_in_colour(self) -> Image.Image:
-        """What the screen shows in the frame."""
-        return Image.open(io.BytesIO(self.image.screenshot())).convert("RGB")
+        """What the screen shows in the frame, without the button that lies on it under the mouse."""
+        shot = self.image.screenshot(style=".look { visibility: hidden !important }")
+        return Image.open(io.BytesIO(shot)).convert("RGB")
 
     def presses(self) -> list[list[Any]]:
         """What was painted at each key press in this tab: key, item, whether it could be answered."""

@@ -35,7 +35,7 @@ from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling
 from tests.browser.served import Server, free_port
 
 KEYS = {"yes": ["y", "ArrowRight"], "no": ["n", "ArrowLeft"], "skip": ["s", "ArrowDown"], "unsure": ["m"]}
-LIKE = 0.98
+LIKE = 0.99
 """Least correlation of what is painted with the source's own rendering."""
 
 
