@@ -105,7 +105,7 @@ class Project:
             undo.callback(self.leave)
             self.store.file = file
             if former is None:
-                self.background.submit(self._load_training)
+                self.background.submit(self._prepare)
                 self._take_up_leases()
                 self._describe_new_examples()
             undo.pop_all()
@@ -177,8 +177,10 @@ class Project:
         """Return whether another server has put another description of the items to use; see `succeeded`."""
         return self.store.is_shared and self.description != self.file.description
 
-    def _load_training(self) -> None:
-        """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
+    def _prepare(self) -> None:
+        """Load and compute what the first images and the first answer would otherwise wait for."""
+        if self.pool is not None:
+            self.pool.source.prepare(self.background.go_on)
         kernels.wait_for("training")
         load_training()
 

@@ -256,6 +256,15 @@ class Source(ABC):
         Rows of unreadable items are zero.
         """
 
+    def prepare(self, go_on: Callable[[], None]) -> None:  # noqa: B027 (most sources need no preparation)
+        """Compute in advance what all images need, so that the first ones are not slower than later ones.
+
+        Parameters
+        ----------
+        go_on : callable
+            Is called at intervals, and may raise an error to end the preparation.
+        """
+
     def vanished(self) -> Path | None:
         """Return the file or folder with the source's data if it no longer exists, otherwise None."""
         path = getattr(self, "path", None)

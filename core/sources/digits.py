@@ -7,6 +7,7 @@ depend only on the seed and on i (`core.numerics.randomness`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -112,6 +113,10 @@ class Digits(Source):
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """Draw the items at 32 × 32 pixels; see `Source.grey`. No item is ever unreadable."""
         return self._drawn(self.check_items(items), GREY_SIZE), []
+
+    def prepare(self, go_on: Callable[[], None]) -> None:
+        """Compute the shapes of all bundled digits, which takes some seconds; see `Source.prepare`."""
+        glyphs.prepare(go_on)
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the digit of each item."""

@@ -10,6 +10,7 @@ coverage. Edges are therefore blurred over one pixel at every size.
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,6 +63,13 @@ def bundled(chosen: NDArray[np.integer] | None = None) -> Glyphs:
     return _shapes().with_fields(chosen)
 
 
+def prepare(go_on: Callable[[], None]) -> None:
+    """Compute the fields of all digits, in small parts, with a call of `go_on` before each part."""
+    for part in _shapes().parts:
+        go_on()
+        bundled(part)
+
+
 def bundled_digits() -> NDArray[np.int16]:
     """Return the digit that each bundled glyph shows, without computing fields."""
     return _shapes().digits
@@ -78,8 +86,8 @@ class _Shapes:
         n = len(digits)
         self._fields = np.zeros((n, SIDE, SIDE), dtype=np.float32)
         self._half_widths = np.zeros(n, dtype=np.float32)
-        self._parts = np.array_split(np.arange(n), self._PARTS)
-        self._part_of = np.repeat(np.arange(self._PARTS), [len(part) for part in self._parts])
+        self.parts = np.array_split(np.arange(n), self._PARTS)
+        self._part_of = np.repeat(np.arange(self._PARTS), [len(part) for part in self.parts])
         self._is_there = np.zeros(self._PARTS, dtype=np.bool_)
         self._lock = Lock()
 
@@ -88,7 +96,7 @@ class _Shapes:
         wanted = np.arange(self._PARTS) if chosen is None else np.unique(self._part_of[chosen])
         with self._lock:
             for part in wanted[~self._is_there[wanted]]:
-                rows = self._parts[part]
+                rows = self.parts[part]
                 self._fields[rows] = fields(self._images[rows] / 16)
                 self._half_widths[rows] = self._fields[rows].max(axis=(1, 2))
                 self._is_there[part] = True

@@ -90,6 +90,10 @@ class OtherFeatures(Source):
         """See `Source.note_on_left_out`."""
         return self.source.note_on_left_out()
 
+    def prepare(self, go_on: Callable[[], None]) -> None:
+        """See `Source.prepare`."""
+        self.source.prepare(go_on)
+
     def vanished(self) -> Path | None:
         """See `Source.vanished`."""
         return self.source.vanished()

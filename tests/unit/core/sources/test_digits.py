@@ -15,6 +15,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.sources import Digits, glyphs, open_source
+from closecall.core.sources.enlarged import Enlarged
 from closecall.core.sources.glyphs import BLOCK, SIDE, bundled
 
 
@@ -198,6 +199,19 @@ def test_shapes_are_made_once_however_many_ask_at_the_same_time(monkeypatch):
         glyphs._made.cache_clear()
     assert sum(made) == len(found[0].digits)
     assert all(np.shares_memory(one.fields, found[0].fields) for one in found)
+
+
+def test_a_prepared_digit_is_drawn_from_what_is_there(monkeypatch):
+    """Whatever source the digits are in; an error of `go_on` ends the preparation before its next part."""
+    glyphs._made.cache_clear()
+    digits, steps = Enlarged(Digits(50), 100), []
+    with pytest.raises(ZeroDivisionError):
+        digits.prepare(lambda: steps.append(1 / (3 - len(steps))))
+    assert 0 < np.count_nonzero(glyphs._made()._is_there) == 3
+    digits.prepare(lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(glyphs, "fields", lambda _: pytest.fail("a shape was missing"))
+        digits.image(160, 28)
 
 
 def test_a_digit_is_drawn_without_the_shapes_of_the_others(monkeypatch):
