@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.training import accuracy, is_trainable, known_labels, train_concept
+from closecall.app.runtime.cores import a_core
 from closecall.core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
 from closecall.core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from closecall.core.pool.pool import Pool
@@ -157,7 +158,8 @@ class Milestones:
     def _go_on(self, pool: Pool) -> None:
         try:
             while (due := self._next()) is not None:
-                self._reached.append(self._milestone(due, pool))
+                with a_core(in_advance=True):
+                    self._reached.append(self._milestone(due, pool))
                 self._advice = advise([reached.checkpoint for reached in self._reached])
                 if not self._advice.stop:
                     self._stable_since = None

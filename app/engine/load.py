@@ -29,7 +29,7 @@ IN_TIME_SECONDS = 0.3
 Few people answer more than twice a second over a longer time.
 """
 
-MOST_CROWDING = 0.25
+MOST_CROWDING = 0.12
 """The server is overloaded if more people per core wait for a selection beside another one, in the mean."""
 
 TURNS_A_ROUND = 3

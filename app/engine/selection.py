@@ -194,6 +194,7 @@ def select_items(
         If there is no item left to choose.
     """
     framed = occasion.frame() if n == 1 and trained.hyperplane is not None else None
+    measured = accuracy(occasion.pool, trained.hyperplane, occasion.concept.positive_class)
 
     def attempt(occasion: Occasion) -> Chosen:
         found = _draw(occasion, framed, trained, standing) if framed is not None else None
@@ -205,7 +206,7 @@ def select_items(
             found = replace(found, parameters=found.parameters | {SUPPOSED: dict(supposed)})
         selection = found.selection
         own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
-        return _chosen(occasion, trained, found, own, skipped=standing.skipped)
+        return _chosen(occasion, trained, found, own, measured, skipped=standing.skipped)
 
     try:
         return leasing(occasion, attempt, standing.groups)
@@ -268,7 +269,8 @@ def take_found(
     parameters: dict[str, Any] = {SKIPPED_TOO: True} if occasion.include_skipped else {}
     if groups is not None:
         parameters |= {GROUPS: groups.digest, GROUP_RULE: RULE}
-    return _chosen(occasion, trained, _Found(selection, why, why, parameters, 0.0), own)
+    measured = accuracy(pool, plane, occasion.concept.positive_class)
+    return _chosen(occasion, trained, _Found(selection, why, why, parameters, 0.0), own, measured)
 
 
 def _chosen(
@@ -276,14 +278,16 @@ def _chosen(
     trained: Trained,
     found: _Found,
     own: Sequence[Mapping[str, Any]],
+    measured: float | None,
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Chosen:
-    """Return the items found, with their records for the log; `own` has the parameters of each item.
+    """Return the items found, with their records for the log.
 
+    `own` has the parameters of each item. `measured` is the hyperplane's accuracy on the held-out items.
     The items leased to other sessions are the same for all records, so only the first record lists them.
     """
-    pool, concept, selection = occasion.pool, occasion.concept, found.selection
+    concept, selection = occasion.concept, found.selection
     described = {DESCRIBED: occasion.description} if occasion.description else {}
     common = SelectionRecord(
         session_id=occasion.session_id,
@@ -294,7 +298,7 @@ def _chosen(
         strategy=found.chooser,
         parameters=found.parameters,
         seed=occasion.seed,
-        pool_version=pool.version,
+        pool_version=occasion.pool.version,
         items_total=selection.items,
         probability=selection.probability,
         selection_ms=1000 * selection.seconds,
@@ -306,7 +310,7 @@ def _chosen(
         examples_through=trained.examples_through,
         c=concept.c,
         class_weight=concept.class_weight,
-        accuracy=accuracy(pool, trained.hyperplane, concept.positive_class),
+        accuracy=measured,
     )
     records = [
         replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,9 +12,10 @@ from contextlib import contextmanager
 class Cores:
     """The processor cores that computations hold. Thread-safe.
 
-    A person's computation waits only if `n` other people's computations are running. Work in advance waits
-    until fewer than `n` computations are running and no person waits. So a person never waits for work in
-    advance, however long it takes: both then share a core for a moment.
+    A person's computation waits only if `n` other people's computations are running. Those who wait get cores
+    in the order in which they came. Work in advance waits until fewer than `n` computations are running and
+    no person waits. So a person never waits for work in advance, however long it takes: both then share a
+    core for a moment.
 
     Parameters
     ----------
@@ -26,30 +28,41 @@ class Cores:
         self._changed = threading.Condition()
         self._of_people = 0
         self._in_advance = 0
-        self._waiting = 0  # people
+        self._waiting: deque[threading.Event] = deque()  # people, first come first
 
     @contextmanager
     def held(self, *, in_advance: bool = False) -> Iterator[None]:
         """Wait for a core, and hold it until the ``with`` block ends."""
-        with self._changed:
-            if in_advance:
+        if in_advance:
+            with self._changed:
                 self._changed.wait_for(self._is_idle)
                 self._in_advance += 1
-            else:
-                self._waiting += 1
-                try:
-                    self._changed.wait_for(lambda: self._of_people < self._n)
-                    self._of_people += 1
-                finally:
-                    self._waiting -= 1
+        else:
+            self._wait_in_line()
         try:
             yield
         finally:
-            with self._changed:
-                if in_advance:
-                    self._in_advance -= 1
-                else:
-                    self._of_people -= 1
+            self._release(in_advance=in_advance)
+
+    def _wait_in_line(self) -> None:
+        """Take a core for a person, or wait until another person hands one over."""
+        with self._changed:
+            if self._of_people < self._n:
+                self._of_people += 1
+                return
+            handed_over = threading.Event()
+            self._waiting.append(handed_over)
+        handed_over.wait()
+
+    def _release(self, *, in_advance: bool) -> None:
+        with self._changed:
+            if in_advance:
+                self._in_advance -= 1
+            elif self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._of_people -= 1
+            if self._is_idle():
                 self._changed.notify_all()
 
     def _is_idle(self) -> bool:

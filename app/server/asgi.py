@@ -24,7 +24,6 @@ from closecall.app.display.theme import CONFIG
 from closecall.app.projects.oidc import SIGN_IN_DAYS, SignIn, secret_files
 from closecall.app.runtime import collector
 from closecall.app.runtime import event_log as events
-from closecall.app.runtime.malloc import settle_server
 from closecall.app.server.health import Health
 from closecall.app.server.leaving import watch_signals
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
@@ -123,7 +122,6 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
         How people sign in; None if they don't.
     """
     global _health
-    settle_server()
     signal.signal(signal.SIGTERM, _leave)
     _health = Health(workspace)
     workspace.landing, workspace.sign_in = project_in(path), sign_in

@@ -131,7 +131,9 @@ class Pool:
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
         self._filled = tuple(segment for segment in self._segments if len(segment))
         self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
-        self._gapless = not len(self.ids) or int(self.ids[-1]) == len(self.ids) - 1
+        # Without unreadable items, the ids are consecutive: a row's number is its id minus the first id.
+        self._first = int(self.ids[0]) if len(self.ids) else 0
+        self._gapless = not len(self.ids) or int(self.ids[-1]) - self._first == len(self.ids) - 1
         self.n_unreadable = sum(part.unreadable for part in manifest.segments)
         self.expected = manifest.items - manifest.n_held_out - self.n_unreadable
 
@@ -271,7 +273,7 @@ class Pool:
     def has_row(self, item: int) -> bool:
         """Return whether the item has a row in this snapshot; held-out and unreadable items have none."""
         if self._gapless:
-            return 0 <= item < len(self)
+            return 0 <= item - self._first < len(self)
         place = int(np.searchsorted(self.ids, item)) if 0 <= item <= self.ids[-1] else 0
         return bool(self.ids[place] == item)
 
@@ -441,7 +443,8 @@ class Pool:
 
     def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         if self._gapless:
-            return ids, (ids >= 0) & (ids < len(self))
+            rows = ids - self._first
+            return rows, (rows >= 0) & (rows < len(self))
         return _find(self.ids, ids)
 
     def _absent(self, item: int) -> str:

@@ -30,7 +30,6 @@ from closecall.app.experiments.bench.projects import class_asked_for, truth_of
 from closecall.app.experiments.bench.team.experiment import TeamExperiment
 from closecall.app.experiments.bench.team.person import LOOKS, Manner
 from closecall.app.projects.config import LABELS_FILE, ProjectFile
-from closecall.app.runtime.malloc import settle_server
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
@@ -212,7 +211,6 @@ class TeamInProcess(TeamExperiment):
         StorageError
             If the database fails.
         """
-        settle_server()
         positive = class_asked_for(pool, self.positive)
         clocks = Clocks()
         with ExitStack() as opened:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from itertools import pairwise
 
 import pytest
 
@@ -55,6 +57,24 @@ def test_a_person_gets_a_core_although_work_in_advance_holds_them_all():
     assert ahead[2].has.wait(20)
     for holder in (people[2], ahead[2]):
         holder.end()
+
+
+def test_people_get_cores_in_the_order_in_which_they_came():
+    """Nobody is overtaken, and nobody who comes anew takes a core that others wait for."""
+    cores = Cores(1)
+    people = [Holder(cores, in_advance=False)]
+    assert people[0].has.wait(20)
+    for n in range(1, 5):
+        people.append(Holder(cores, in_advance=False))
+        while len(cores._waiting) < n:
+            time.sleep(0.001)
+    for before, after in pairwise(people):
+        assert all(map(waits, people[people.index(after) :]))
+        before.end()
+        assert after.has.wait(20)
+    people[-1].end()
+    with cores.held():
+        pass
 
 
 def test_work_in_advance_goes_on_where_a_core_is_free():

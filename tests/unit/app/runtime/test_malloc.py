@@ -51,7 +51,6 @@ def test_threads_of_a_command_share_one_arena(wanted, arenas):
 LARGE_AGAIN = """
 import ctypes
 from closecall.app.cli.main import main
-from closecall.app.runtime.malloc import settle_server
 
 class Info(ctypes.Structure):
     _fields_ = [(str(place), ctypes.c_size_t) for place in range(10)]
@@ -66,28 +65,47 @@ del large
 before = with_pages()
 arrays = [bytearray(5_000_000) for _ in range(5)]
 print(with_pages() - before >= 25_000_000)
-
-for settled in (lambda: None, settle_server):
-    settled()
-    before = with_pages()
-    arrays += [bytearray(100_000) for _ in range(200)]  # more than there is free memory
-    print(with_pages() - before >= 10_000_000)
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
-@pytest.mark.parametrize(
-    ("wanted", "has_pages"), [(None, ["True", "False", "True"]), ("8000000", ["False"] * 3)]
-)
+@pytest.mark.parametrize(("wanted", "has_pages"), [(None, "True"), ("8000000", "False")])
 def test_large_allocations_keep_pages_of_their_own(wanted, has_pages):
-    """After a larger one was freed, too; in a server, smaller ones. Unless the environment asks otherwise."""
+    """After a larger one was freed, too, unless the environment asks otherwise."""
     environment = {name: v for name, v in child.environment().items() if name != "MALLOC_MMAP_THRESHOLD_"}
     if wanted is not None:
         environment["MALLOC_MMAP_THRESHOLD_"] = wanted
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     words = [sys.executable, "-c", LARGE_AGAIN]
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-3:] == has_pages
+    assert ran.stdout.splitlines()[-1] == has_pages
+
+
+AGAIN_AND_AGAIN = """
+import resource
+from closecall.app.cli.main import main
+
+main(["pool", "--help"], standalone_mode=False)
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+bytes(2_000_000)
+before = faults()
+for _ in range(50):
+    len(b"x" * 2_000_000)
+print(faults() - before < 5_000)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
+@pytest.mark.parametrize(("wanted", "is_kept"), [(None, "True"), ("131072", "False")])
+def test_freed_memory_is_kept_for_the_next_allocation(wanted, is_kept):
+    """Two megabytes fifty times take the pages of two megabytes, unless the environment asks otherwise."""
+    environment = {name: v for name, v in child.environment().items() if name != "MALLOC_TRIM_THRESHOLD_"}
+    if wanted is not None:
+        environment["MALLOC_TRIM_THRESHOLD_"] = wanted
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    words = [sys.executable, "-c", AGAIN_AND_AGAIN]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == is_kept
 
 
 HOLES = """
