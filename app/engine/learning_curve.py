@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.training import accuracy, is_trainable, known_labels, train_concept
-from closecall.app.runtime.cores import a_core
+from closecall.app.runtime.cores import a_core, in_gaps
 from closecall.core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
 from closecall.core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from closecall.core.pool.pool import Pool
@@ -158,8 +158,7 @@ class Milestones:
     def _go_on(self, pool: Pool) -> None:
         try:
             while (due := self._next()) is not None:
-                with a_core(in_advance=True):
-                    self._reached.append(self._milestone(due, pool))
+                self._reached.append(self._milestone(due, pool))
                 self._advice = advise([reached.checkpoint for reached in self._reached])
                 if not self._advice.stop:
                     self._stable_since = None
@@ -178,7 +177,8 @@ class Milestones:
     def _milestone(self, due: _Due, pool: Pool) -> Milestone:
         concept, standing, examples = self._concept.record, due.standing, due.examples
         through = examples[-1].id if examples else 0
-        trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
+        with a_core(in_advance=True):
+            trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
         assert trained.hyperplane is not None
         if self._stop_set is None:
             self._stop_set = stop_set(pool)
@@ -191,8 +191,10 @@ class Milestones:
         return Milestone(
             when=due.when,
             checkpoint=checkpoint,
-            cross_validated=cross_validated_accuracy(labels, C=concept.c, class_weight=concept.class_weight),
+            cross_validated=cross_validated_accuracy(
+                labels, C=concept.c, class_weight=concept.class_weight, pace=in_gaps
+            ),
             held_out=accuracy(pool, trained.hyperplane, concept.positive_class),
-            within_margin=within_margin(pool, trained.hyperplane, exclude=standing.answered),
+            within_margin=within_margin(pool, trained.hyperplane, exclude=standing.answered, pace=in_gaps),
             agreement=None if before is None else agreement(before, checkpoint.first),
         )

@@ -7,6 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Cores:
@@ -93,3 +96,14 @@ def a_core(*, in_advance: bool = False) -> Iterator[None]:
             yield
         finally:
             _OWN.core = False
+
+
+def in_gaps(parts: Iterator[T]) -> Iterator[T]:
+    """Yield the parts of a long computation that nobody waits for; each part waits for a free core."""
+    while True:
+        with a_core(in_advance=True):
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+        yield part

@@ -8,7 +8,8 @@ both are wrong. `core.audit` has unbiased estimates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,20 @@ FOLDS = 5
 STOP_SET = 20_000
 """Number of items whose predictions are compared. At a prevalence of 0.5 %, about 100 are positive."""
 
+T = TypeVar("T")
+
+
+class Pace(Protocol):
+    """A function that wraps an iterator over the parts of a computation, and may wait before each part."""
+
+    def __call__(self, parts: Iterator[T], /) -> Iterator[T]:
+        """Return an iterator over the same parts."""
+
+
+def at_once(parts: Iterator[T]) -> Iterator[T]:
+    """Return the iterator itself: the `Pace` of computations that don't wait."""
+    return parts
+
 
 def held_out_scores(
     labels: Labels,
@@ -35,6 +50,7 @@ def held_out_scores(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
+    pace: Pace = at_once,
 ) -> NDArray[np.float64]:
     """Return the cross-validated score wᵀx + b of every labeled item, of shape (n_labels,).
 
@@ -51,6 +67,8 @@ def held_out_scores(
         See `core.linear.svm.train`.
     seed : int
         Seed of the assignment to folds.
+    pace : Pace
+        Pace of the trainings.
 
     Returns
     -------
@@ -66,10 +84,10 @@ def held_out_scores(
         raise InputError(f"folds must be at least 2, got {folds}")
     fold = _fold_of_each(labels, folds, seed)
     scores = np.full(len(labels), np.nan)
-    for number in range(folds):
-        own = fold == number
-        rest = Labels(labels.ids[~own], labels.X[~own], labels.y[~own])
-        hyperplane = learn(rest, C=C, class_weight=class_weight).hyperplane
+    owns = [fold == number for number in range(folds)]
+    rests = (Labels(labels.ids[~own], labels.X[~own], labels.y[~own]) for own in owns)
+    learned = (learn(rest, C=C, class_weight=class_weight).hyperplane for rest in rests)
+    for own, hyperplane in zip(owns, pace(learned), strict=True):
         if hyperplane is not None:
             scores[own] = hyperplane.scores(labels.X[own])
     return scores
@@ -82,6 +100,7 @@ def cross_validated_accuracy(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
+    pace: Pace = at_once,
 ) -> float | None:
     """Return the cross-validated accuracy on the labeled items; see `held_out_scores`.
 
@@ -93,7 +112,7 @@ def cross_validated_accuracy(
     float or None
         Accuracy from 0 to 1, or None if no labeled item could be scored.
     """
-    scores = held_out_scores(labels, folds=folds, C=C, class_weight=class_weight, seed=seed)
+    scores = held_out_scores(labels, folds=folds, C=C, class_weight=class_weight, seed=seed, pace=pace)
     known = np.isfinite(scores)
     return float(np.mean((scores > 0)[known] == labels.y[known])) if known.any() else None
 
@@ -111,7 +130,9 @@ def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
     return fold
 
 
-def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> int:
+def within_margin(
+    pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = (), pace: Pace = at_once
+) -> int:
     """Return the number of items inside the margin, |wᵀx + b| < 1.
 
     Labeling an item inside the margin would move the hyperplane. Labeling an item outside the margin does not
@@ -126,10 +147,12 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
         The current classifier.
     exclude : iterable of int
         Ids of items that are not counted, such as answered items.
+    pace : Pace
+        Pace of the scan.
     """
     rows = rows_among(pool, np.unique(np.fromiter(exclude, dtype=np.int64)))
     within = 0
-    for first, scores in pool.score_blocks([hyperplane]):
+    for first, scores in pace(pool.score_blocks([hyperplane])):
         inside = np.abs(scores[0]) < 1
         start, end = np.searchsorted(rows, [first, first + len(inside)])
         inside[rows[start:end] - first] = False

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from closecall.app.runtime import cores as cores_module
-from closecall.app.runtime.cores import Cores, a_core
+from closecall.app.runtime.cores import Cores, a_core, in_gaps
 
 
 class Holder(threading.Thread):
@@ -100,3 +100,21 @@ def test_nested_blocks_share_a_core_and_an_error_gives_it_back(monkeypatch):
             raise ZeroDivisionError
     with a_core():
         pass
+
+
+def test_a_long_computation_in_advance_waits_before_each_part(monkeypatch):
+    """Until nobody computes any more; it holds no core between its parts."""
+    cores = Cores(1)
+    monkeypatch.setattr(cores_module, "_CORES", cores)
+    parts = in_gaps(iter("abc"))
+    assert next(parts) == "a"
+    person, found = Holder(cores, in_advance=False), []
+    assert person.has.wait(20)
+    rest = threading.Thread(target=lambda: found.extend(parts), daemon=True)
+    rest.start()
+    rest.join(0.05)
+    assert rest.is_alive()
+    assert not found
+    person.end()
+    rest.join(60)
+    assert found == ["b", "c"]
