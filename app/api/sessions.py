@@ -104,7 +104,7 @@ def in_view(session: LabelingSession, *, wait: float) -> dict[str, Any]:
             "is_coming": foreseen is not None and not foreseen.is_done,
             "waiting": None if shown else waiting(session),
             "counts": counts_of(session, session.concept.counts()),
-            "message": session.trouble or session.project.problem(),
+            "message": session.problem(),
         }
 
 

@@ -15,6 +15,7 @@ from closecall.app.sessions.presses import is_press
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
+from closecall.storage.address import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def settle(
             stuck.add(name)
             settled["message"] = str(error)
         except StorageError as error:
-            settled["message"] = str(error)
+            settled["message"] = without_addresses(str(error))
             break
     return settled
 

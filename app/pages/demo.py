@@ -15,6 +15,7 @@ from closecall.app.projects.roles import AUTOPILOT
 from closecall.app.sessions import autopilot
 from closecall.app.sessions.reset import start_afresh
 from closecall.core.errors import InputError
+from closecall.storage.address import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -101,6 +102,6 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
         try:
             act()
         except (InputError, StorageError) as error:
-            state["trouble", session.id] = str(error)
+            state["trouble", session.id] = without_addresses(str(error))
 
     st.button(label, width="stretch", on_click=attempt)

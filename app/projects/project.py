@@ -41,6 +41,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
+from closecall.storage.address import without_addresses
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 
@@ -331,9 +332,12 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """Return a sentence about a current problem of the pool or of background work, or None."""
+        """Return a sentence about a current problem of the pool or of background work, or None.
+
+        People who don't run the server see it, so it has no addresses of databases.
+        """
         built = self.builder.problem() if self.builder else None
-        return (
+        found = (
             built
             or self.indexes.problem
             or (what_is_gone(self.pool) if self.pool is not None else None)
@@ -344,6 +348,7 @@ class Project:
             or self._undescribed
             or self.troubles.first
         )
+        return found and without_addresses(found)
 
     def build_progress(self) -> Progress | None:
         """Return the progress of the pool's build; None if the pool is complete or has no builder."""

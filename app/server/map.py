@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.map import LiveMap, find_map
 from closecall.core.errors import InputError
+from closecall.storage.address import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def _respond(answer: Answer, asked: Asked) -> Response:
     try:
         found = answer(live, asked)
     except (InputError, StorageError) as error:
-        return JSONResponse({"problem": str(error)}, 400 if isinstance(error, InputError) else 503)
+        problem = without_addresses(str(error))
+        return JSONResponse({"problem": problem}, 400 if isinstance(error, InputError) else 503)
     if isinstance(found, dict):
         return JSONResponse(found, headers=fresh)
     if found is None:

@@ -22,6 +22,7 @@ from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
+from closecall.storage.address import without_addresses
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project
@@ -108,6 +109,10 @@ class SessionState:
         self.trouble: str | None = None
         self._touched = time.monotonic()
         project.indexes.want(self.strategy)
+
+    def problem(self) -> str | None:
+        """Return why the session shows no item, or a problem of its project, in one sentence; or None."""
+        return without_addresses(self.trouble) if self.trouble else self.project.problem()
 
     def hold(self) -> None:
         """Take the session over, if another server has had it since the last call. Hold `lock`, as always.

@@ -47,7 +47,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
         "notes": _notes(session, shown, session.concept.counts()),
         "history": course(session),
         **outcome.as_json(),
-        "message": session.trouble or session.project.problem(),
+        "message": session.problem(),
         "waiting": None if shown else waiting(session),
         "has_groups": session.project.duplicates.current is not None,
     }

@@ -70,6 +70,24 @@ def refused(where: str, **options: object) -> StorageError:
 
 
 @pytest.mark.parametrize(
+    ("sentence", "without"),
+    [
+        ("postgresql://a@db.example:5432/x?schema=y is busy; try again", "the database is busy; try again"),
+        ("It failed: postgresql+psycopg://h/x: it ended.", "It failed: the database: it ended."),
+        ("see (postgres://h/x), or postgresql://h/y.", "see (the database), or the database."),
+        ("labels.db is locked", "labels.db is locked"),
+        (
+            'postgresql://h/x cannot be reached: server at "h", port 1\nfailed',
+            "the database cannot be reached",
+        ),
+    ],
+)
+def test_a_sentence_for_annotators_has_no_address(sentence, without):
+    """Nor the host and port in a reason that PostgreSQL's library gives."""
+    assert address.without_addresses(sentence) == without
+
+
+@pytest.mark.parametrize(
     "wrong", ["mysql://host/labels", "postgresql://host:port/labels", "postgresql://h/d?schema=" + "x" * 64]
 )
 def test_an_address_that_is_none_is_said(wrong: str) -> None:
@@ -167,7 +185,10 @@ def test_a_database_that_is_not_there(server: postgres.Server) -> None:
     """A mistyped database or server makes nothing, and the sentence says what the server said."""
     typo = server.address.replace("/postgres", "/postgrse")
     assert "postgrse" in str(refused(typo, create=True))
-    assert refused("postgresql://127.0.0.1:1/labels").kind == "unreachable"
+    unreachable = refused("postgresql://127.0.0.1:1/labels")
+    assert unreachable.kind == "unreachable"
+    assert "127.0.0.1" in str(unreachable)
+    assert address.without_addresses(str(unreachable)) == "the database cannot be reached"
 
 
 def test_migrations_make_what_the_models_say(server: postgres.Server) -> None:

@@ -25,7 +25,7 @@ from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.storage import Database
-from closecall.storage.address import with_schema
+from closecall.storage.address import with_schema, without_addresses
 from closecall.storage.errors import StorageError
 from tests import postgres
 from tests.folders import ROOT
@@ -53,7 +53,8 @@ class Bench:
         try:
             self.card = take(self.project, self.session, named, person)
         except StorageError as error:
-            return {**self.card, "acked": [], "refused": [], "message": str(error)}
+            return {**self.card, "acked": [], "refused": [], "message": without_addresses(str(error))}
+        assert "://" not in (self.card["message"] or "")
         return self.card
 
     @property
