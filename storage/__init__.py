@@ -1,3 +1,4 @@
+from closecall.storage.address import without_addresses
 from closecall.storage.archive import Archive
 from closecall.storage.concepts import Concepts
 from closecall.storage.copies import backup, removal, restore
@@ -59,4 +60,5 @@ __all__ = [
     "new_id",
     "removal",
     "restore",
+    "without_addresses",
 ]

@@ -63,8 +63,8 @@ BUGS = (
     Bug(
         "people wait for work that is done in advance",
         "app/runtime/cores.py",
-        "lambda: self._of_people < self._n",
-        "lambda: self._of_people + self._in_advance < self._n",
+        "if self._of_people < self._n:",
+        "if self._of_people + self._in_advance < self._n:",
         "tests/unit/app/runtime/test_cores.py",
     ),
     Bug(

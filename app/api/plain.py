@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
 from closecall.core.errors import InputError
-from closecall.storage import StorageError, new_id
-from closecall.storage.address import without_addresses
+from closecall.storage import StorageError, new_id, without_addresses
 
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Person

@@ -15,7 +15,7 @@ from closecall.app.sessions.presses import is_press
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from closecall.app.pages.state import state
 from closecall.app.sessions.blind.begin import begin, current, offer
 from closecall.app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

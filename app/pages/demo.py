@@ -15,7 +15,7 @@ from closecall.app.projects.roles import AUTOPILOT
 from closecall.app.sessions import autopilot
 from closecall.app.sessions.reset import start_afresh
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

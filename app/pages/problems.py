@@ -12,7 +12,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
 from closecall.app.runtime.event_log import emit
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -204,7 +204,9 @@ def _number(draft: Draft, name: str) -> None:
 
     least, most = sorted(map(on_page, draft.recipe.limits(name)))
     value = draft.recipe.value(name)
-    state[key] = None if value is None else on_page(value)
+    shown = None if value is None else on_page(value)
+    if state.get(key, ...) != shown:  # setting it again would discard what is being typed
+        state[key] = shown
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
     def entered() -> None:

@@ -40,8 +40,7 @@ from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
-from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
-from closecall.storage.address import without_addresses
+from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord, without_addresses
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 

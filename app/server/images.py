@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from closecall.app.api.images import PATH, image
 from closecall.app.display.thumbnails import absence
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

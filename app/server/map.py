@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.map import LiveMap, find_map
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
-from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
-from closecall.storage.address import without_addresses
+from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord, without_addresses
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project

@@ -104,6 +104,12 @@ If all labels are clearly on their sides, no way of solving the program ends wit
 a hundred times as large as `TOLERANCE`.
 """
 
+_DEPENDENT = 1e-6
+"""The rows of free labels count as linearly dependent if the squared distance of one of them from the span of
+the others is at most this share of its squared norm. Then the labels are not clearly free, because several
+αᵢ give the same weights. The ridge of `kernels.pivots`, which hides dependence, is far below this share.
+"""
+
 
 class Dual(NamedTuple):
     """The dual variables of a solution, by item. Training may start from them; see `train`.
@@ -327,13 +333,19 @@ def _are_clearly_free(alpha: Float64s, upper: Float64s, L: Float64s, distance: f
     """Return whether every free label is clearly free; see `_CLEAR`.
 
     If αᵢ moves by δ and the other free αⱼ are adjusted, the margin of label i changes by δ/(G⁻¹)ᵢᵢ. The Gram
-    matrix of the free labels is G = LLᵀ.
+    matrix of the free labels is G = LLᵀ, and 1/(G⁻¹)ᵢᵢ is the squared distance of row i from the span of
+    the other rows.
     """
     if not len(L):
         return True
     inverse, failed = dtrtri(L, lower=1)
+    if failed:
+        return False
+    of_inverse, squares = np.square(inverse).sum(axis=0), np.square(L).sum(axis=1)
+    if (of_inverse * squares * _DEPENDENT >= 1).any():
+        return False
     room = np.minimum(alpha, upper - alpha)
-    return not failed and bool((room > distance * np.square(inverse).sum(axis=0)).all())
+    return bool((room > distance * of_inverse).all())
 
 
 def _typed(X: PlacedRows) -> Float32s | Float64s:

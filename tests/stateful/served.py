@@ -105,6 +105,9 @@ class Later(Executor):
         self._jobs.append((future, lambda: fn(*args, **kwargs)))
         return future
 
+    def go_on(self) -> None:
+        """Let a job go on; see `closecall.app.runtime.background.Workers`."""
+
     def work(self) -> None:
         """Do all of it."""
         while self._jobs:

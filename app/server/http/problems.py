@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.projects.roles import NoAccessError
 from closecall.core.errors import InputError
-from closecall.storage.address import without_addresses
+from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:

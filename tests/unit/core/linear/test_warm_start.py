@@ -108,6 +108,18 @@ def test_labels_that_repeat_each_other_are_trained_as_without_a_start(monkeypatc
         assert warm == train(X, y, ids).digest
 
 
+def test_rows_that_repeat_each_other_have_no_clear_sides():
+    """However far their weights are from the bounds: C = 1000 gives more room than the ridge hides."""
+    rng = np.random.default_rng(870)
+    X = rng.standard_normal((60, 3)).astype(np.float32)[rng.integers(0, 30, 60)]
+    y = rng.random(60) < 0.5
+    y[:2] = True, False
+    ids = rng.permutation(1000)[:60]
+    kept = np.unique(np.r_[0, 1, rng.integers(0, 60, 60)])
+    start = train_with_dual(X[kept], y[kept], ids[kept], C=1000.0)[1]
+    assert train(X, y, ids, C=1000.0, start=start).digest == train(X, y, ids, C=1000.0).digest
+
+
 def test_a_dual_knows_only_what_has_weight():
     """Labels beyond the margin need no place in it, and one that says otherwise now starts from zero."""
     X = rows(100, 6)
