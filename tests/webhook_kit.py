@@ -89,7 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
         if verdict == "cut":
             self.close_connection = True
             return
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers["Content-Length"])
+        body = self.rfile.read(length)
+        if len(body) < length:  # the sender was killed while it sent this request
+            self.close_connection = True
+            return
         with self.server.lock:
             self.server.requests.append(Request(dict(self.headers), body, verdict))
         if verdict == "hang":
