@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.training import accuracy, is_trainable, known_labels, train_concept
-from closecall.app.runtime.cores import a_core, in_gaps
+from closecall.app.runtime.cores import a_gap, in_gaps
 from closecall.core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
 from closecall.core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from closecall.core.pool.pool import Pool
@@ -177,7 +177,7 @@ class Milestones:
     def _milestone(self, due: _Due, pool: Pool) -> Milestone:
         concept, standing, examples = self._concept.record, due.standing, due.examples
         through = examples[-1].id if examples else 0
-        with a_core(in_advance=True):
+        with a_gap():
             trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
         assert trained.hyperplane is not None
         if self._stop_set is None:

@@ -105,7 +105,8 @@ class Project:
             undo.callback(self.leave)
             self.store.file = file
             if former is None:
-                self.background.submit(self._prepare)
+                self.background.submit(self._prepare_images)
+                self.background.submit(self._load_training)
                 self._take_up_leases()
                 self._describe_new_examples()
             undo.pop_all()
@@ -177,10 +178,15 @@ class Project:
         """Return whether another server has put another description of the items to use; see `succeeded`."""
         return self.store.is_shared and self.description != self.file.description
 
-    def _prepare(self) -> None:
-        """Load and compute what the first images and the first answer would otherwise wait for."""
-        if self.pool is not None:
+    def _prepare_images(self) -> None:
+        """Compute what all images need, so that the first one needn't wait; see `Source.prepare`."""
+        if self.pool is None:
+            return
+        with suppress(InputError):  # the source is missing, which each request for an image tells
             self.pool.source.prepare(self.background.go_on)
+
+    def _load_training(self) -> None:
+        """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
         kernels.wait_for("training")
         load_training()
 

@@ -17,8 +17,8 @@ class Cores:
 
     A person's computation waits only if `n` other people's computations are running. Those who wait get cores
     in the order in which they came. Work in advance waits until fewer than `n` computations are running and
-    no person waits. So a person never waits for work in advance, however long it takes: both then share a
-    core for a moment.
+    no person waits, or until its patience ends. So a person never waits for work in advance, however long it
+    takes: both then share a core for a moment.
 
     Parameters
     ----------
@@ -34,11 +34,14 @@ class Cores:
         self._waiting: deque[threading.Event] = deque()  # people, first come first
 
     @contextmanager
-    def held(self, *, in_advance: bool = False) -> Iterator[None]:
-        """Wait for a core, and hold it until the ``with`` block ends."""
+    def held(self, *, in_advance: bool = False, patience: float | None = None) -> Iterator[None]:
+        """Wait for a core, and hold it until the ``with`` block ends.
+
+        Work in advance waits for at most `patience` seconds, if given.
+        """
         if in_advance:
             with self._changed:
-                self._changed.wait_for(self._is_idle)
+                self._changed.wait_for(self._is_idle, patience)
                 self._in_advance += 1
         else:
             self._wait_in_line()
@@ -76,12 +79,15 @@ class Cores:
 CORES = max(2, os.cpu_count() or 1)
 """Number of computations at once; at least two, so that a long one does not hold up a short one."""
 
+GAP_SECONDS = 1.0
+"""Maximum seconds to wait for a gap. On a server that is always busy, the work would otherwise never end."""
+
 _CORES = Cores(CORES)
 _OWN = threading.local()
 
 
 @contextmanager
-def a_core(*, in_advance: bool = False) -> Iterator[None]:
+def a_core(*, in_advance: bool = False, patience: float | None = None) -> Iterator[None]:
     """Wait for a free core, and hold it until the ``with`` block ends. Nested blocks of a thread share it.
 
     This limits trainings to one per core. With more, each would take longer, and they would need more memory.
@@ -90,7 +96,7 @@ def a_core(*, in_advance: bool = False) -> Iterator[None]:
     if getattr(_OWN, "core", False):
         yield
         return
-    with _CORES.held(in_advance=in_advance):
+    with _CORES.held(in_advance=in_advance, patience=patience):
         _OWN.core = True
         try:
             yield
@@ -98,10 +104,17 @@ def a_core(*, in_advance: bool = False) -> Iterator[None]:
             _OWN.core = False
 
 
+@contextmanager
+def a_gap() -> Iterator[None]:
+    """Hold a core for work that nobody waits for but that must end; wait for it for at most `GAP_SECONDS`."""
+    with a_core(in_advance=True, patience=GAP_SECONDS):
+        yield
+
+
 def in_gaps(parts: Iterator[T]) -> Iterator[T]:
-    """Yield the parts of a long computation that nobody waits for; each part waits for a free core."""
+    """Yield the parts of a long computation, and compute each in a gap; see `a_gap`."""
     while True:
-        with a_core(in_advance=True):
+        with a_gap():
             try:
                 part = next(parts)
             except StopIteration:

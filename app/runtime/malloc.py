@@ -20,9 +20,8 @@ With a smaller size, the program often requests and returns pages, which is slow
 KEPT = 1 << 26
 """Free memory at the end of the heap, in bytes, that is kept for the next allocations.
 
-With glibc's 1 << 17, a server returned the pages of an image or of a training's arrays after each use, and
-requested them again for the next one. With a million digits and 20 people, an answer then took 55 ms of
-processor time instead of 46 ms.
+With glibc's 1 << 17, a server returns the pages of an image or of a training's arrays after each use, and
+requests them again for the next one.
 """
 
 # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's <malloc.h>

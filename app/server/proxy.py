@@ -83,7 +83,7 @@ class BehindProxy:
         self._failed: dict[
             object, float
         ] = {}  # by browser: when its WebSocket arrived as an ordinary request
-        self._is_told = False
+        self._has_warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection; see the ASGI specification."""
@@ -127,9 +127,9 @@ class BehindProxy:
         self._failed[browser] = time.monotonic()
         if len(self._failed) > MOST_FAILED:
             del self._failed[next(iter(self._failed))]
-        if self._is_told:
+        if self._has_warned:
             return
-        self._is_told = True
+        self._has_warned = True
         if events.is_on():
             events.emit("caution", logging.WARNING, message=WITHOUT_UPGRADE)
         else:
@@ -168,7 +168,7 @@ def _is_secure(scope: Scope) -> bool:
 def _browser(scope: Scope) -> object:
     """Return what distinguishes a browser, and the way that it takes here, from others.
 
-    A page is told only of its own browser's failures: otherwise one person could tell all others of some.
+    A page shows only its own browser's failures. Otherwise one person could make all others' pages show some.
     """
     address = (scope.get("client") or ("",))[0]
     return address, *(_header(scope, name) for name in (b"x-forwarded-for", b"host", b"user-agent"))

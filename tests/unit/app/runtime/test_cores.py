@@ -60,7 +60,7 @@ def test_a_person_gets_a_core_although_work_in_advance_holds_them_all():
 
 
 def test_people_get_cores_in_the_order_in_which_they_came():
-    """Nobody is overtaken, and nobody who comes anew takes a core that others wait for."""
+    """Nobody is overtaken, and nobody who comes later takes a core that others wait for."""
     cores = Cores(1)
     people = [Holder(cores, in_advance=False)]
     assert people[0].has.wait(20)
@@ -102,19 +102,21 @@ def test_nested_blocks_share_a_core_and_an_error_gives_it_back(monkeypatch):
         pass
 
 
-def test_a_long_computation_in_advance_waits_before_each_part(monkeypatch):
-    """Until nobody computes any more; it holds no core between its parts."""
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_a_long_computation_waits_for_a_gap_before_each_part(monkeypatch, is_patient):
+    """Until nobody computes any more, or until its patience ends; it holds no core between its parts."""
     cores = Cores(1)
     monkeypatch.setattr(cores_module, "_CORES", cores)
+    monkeypatch.setattr(cores_module, "GAP_SECONDS", 600 if is_patient else 0.01)
     parts = in_gaps(iter("abc"))
     assert next(parts) == "a"
     person, found = Holder(cores, in_advance=False), []
     assert person.has.wait(20)
     rest = threading.Thread(target=lambda: found.extend(parts), daemon=True)
     rest.start()
-    rest.join(0.05)
-    assert rest.is_alive()
-    assert not found
+    rest.join(0.05 if is_patient else 60)
+    assert rest.is_alive() == is_patient
+    assert found == ([] if is_patient else ["b", "c"])
     person.end()
     rest.join(60)
     assert found == ["b", "c"]

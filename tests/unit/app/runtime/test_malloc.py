@@ -11,6 +11,17 @@ import pytest
 
 from closecall.app.runtime import child
 
+
+def output(script: str, variable: str, wanted: str | None) -> str:
+    """What a script prints in a process with or without this variable of the environment."""
+    environment = {name: value for name, value in child.environment().items() if name != variable}
+    if wanted is not None:
+        environment[variable] = wanted
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    words = [sys.executable, "-c", script]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+
+
 THREADS_ALLOCATE = """
 import ctypes, threading
 from closecall.app.cli.main import main
@@ -39,73 +50,56 @@ libc.fflush(ctypes.c_void_p(stream))
 @pytest.mark.parametrize(("wanted", "arenas"), [(None, {1}), ("4", {2, 3, 4})])
 def test_threads_of_a_command_share_one_arena(wanted, arenas):
     """Unless the environment asks for several."""
-    environment = {name: value for name, value in child.environment().items() if name != "MALLOC_ARENA_MAX"}
-    if wanted is not None:
-        environment["MALLOC_ARENA_MAX"] = wanted
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    words = [sys.executable, "-c", THREADS_ALLOCATE]
-    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.count("<heap nr=") in arenas
+    assert output(THREADS_ALLOCATE, "MALLOC_ARENA_MAX", wanted).count("<heap nr=") in arenas
 
 
-LARGE_AGAIN = """
+INFO = """
 import ctypes
 from closecall.app.cli.main import main
 
 class Info(ctypes.Structure):
-    _fields_ = [(str(place), ctypes.c_size_t) for place in range(10)]
+    names = "arena", "small", "fast", "maps", "with_pages", "peak", "fast_bytes", "used", "free", "at_end"
+    _fields_ = [(name, ctypes.c_size_t) for name in names]
 
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Info
-with_pages = lambda: getattr(libc.mallinfo2(), "4")
-
 main(["pool", "--help"], standalone_mode=False)
+"""
+
+LARGE_AGAIN = (
+    INFO
+    + """
 large = bytearray(16_000_000)
 del large
-before = with_pages()
+before = libc.mallinfo2().with_pages
 arrays = [bytearray(5_000_000) for _ in range(5)]
-print(with_pages() - before >= 25_000_000)
+print(libc.mallinfo2().with_pages - before >= 25_000_000)
 """
+)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
 @pytest.mark.parametrize(("wanted", "has_pages"), [(None, "True"), ("8000000", "False")])
 def test_large_allocations_keep_pages_of_their_own(wanted, has_pages):
     """After a larger one was freed, too, unless the environment asks otherwise."""
-    environment = {name: v for name, v in child.environment().items() if name != "MALLOC_MMAP_THRESHOLD_"}
-    if wanted is not None:
-        environment["MALLOC_MMAP_THRESHOLD_"] = wanted
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    words = [sys.executable, "-c", LARGE_AGAIN]
-    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == has_pages
+    assert output(LARGE_AGAIN, "MALLOC_MMAP_THRESHOLD_", wanted).splitlines()[-1] == has_pages
 
 
-AGAIN_AND_AGAIN = """
-import resource
-from closecall.app.cli.main import main
-
-main(["pool", "--help"], standalone_mode=False)
-faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-bytes(2_000_000)
-before = faults()
-for _ in range(50):
-    len(b"x" * 2_000_000)
-print(faults() - before < 5_000)
+FREED = (
+    INFO
+    + """
+large = bytes(2_000_000)
+del large
+print(libc.mallinfo2().at_end >= 2_000_000)
 """
+)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
 @pytest.mark.parametrize(("wanted", "is_kept"), [(None, "True"), ("131072", "False")])
 def test_freed_memory_is_kept_for_the_next_allocation(wanted, is_kept):
-    """Two megabytes fifty times take the pages of two megabytes, unless the environment asks otherwise."""
-    environment = {name: v for name, v in child.environment().items() if name != "MALLOC_TRIM_THRESHOLD_"}
-    if wanted is not None:
-        environment["MALLOC_TRIM_THRESHOLD_"] = wanted
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    words = [sys.executable, "-c", AGAIN_AND_AGAIN]
-    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == is_kept
+    """Two megabytes at the end of the heap stay there, unless the environment asks otherwise."""
+    assert output(FREED, "MALLOC_TRIM_THRESHOLD_", wanted).splitlines()[-1] == is_kept
 
 
 HOLES = """
