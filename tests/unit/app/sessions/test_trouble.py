@@ -24,6 +24,7 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
 from closecall.storage import Database
 from closecall.storage.address import with_schema, without_addresses
 from closecall.storage.errors import StorageError
@@ -32,6 +33,7 @@ from tests.folders import ROOT
 from tests.projects import answer, digits_pool, truth_word
 from tests.scale import thorough
 from tests.storage_kit import ENGINES, as_ordinary_user, open_folder
+from tests.webhook_kit import until
 
 PATIENCE = 0.3
 """Seconds that these databases wait for a lock, instead of five."""
@@ -352,3 +354,33 @@ def _label_in_tables(folder: Path, pool: str) -> None:
 
 if __name__ == "__main__":
     _label_in_tables(Path(sys.argv[1]), sys.argv[2])
+
+
+def test_the_list_of_projects_has_no_addresses_of_databases(tmp_path):
+    """A project whose database can't be reached is listed with a reason, which everybody sees."""
+    with Workspace(tmp_path) as workspace:
+        key = workspace.create(NewProject("digits:50", "Is this a 7?"))
+    file = tmp_path / key / "project.json"
+    moved = json.loads(file.read_text("utf-8")) | {"database": "postgresql://127.0.0.1:1/labels?schema=a"}
+    file.write_text(json.dumps(moved), "utf-8")
+    with Workspace(tmp_path) as workspace:
+        (summary,) = workspace.projects()
+    assert not summary.usable
+    assert summary.problem == "the database cannot be reached"
+
+
+def test_images_that_cannot_be_prepared_are_no_trouble_of_the_background(tmp_path, monkeypatch):
+    """Each request for one gives the reason, and training is prepared all the same."""
+    with Workspace(tmp_path) as workspace:
+        key = workspace.create(NewProject("digits:50", "Is this a 7?"))
+        until(lambda: (pool := workspace.project(key).pool) is not None and pool.complete)
+    loaded = []
+    monkeypatch.setattr("closecall.app.projects.project.load_training", lambda: loaded.append(True))
+    monkeypatch.setattr("closecall.core.sources.digits.DRAWING", 1000)
+    with Workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        project.background.submit(lambda: None).result(60)  # after what a project does when it is opened
+        assert loaded
+        assert project.troubles.first is None
+        with pytest.raises(InputError, match="were drawn by version"):
+            project.pictures.card(60)
