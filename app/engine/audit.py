@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from closecall.app.engine.selection_parameters import AUDIT, PASSED, description_of
 from closecall.app.engine.training import train_concept
+from closecall.app.runtime.cores import a_core
 from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion_by_stratum
 from closecall.core.evaluation.stopping import is_checkpoint
 from closecall.core.linear.hyperplane import Hyperplane
@@ -183,7 +184,8 @@ class Audit:
         The first call scans the pool. Later frames are made in the background, each time enough labels have
         been added (`core.evaluation.stopping.is_checkpoint`).
         """
-        with self._making:
+        self._concept.wait_until_trainable(pool)
+        with a_core(), self._making:  # in this order: a selection waits for the frame while it holds a core
             if self._newest is None:
                 self._newest = self._make(pool)
             elif not self._is_coming and self._is_due(self._newest):

@@ -186,10 +186,14 @@ class ConceptState:
         A thread first waits for a free core, and then reads the labels. While it waits, it needs no memory
         for labels.
         """
-        wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
+        self.wait_until_trainable(pool)
         with a_core():
             standing = self.standing(annotator, persons)
             return standing, self.train(pool, standing)
+
+    def wait_until_trainable(self, pool: Pool) -> None:
+        """Wait until the solver is compiled, if the labels can be trained on."""
+        wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
 
     def train(self, pool: Pool, standing: Standing) -> Trained:
         """Train on these labels, or return a recent model that was trained on the same labels."""

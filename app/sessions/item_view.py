@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.engine.lookahead import Lookahead
 from closecall.app.engine.selection import Chosen, Occasion, select_items
 from closecall.app.engine.selection_parameters import is_of_many
+from closecall.app.runtime.cores import a_core
 from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
@@ -219,10 +220,8 @@ class ItemView:
     def _choose_of(self, members: Sequence[SessionState], pool: Pool) -> bool:
         """Show the selection of the first session that has an item left; return whether one has."""
         for member in members:
-            occasion = self.occasion(member, pool)
-            standing, trained = member.concept.trained(pool, member.annotator, occasion.persons)
             try:
-                chosen = select_items(occasion, trained, standing)
+                chosen = self._select(member, pool)
                 self._begin_round(member, self.project.log.record_selection(chosen.record), chosen)
             except PoolExhausted:
                 continue
@@ -232,6 +231,14 @@ class ItemView:
                 self.session.trouble = str(error)
             return True
         return False
+
+    def _select(self, member: SessionState, pool: Pool) -> Chosen:
+        """Train and select on one core, so that others' trainings don't come between; see `select_items`."""
+        member.concept.wait_until_trainable(pool)
+        with a_core():
+            occasion = self.occasion(member, pool)
+            standing, trained = member.concept.trained(pool, member.annotator, occasion.persons)
+            return select_items(occasion, trained, standing)
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
         """Return whether the item is still leased and unanswered.

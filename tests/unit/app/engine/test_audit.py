@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from closecall.app.cli.main import main
 from closecall.app.engine.audit import frame_seed
 from closecall.app.engine.exclusion import excluded_items
 from closecall.app.engine.selection_parameters import AUDIT, PASSED
+from closecall.app.runtime import cores as cores_module
+from closecall.app.runtime.cores import Cores, a_core
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.errors import InputError
 from closecall.storage import SelectionRecord
@@ -31,6 +34,7 @@ from tests.projects import (
     wait_for_index,
 )
 from tests.unit.app.verification.test_verify import tamper
+from tests.webhook_kit import until
 
 FEW = 200
 """Items of a pool that audits soon use up."""
@@ -99,6 +103,27 @@ def half_audited(tmp_path_factory):
         session.set_audit_share(0.5)
         label_with_new_frames(session, 100)
         yield project
+
+
+def test_a_selection_and_the_first_frame_never_wait_for_each_other(project, session, monkeypatch):
+    """A selection may need a frame while it holds the only core, which somebody else's frame waits for."""
+    label(session, 20)  # a yes and a no among them
+    cores = Cores(1)
+    monkeypatch.setattr(cores_module, "_CORES", cores)
+    audit, found = session.concept.audit, []
+
+    def frame():
+        found.append(audit.frame(project.pool))
+
+    def select():
+        with a_core():
+            threading.Thread(target=frame, daemon=True).start()
+            until(lambda: cores._waiting)
+            frame()
+
+    threading.Thread(target=select, daemon=True).start()
+    until(lambda: len(found) == 2)
+    assert found[0] is found[1] is not None
 
 
 def test_nothing_is_audited_unless_asked_for(project, session):
