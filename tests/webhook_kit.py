@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -128,13 +127,6 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def until(condition: Callable[[], object]) -> None:
-    patience = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 def documented_check() -> Callable[[str, bytes, str], bool]:

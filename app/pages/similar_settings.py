@@ -205,7 +205,8 @@ def _number(draft: Draft, name: str) -> None:
     least, most = sorted(map(on_page, draft.recipe.limits(name)))
     value = draft.recipe.value(name)
     shown = None if value is None else on_page(value)
-    if state.get(key, ...) != shown:  # setting it again would discard what is being typed
+    is_set = name in OPTIONAL or state.get(key, shown) != shown
+    if is_set:  # not otherwise: setting the field discards what is being typed
         state[key] = shown
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
@@ -218,7 +219,7 @@ def _number(draft: Draft, name: str) -> None:
         "Code length (bits)" if is_length else about.label,
         least,
         most,
-        value=None if value is None or name in OPTIONAL else "min",
+        value=shown if not is_set else None if shown is None or name in OPTIONAL else "min",
         step=kind(about.step),
         format="%d" if name in WHOLE else "%g",
         key=key,

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.scale import thorough
+from tests.waiting import until
 
 
 @pytest.fixture(params=[thorough("light"), "dark"])
@@ -69,8 +70,9 @@ def test_the_menu_of_pages_has_a_name(server: Server, page: Page) -> None:
     """Instead of an arrow; it leads to the other pages."""
     page.goto(f"{server.url}/projects")
     menu = page.get_by_test_id("stExpandSidebarButton")
-    expect(menu.get_by_test_id("stIconMaterial")).to_be_hidden()  # once the page's own style is here
-    assert menu.evaluate("it => getComputedStyle(it, '::after').content") == '"Menu"'
+    content = "it => getComputedStyle(it, '::after').content"
+    until(lambda: menu.evaluate(content) == '"Menu"')  # once the page's own style is here
+    expect(menu.get_by_test_id("stIconMaterial")).to_be_hidden()
     menu.tap()
     page.get_by_role("link", name="Progress").tap()
     expect(page).to_have_url(re.compile("/progress"))

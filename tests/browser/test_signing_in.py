@@ -65,6 +65,7 @@ def test_another_spelling_of_a_name_is_one_person(server: Server, context: Brows
     page = context.new_page()
     page.goto(f"{server.url}/sign-in?project=digits")
     give_name(page, "Grace")
+    expect(page.get_by_role("link", name="Grace", exact=True)).to_be_visible(timeout=30_000)
     labeling = Labeling(page, f"{server.url}/?project=digits&session=new")
     labeling.press("n")
     for answer, name in (("Yes, I am Grace", "Grace"), ("No, I am graCE", "graCE")):

@@ -24,6 +24,7 @@ from closecall.storage.place import LabelFile, place_of
 from tests import postgres
 from tests.scale import scaled
 from tests.storage_kit import Annotator, count_rows, make_concept, sit_down
+from tests.waiting import until
 
 KILLS = scaled(quick=1, all=3, long=20)  # each takes seconds until the server has recovered
 
@@ -414,10 +415,10 @@ def test_killing_backends_loses_nothing_that_was_acknowledged(durable: postgres.
             thread.start()
         for _ in range(KILLS):
             stored = len(acknowledged["Ada"])
-            wait_until(lambda stored=stored: len(acknowledged["Ada"]) > stored + 30)
+            until(lambda stored=stored: len(acknowledged["Ada"]) > stored + 30)
             before = lost[0]
             os.kill(a_backend(durable), signal.SIGKILL)
-            wait_until(lambda before=before: lost[0] > before)
+            until(lambda before=before: lost[0] > before)
         stop.set()
         for thread in threads:
             thread.join()

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from closecall.core.sources import source_from
 from closecall.storage.address import with_schema
 from tests.onnx_kit import write_model
 from tests.projects import digits_pool, label, new_project, open_workspace
+from tests.waiting import until
 from tests.web_kit import picture, serving
 
 
@@ -242,21 +242,13 @@ def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
     )
     pool = tmp_path / "digits" / "pool"
     try:
-        wait_for(lambda: being_built(pool))
+        until(lambda: being_built(pool))
         server.terminate()
         server.wait(timeout=300)
         assert not being_built(pool)
     finally:
         server.kill()
         server.wait()
-
-
-def wait_for(condition, seconds=300):
-    """Until something is so; fails where it takes too long."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_labels_of_other_images_are_not_restored(project_folder, tmp_path):
@@ -342,7 +334,7 @@ def test_new_prepares_the_images_and_import_and_restore_work_at_once(tmp_path):
     assert run("restore", copy, begun, "--force").exit_code == 0
     with open_workspace(tmp_path) as workspace:
         project = workspace.project("begun")
-        wait_for(lambda: project.pool is not None and project.pool.complete, 60)
+        until(lambda: project.pool is not None and project.pool.complete)
         counts = project.live_concept(project.concepts()[0].id).counts()
         assert (counts.yes, counts.no) == (1, 1)
 
@@ -376,7 +368,7 @@ def test_a_stopped_new_leaves_a_project_that_serve_continues(tmp_path, monkeypat
     assert f"closecall serve {mine} prepares the remaining images" in result.stderr
     with open_workspace(tmp_path) as workspace:
         project = workspace.project("mine")
-        wait_for(lambda: project.pool is not None and project.pool.complete, 60)
+        until(lambda: project.pool is not None and project.pool.complete)
 
 
 def test_images_of_which_none_can_be_read(tmp_path):

@@ -21,7 +21,8 @@ from tests.projects import labeled, new_project, open_workspace
 from tests.storage_kit import make_concept, sit_down
 from tests.unit.app.cli.test_main import refused, run
 from tests.unit.storage.test_database import schema_was
-from tests.webhook_kit import Receiver, documented_check, receiving, until
+from tests.waiting import until
+from tests.webhook_kit import Receiver, documented_check, receiving
 
 URL = "https://receiver.example/hook?key=1"
 

@@ -34,7 +34,7 @@ from tests.projects import (
     wait_for_index,
 )
 from tests.unit.app.verification.test_verify import tamper
-from tests.webhook_kit import until
+from tests.waiting import until
 
 FEW = 200
 """Items of a pool that audits soon use up."""

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import Choice, QueryStrategy
 from tests.contract.kit import gaussian_pool
+from tests.waiting import until
 
 SLOW, FAST = 1.0, 0.001
 
@@ -65,14 +65,6 @@ def fitted(kind: type[QueryStrategy] = Mindful, *args: object) -> QueryStrategy:
 
 def plane(number: int) -> Hyperplane:
     return Hyperplane(np.arange(1, 5.0), float(number))
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for the thread that remembers."""
-    patience = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 def digests(*numbers: int) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from closecall.core.search import built_for_points
 from tests.families import learning_little
 from tests.projects import new_project, open_workspace
 from tests.similar import answer_truly, settled
+from tests.waiting import until
 
 SLOW = Recipe("scan", functions=96)
 OTHER = Recipe("scan", "spectral", functions=48)
@@ -79,7 +79,8 @@ class Endless:
     def goes_on(self) -> bool:
         """Whether it is still under way after more than one more step."""
         before = self.advances
-        return until(lambda: self.ended.is_set() or self.advances > before + 3) and not self.ended.is_set()
+        until(lambda: self.ended.is_set() or self.advances > before + 3)
+        return not self.ended.is_set()
 
 
 @pytest.fixture
@@ -87,14 +88,6 @@ def endless(monkeypatch) -> Endless:
     made = Endless(monkeypatch)
     yield made
     made.released.set()
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    patience = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
-    return True
 
 
 def start(similar: SimilarSession, endless: Endless, recipe: Recipe = SLOW) -> None:
@@ -134,7 +127,7 @@ def test_changed_settings_end_a_build(similar, project, endless):
     assert shown(similar) == by_itself(project, OTHER)
     assert endless.ended.is_set()
     index = index_of(project, SLOW)
-    assert until(lambda: not index.is_under_way)
+    until(lambda: not index.is_under_way)
     assert (index.coded, dict(index.methods), index.failure, index.share) == (None, {}, None, 0)
     assert project.similar.problem is None
     assert folders(project) == [OTHER.word]
@@ -198,7 +191,7 @@ def test_a_page_that_is_left_ends_a_build(similar, project, endless, monkeypatch
         with monkeypatch.context() as later:
             later.setattr(session_state, "ATTENDED_SECONDS", 0)
             assert endless.ended.wait(60)
-            assert until(lambda: not index_of(project, SLOW).is_under_way)
+            until(lambda: not index_of(project, SLOW).is_under_way)
     assert folders(project) == []
     endless.released.set()
     assert shown(similar) == by_itself(project, SLOW)
@@ -261,9 +254,9 @@ def test_an_extension_that_is_abandoned_leaves_the_index_as_it_was(project, endl
         return len(method.search.pool) if method.awaited is None else None
 
     endless.released.set()
-    assert until(lambda: items(young) == 540)
+    until(lambda: items(young) == 540)
     index = index_of(project, SLOW)
-    assert until(lambda: not index.is_under_way)
+    until(lambda: not index.is_under_way)
     seconds = index.seconds
     endless.released.clear()
     endless.started.clear()
@@ -271,12 +264,12 @@ def test_an_extension_that_is_abandoned_leaves_the_index_as_it_was(project, endl
     assert endless.started.wait(300)
     somebody.wanted = [(OTHER, None)]
     assert endless.ended.wait(60)
-    assert until(lambda: not index.is_under_way)
+    until(lambda: not index.is_under_way)
     assert (len(index.coded.codes), index.seconds, index.failure) == (540, seconds, None)
     endless.released.set()
     somebody.wanted = [(SLOW, None)]
     assert items(pool) == 540  # nothing else is needed to serve
-    assert until(lambda: items(pool) == len(pool))
+    until(lambda: items(pool) == len(pool))
     assert np.array_equal(
         index.coded.codes.packed,
         coded(pool, None, lambda done, of: None, SLOW)[1].packed,  # noqa: ARG005
@@ -299,7 +292,7 @@ def test_codes_under_a_metric_are_abandoned_too(similar, project, endless):
     assert endless.ended.wait(60)
     card_of(similar)
     indexes = [index_of(project, SLOW), project.similar._learned[learned][SLOW.codes]]
-    assert until(lambda: not any(index.is_under_way for index in indexes))
+    until(lambda: not any(index.is_under_way for index in indexes))
     assert [index.coded for index in indexes] == [None, None]
     endless.released.set()
     similar.set_recipe(SLOW)

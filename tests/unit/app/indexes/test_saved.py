@@ -33,6 +33,7 @@ from tests.families import learning_little
 from tests.projects import answer, new_project, open_workspace, truth_word
 from tests.scale import scaled, thorough
 from tests.similar import settled
+from tests.waiting import until
 
 STRUCTURES = ("scan", "tables", "orders")
 KILLS = scaled(quick=1, all=6, long=50)
@@ -469,13 +470,6 @@ def test_an_index_serves_on_while_it_is_extended(tmp_path, work, monkeypatch):
         until(lambda: seen.append(items(pool)) or seen[-1] == len(pool))
         assert set(seen) == {540, len(pool)}
         assert work.taken() == ([len(pool) - 512], [], ["tables"])
-
-
-def until(condition):
-    patience = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 HOWS = [("tables", "lsh", "both"), ("orders", "spectral", "original"), ("scan", "ksh", "original")]

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection.margin import MarginIndex
 from tests.fakes import FakeSource
+from tests.waiting import until
 
 NAME = "margin-index"
 
@@ -54,13 +54,6 @@ def gate(monkeypatch) -> Iterator[threading.Event]:
     opened.set()
     yield opened
     opened.set()
-
-
-def until(condition: Callable[[], object]) -> None:
-    patience = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 def is_saved(made: Indexes) -> bool:

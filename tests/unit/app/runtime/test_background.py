@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import wait
 
 import pytest
@@ -17,19 +16,13 @@ from closecall.app.sessions.similar.query import Like
 from closecall.core.evaluation.stopping import LEAST_GROWTH
 from closecall.storage import StorageError
 from tests.projects import label, new_project
+from tests.waiting import until
 
 
 @pytest.fixture
 def session(workspace):
     project = new_project(workspace)
     return project.session(project.log.start_session(1, "ada", "exhaustive", seed=5).id)
-
-
-def until(condition: Callable[[], object]) -> None:
-    patience = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 def fails(*_: object, **__: object) -> None:

@@ -33,7 +33,7 @@ from tests.folders import ROOT
 from tests.projects import answer, digits_pool, truth_word
 from tests.scale import thorough
 from tests.storage_kit import ENGINES, as_ordinary_user, open_folder
-from tests.webhook_kit import until
+from tests.waiting import until
 
 PATIENCE = 0.3
 """Seconds that these databases wait for a lock, instead of five."""

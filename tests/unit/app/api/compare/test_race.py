@@ -16,6 +16,7 @@ from closecall.core.errors import InputError
 from closecall.core.selection import make_strategy
 from closecall.core.simulation.race import Course, Race
 from tests.projects import new_project, open_workspace
+from tests.waiting import until
 
 LANES = ("random", "exhaustive")
 """What these tests let race."""
@@ -39,14 +40,6 @@ def race(session):
 def live(session, **settings):
     strategies = {name: make_strategy(name).fit(session.project.pool) for name in LANES}
     return LiveRace(session, strategies, **{"n_first": 2} | settings)
-
-
-def until(is_so):
-    """Wait for it."""
-    patience = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < patience
-        time.sleep(0.002)
 
 
 def test_what_it_tells_is_what_the_engine_gives(session, race):

@@ -21,7 +21,8 @@ from closecall.core.sources import source_from
 from closecall.storage import Happenings, Webhooks
 from closecall.storage.backlog import waiting
 from tests.projects import answer, give_answers, labeled, new_project, open_workspace
-from tests.webhook_kit import Receiver, receiving, until
+from tests.waiting import until
+from tests.webhook_kit import Receiver, receiving
 
 
 @pytest.fixture(autouse=True)

@@ -26,8 +26,9 @@ from closecall.storage.backlog import waiting
 from tests.folders import ROOT
 from tests.scale import scaled
 from tests.storage_kit import Annotator, make_concept, sit_down
+from tests.waiting import until
 from tests.web_kit import nobody_listening
-from tests.webhook_kit import Receiver, Verdict, documented_check, receiving, until
+from tests.webhook_kit import Receiver, Verdict, documented_check, receiving
 
 FAST = Pauses(gather=0.0, look=0.02, first=0.001, longest=0.01)
 SECRET = "a secret of the test"
