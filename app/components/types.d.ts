@@ -436,8 +436,7 @@ export interface ReviewData extends Settled {
   project: string;
   session: string;
   annotator: string;
-  view: ReviewView;
-  line: string;
+  asked: Asked;
   first: number;
   page: number;
   listed: number;

@@ -28,17 +28,14 @@ def main() -> None:
     with st.container(key="reviewed"):
         pick_concept(project, session, archived=True)
     with st.container(key="review"):
-        show_review(project, session)
+        show_review(project, session, Review(session, person_at(project)))
 
 
 @fragment
-def show_review(project: OpenProject, session: LabelingSession) -> None:
+def show_review(project: OpenProject, session: LabelingSession, review: Review) -> None:
     """Store the browser's corrections, and show the page of answers that the browser requests."""
     key = f"review-{session.id}"
     sent = state.get(key, {})
-    if ("review", session.id) not in state:
-        state["review", session.id] = Review(session, person_at(project))
-    review: Review = state["review", session.id]
 
     def page() -> dict[str, Any]:
         settled = settle(project, review, answers_of(sent), person_at(project))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ class Asked:
         view, line = asked.get("view"), asked.get("line")
         numbers = (asked.get(name) for name in ("first", "fresh", "again"))
         known = view if isinstance(view, str) and view in VIEWS else cls.view
-        return cls(known, line.strip() if isinstance(line, str) else "", *map(_natural, numbers))
+        return cls(known, line if isinstance(line, str) else "", *map(_natural, numbers))
 
 
 def _natural(number: object) -> int:
@@ -215,8 +215,7 @@ class Review:
             "project": self.project.key,
             "session": self.session.id,
             "annotator": self.session.annotator,
-            "view": asked.view,
-            "line": asked.line,
+            "asked": asdict(asked),
             "first": first,
             "page": PAGE,
             "listed": len(listed),

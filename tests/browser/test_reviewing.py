@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
 from tests.browser.labeling import Labeling
 from tests.browser.reviewing import Reviewing
@@ -131,6 +131,43 @@ def test_arrows_go_from_page_to_page(server: Server, labeling: Labeling) -> None
     review.press("ArrowUp")
     expect(review.page.locator(".place")).to_contain_text("1–20")
     assert (review.items, review.current) == (first, first[-1])
+
+
+@pytest.mark.thorough
+def test_a_reply_about_the_previous_list_marks_no_row(server: Server, context: BrowserContext) -> None:
+    """A key that is pressed before the requested list is here answers nothing."""
+    page, held = context.new_page(), list[str | bytes]()
+    is_held, ways = False, list[WebSocketRoute]()
+
+    def listen(browser: WebSocketRoute) -> None:
+        ways.append(browser)
+        there = browser.connect_to_server()
+        there.on_message(lambda message: held.append(message) if is_held else browser.send(message))
+
+    page.route_web_socket("**/_stcore/stream", listen)
+    labeling = Labeling(page, f"{server.url}/?project=digits&session=new")
+    for answer in GIVEN:
+        labeling.press(answer[0])
+    review = Reviewing(page, server.url, labeling.session)
+    review.show("all")
+    corrected = review.current
+    is_held = True
+    page.keyboard.press("y")
+    page.wait_for_timeout(1000)  # as long as the run of the script takes, whose reply is held back
+    reply = held.copy()
+    page.locator("[data-view=skip]").click()
+    for message in reply:
+        ways[-1].send(message)
+    expect(review.card).to_have_attribute("data-saving", "0")
+    expect(page.locator(".row[aria-current=true]")).to_have_count(0)
+    page.keyboard.press("m")
+    page.wait_for_timeout(1000)
+    is_held = False
+    for message in held[len(reply) :]:
+        ways[-1].send(message)
+    review.wait()
+    assert review.current == review.items[0]
+    assert [(row["item"], row["answer"]) for row in stored(server, review)] == [(corrected, "yes")]
 
 
 @pytest.mark.thorough

@@ -142,8 +142,7 @@ class Review {
 
   /** @returns {Asked} */
   askedFirst() {
-    const { view, line, first } = this.data;
-    return { view, line, first, fresh: 0, again: 0 };
+    return { ...this.data.asked };
   }
 
   openOutbox() {
@@ -176,7 +175,8 @@ class Review {
   }
 
   showTitle() {
-    const { view, line, listed, views, judged } = this.data;
+    const { asked, listed, views, judged } = this.data;
+    const { view, line } = asked;
     say(this.title, line ? `${items(listed)} found for “${line}”` : VIEWS[view].title(views[view]));
     say(this.about, this.explanation());
     const waiting = view === "doubted" && !judged && !listed;
@@ -185,7 +185,8 @@ class Review {
   }
 
   explanation() {
-    const { view, line, listed, views, notes, judged } = this.data;
+    const { asked, listed, views, notes, judged } = this.data;
+    const { view, line } = asked;
     if (line)
       return view === "all"
         ? "Every answer was searched."
@@ -213,11 +214,18 @@ class Review {
     const unchanged =
       places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
     if (!unchanged) this.table.replaceChildren(...places);
-    if (!this.row) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
     if ([...this.rows.values()].some((row) => row.lacksPicture)) this.ask({ again: this.asked.again + 1 });
-    this.mark({ scroll: this.isTurned });
-    this.isTurned = this.enterAtEnd = false;
+    this.showCurrent();
     this.showPlace();
+  }
+
+  /** Mark the current row. Until the requested list is here, keys must not act on a row of the previous one. */
+  showCurrent() {
+    const { rows } = this.data;
+    const isHere = this.isAnswered();
+    if (isHere && !this.row) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
+    this.mark({ scroll: isHere && this.isTurned });
+    if (isHere) this.isTurned = this.enterAtEnd = false;
   }
 
   showPlace() {
@@ -244,9 +252,9 @@ class Review {
   showSaving() {
     this.card.dataset.saving = String(this.outbox.queue.own.length);
     part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!this.changes.length));
-    const { message, problem, judged, view, listed } = this.data;
+    const { message, problem, judged, asked, listed } = this.data;
     const training =
-      judged || (view === "doubted" && !listed)
+      judged || (asked.view === "doubted" && !listed)
         ? ""
         : "Retraining the model; these scores are from the previous one.";
     say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
@@ -254,9 +262,11 @@ class Review {
 
   // Actions
 
-  /** Return whether the page shows the requested list. */
+  /** Return whether the page shows the requested part of the requested list. */
   isAnswered() {
-    return this.data.view === this.asked.view && this.data.line === this.asked.line.trim();
+    const { view, line, first, fresh } = this.data.asked;
+    const { asked } = this;
+    return view === asked.view && line === asked.line && first === asked.first && fresh === asked.fresh;
   }
 
   /** @param {Partial<Asked>} changes */
