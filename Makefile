@@ -49,6 +49,7 @@ test-long: test-processors test-planted test-programs label-studio
 test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
+	$(BIN)/python -m tests.proxies
 	$(BIN)/python -m pytest -n auto --dist loadgroup --scale=$(SCALE) $(ARGS)
 
 # A gigabyte, in an environment of its own below build/.

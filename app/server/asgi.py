@@ -137,6 +137,7 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
     async def announce(_: st.App) -> AsyncIterator[None]:
         watch_signals()
         collector.settle()
+        offer_sign_in_below(way.prefix)
         if events.is_on():
             events.emit("serving", version=version("closecall"), address=url)
         else:
@@ -152,6 +153,17 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
     names = {way.host, *OWN_NAMES} if way.allow_hosts or is_own_machine(way.host) else None
     app = build_app(announce, names, sites, prefix=way.prefix, sign_in_days=way.sign_in_days)
     app.run(config=server_config(way.host, way.port, sites))
+
+
+def offer_sign_in_below(prefix: str) -> None:
+    """Make Streamlit's redirections and cookies for signing in contain the prefix.
+
+    This must come after Streamlit has made its routes. They do not contain the prefix, because `BehindProxy`
+    removes it from the paths of requests.
+    """
+    from streamlit import config
+
+    config.set_option("server.baseUrlPath", prefix)
 
 
 def build_app(

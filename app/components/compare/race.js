@@ -172,6 +172,7 @@ class RacePage {
     }
     if (race !== before) this.begin();
     this.draw();
+    this.awaited = performance.now() + PATIENCE; // the payload may be the reply to a command
     this.poll();
   }
 

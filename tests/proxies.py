@@ -1,0 +1,189 @@
+"""Caddy and nginx as the documentation configures them; ``python -m tests.proxies`` provides them.
+
+The configuration is that of docs/operate.md. Only what a machine has of its own is replaced: names, ports,
+and the paths of files. They are installed only under ``CI=true``, because Debian's packages start servers.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.waiting import until
+
+Name = Literal["caddy", "nginx"]
+Way = Literal["root", "kept", "removed"]
+
+NAMES: tuple[Name, ...] = ("caddy", "nginx")
+NOT_RUN = "neither Caddy nor nginx can be had here: the tests of proxies did NOT run"
+
+PREFIX = "/labels"
+"""The path below which the documentation offers the pages."""
+
+SERVER = "127.0.0.1:8501"
+"""The server's address in the documentation."""
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "operate.md"
+
+
+def find(name: Name) -> str | None:
+    """The path of a proxy's program."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
+
+
+def prefix_of(way: Way) -> str:
+    return "" if way == "root" else PREFIX
+
+
+@contextmanager
+def running(name: Name, way: Way, port: int, to: int, folder: Path) -> Iterator[None]:
+    """Run a proxy at https://localhost:`port` that passes on to the server at the port `to`."""
+    make_certificate(folder)
+    write = {"caddy": write_caddy, "nginx": write_nginx}[name]
+    program = find(name)
+    assert program is not None
+    command = [program, *write(snippet(name), way, port, to, folder)]
+    log = folder / "proxy.log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=_environment(folder))
+    try:
+        until(lambda: process.poll() is not None or _listens(port))
+        assert process.poll() is None, log.read_text("utf-8", "replace")
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def snippet(name: Name) -> str:
+    """The proxy's configuration in the documentation."""
+    (first, *_) = re.findall(
+        rf"^```{name}\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return str(first)
+
+
+def of_path(name: Name, way: Way) -> list[str]:
+    """What the documentation's table says about a path: the pieces of configuration, in their order."""
+    row = {"kept": "Path kept", "removed": "Path removed"}[way]
+    (line,) = [line for line in DOCUMENT.read_text("utf-8").splitlines() if line.startswith(f"| {row} |")]
+    return re.findall(r"`([^`]+)`", line.split("|")[2 + NAMES.index(name)])
+
+
+def write_caddy(given: str, way: Way, port: int, to: int, folder: Path) -> list[str]:
+    """Write the configuration; returns the arguments of the program."""
+    proxied = f"reverse_proxy {SERVER}"
+    if way != "root":
+        (piece,) = of_path("caddy", way)
+        given = replaced(given, proxied, piece.replace("…", f"\n{proxied}\n"))
+    own = f"https://localhost:{port} {{\ntls {folder / 'own.pem'} {folder / 'own.key'}\n"
+    given = replaced(given, "label.example.org {\n", own)
+    given = replaced(given, SERVER, f"127.0.0.1:{to}")
+    (folder / "Caddyfile").write_text(f"{{\nadmin off\nauto_https disable_redirects\n}}\n{given}", "utf-8")
+    return ["run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+
+
+def write_nginx(given: str, way: Way, port: int, to: int, folder: Path) -> list[str]:
+    """Write the configuration; returns the arguments of the program."""
+    if way != "root":
+        location, passed = of_path("nginx", way)
+        given = replaced(given, "location / {", f"{location} {{")
+        given = replaced(given, f"proxy_pass http://{SERVER};", passed)
+    own = {
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "server_name label.example.org": "server_name localhost",
+        "/etc/ssl/label.example.org.pem": str(folder / "own.pem"),
+        "/etc/ssl/label.example.org.key": str(folder / "own.key"),
+        SERVER: f"127.0.0.1:{to}",
+    }
+    for before, after in own.items():
+        given = replaced(given, before, after)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = "".join(f"{kind}_temp_path {folder / kind};\n" for kind in kinds)
+    (folder / "nginx.conf").write_text(
+        f"daemon off;\nworker_processes 1;\npid {folder / 'nginx.pid'};\nerror_log stderr;\n"
+        f"events {{}}\nhttp {{\naccess_log off;\n{folders}{given}}}\n",
+        "utf-8",
+    )
+    return ["-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+
+def replaced(text: str, before: str, after: str) -> str:
+    """Replace what must be there."""
+    assert before in text, f"{DOCUMENT.name} has no {before!r} any more"
+    return text.replace(before, after)
+
+
+def make_certificate(folder: Path) -> None:
+    """Write a certificate for localhost, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "own.pem").write_bytes(certificate.public_bytes(pem))
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "own.key").write_bytes(secret)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Caddy keeps its own files in the folder."""
+    return {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+
+
+def _listens(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _install() -> None:
+    if not (os.environ.get("CI") == "true" and shutil.which("apt-get") and os.geteuid() == 0):
+        return
+    quiet: dict[str, Any] = {
+        "stdout": subprocess.DEVNULL,
+        "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+    }
+    subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
+    subprocess.run([*install, *NAMES], check=False, **quiet)
+
+
+def main() -> None:
+    """Provide both under ``CI=true``, where it fails without them; say what is missing elsewhere."""
+    if not all(map(find, NAMES)):
+        _install()
+    missing = [name for name in NAMES if find(name) is None]
+    if missing:
+        print(f"{' and '.join(missing)} cannot be had here: the tests of proxies will NOT run on them.")
+        if os.environ.get("CI") == "true":
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
