@@ -35,6 +35,8 @@ TILE = 8
 CHECKED_FROM = 64
 """Drawings with more pixels than this along a side are checked. In smaller ones, few tiles have no ink."""
 
+_NONE, _SOME, _FULL = np.int8(0), np.int8(1), np.int8(2)  # how much of a tile has ink
+
 _SHARPNESS = np.float32(5.0)
 _STEPS = 24
 _STEP = np.float32(1.4)
@@ -217,13 +219,42 @@ def grain() -> NDArray[np.float32]:
 
 
 @kernel
+def _find_steepest(
+    field: NDArray[np.float32], near_y: NDArray[np.float32], near_x: NDArray[np.float32]
+) -> tuple[np.float32, np.float32]:
+    """Return the largest differences between neighboring samples along both axes, and find those near each cell.
+
+    They are written to `near_y` and `near_x`, of the field's shape. Near a cell are the samples on which the
+    values of the spline depend, up to one sample beyond the cell.
+    """
+    n_rows, n_columns = field.shape
+    steepest_y = steepest_x = np.float32(0)
+    for i in range(n_rows):
+        for j in range(n_columns):
+            most_y = most_x = np.float32(0)
+            for a in range(max(0, i - 2), min(n_rows, i + 4)):
+                for b in range(max(0, j - 2), min(n_columns, j + 4)):
+                    if a + 1 < min(n_rows, i + 4):
+                        most_y = max(most_y, abs(field[a + 1, b] - field[a, b]))
+                    if b + 1 < min(n_columns, j + 4):
+                        most_x = max(most_x, abs(field[a, b + 1] - field[a, b]))
+            near_y[i, j], near_x[i, j] = most_y, most_x
+            steepest_y, steepest_x = max(steepest_y, most_y), max(steepest_x, most_x)
+    return steepest_y, steepest_x
+
+
+@kernel
 def _find_ink(
-    field: NDArray[np.float32], p: NDArray[np.float32], size: int, has_ink: NDArray[np.bool_]
+    field: NDArray[np.float32], p: NDArray[np.float32], size: int, ink_of: NDArray[np.int8]
 ) -> None:
-    """Find the tiles of a drawing that may have ink; all other tiles have none.
+    """Find the tiles of a drawing that have certainly no ink, and those that are certainly full of ink.
 
     A value of a B-spline is a mean of samples, and its slope is a mean of differences between neighbors. Both
-    are therefore bounded: within a tile, the level differs from that at the tile's center by at most `off`.
+    are therefore bounded by the largest difference nearby. Let the level change by at most `off` from a
+    tile's center to the border of one pixel around the tile, which is 5 pixels away. At the tile's pixels,
+    which are at most 3.5 pixels away, it then differs by at most 0.7 · `off`. `_cover` finds a pixel empty if
+    its level is below `outline` - slope / 2, and full if it is above `outline` + slope / 2. The level changes
+    by at most 0.2 · `off` from pixel to pixel along each axis, so slope / 2 is at most √2 · 0.1 · `off`.
 
     Parameters
     ----------
@@ -231,37 +262,36 @@ def _find_ink(
         The field and the parameters of one drawing; see `draw`.
     size : int
         Number of pixels along one side of the drawing.
-    has_ink : array of bool
-        The result for each tile.
+    ink_of : array of int8
+        The result for each tile: `_NONE`, `_SOME` or `_FULL`.
     """
-    steepest_y = steepest_x = np.float32(0)
-    for i in range(field.shape[0] - 1):
-        for j in range(field.shape[1] - 1):
-            steepest_y = max(steepest_y, abs(field[i + 1, j] - field[i, j]))
-            steepest_x = max(steepest_x, abs(field[i, j + 1] - field[i, j]))
+    near_y, near_x = np.empty_like(field), np.empty_like(field)
+    steepest_y, steepest_x = _find_steepest(field, near_y, near_x)
     # From a tile's center to its farthest pixel, and to the border of one pixel around it.
     away = np.float32(TILE + 2) / np.float32(size)
     off_y = away * (abs(p[1]) + abs(p[2]) + abs(p[9] * p[10]))
     off_x = away * (abs(p[4]) + abs(p[5]) + abs(p[6] * p[7]))
-    off = steepest_y * off_y + steepest_x * off_x
-    # `_cover` finds ink in a pixel if its level is above `outline` - slope / 2, and slope ≤ √2 · off.
-    most = p[12] - np.float32(1.71) * off - np.float32(1e-3)
+    is_near = max(off_y, off_x) <= np.float32(1)
     first, last = (
         np.float32(1),
         np.float32(field.shape[0] - 2),
     )  # where the samples of a B-spline are all there
-    for i in range(has_ink.shape[0]):
+    for i in range(ink_of.shape[0]):
         at_y = np.float32(2 * TILE * i + TILE) / np.float32(size) - np.float32(1)
-        for j in range(has_ink.shape[1]):
+        for j in range(ink_of.shape[1]):
             at_x = np.float32(2 * TILE * j + TILE) / np.float32(size) - np.float32(1)
             y = p[0] + p[1] * at_y + p[2] * at_x + p[9] * np.sin(p[10] * at_x + p[11])
             x = p[3] + p[4] * at_y + p[5] * at_x + p[6] * np.sin(p[7] * at_y + p[8])
             if y + off_y < first or y - off_y >= last or x + off_x < first or x - off_x >= last:
-                has_ink[i, j] = False  # all of it is outside
+                ink_of[i, j] = _NONE  # all of it is outside
             elif y - off_y < first or y + off_y >= last or x - off_x < first or x + off_x >= last:
-                has_ink[i, j] = True  # a part is outside, so the level may jump
+                ink_of[i, j] = _SOME  # a part is outside, so the level may jump
             else:
-                has_ink[i, j] = _value(field, y, x) > most
+                if is_near:
+                    steepest_y, steepest_x = near_y[int(y), int(x)], near_x[int(y), int(x)]
+                unsure = np.float32(0.85) * (steepest_y * off_y + steepest_x * off_x) + np.float32(1e-3)
+                above = _value(field, y, x) - p[12]
+                ink_of[i, j] = _NONE if above <= -unsure else _FULL if above > unsure else _SOME
 
 
 @kernel
@@ -290,7 +320,7 @@ def _value(field: NDArray[np.float32], y: np.float32, x: np.float32) -> np.float
 @kernel
 def _cover(
     level: NDArray[np.float32],
-    has_ink: NDArray[np.bool_],
+    ink_of: NDArray[np.int8],
     top: int,
     rows: int,
     outline: np.float32,
@@ -303,7 +333,7 @@ def _cover(
 
     `level` is the field at the pixels of the `rows` rows from `top` on, and at a border of one additional
     pixel. The fraction is a first-order approximation from its gradient. A texture from `grain` varies the
-    ink. Tiles without ink stay empty.
+    ink. In tiles with no ink or full of ink, `level` is not read; see `_find_ink`.
     """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
@@ -316,14 +346,14 @@ def _cover(
         row = int(np.floor(gy))
         dy = gy - np.float32(row)
         for j in range(size):
-            if not has_ink[i // TILE, j // TILE]:
-                out[i, j] = zero
-                continue
-            slope_y = level[k + 2, j + 1] - level[k, j + 1]
-            slope_x = level[k + 1, j + 2] - level[k + 1, j]
-            slope = half * np.sqrt(slope_y * slope_y + slope_x * slope_x) + flat
-            covered = min(one, max(zero, (level[k + 1, j + 1] - outline) / slope + half))
-            if covered == zero:
+            covered = one
+            kind = ink_of[i // TILE, j // TILE]
+            if kind == _SOME:
+                slope_y = level[k + 2, j + 1] - level[k, j + 1]
+                slope_x = level[k + 1, j + 2] - level[k + 1, j]
+                slope = half * np.sqrt(slope_y * slope_y + slope_x * slope_x) + flat
+                covered = min(one, max(zero, (level[k + 1, j + 1] - outline) / slope + half))
+            if kind == _NONE or covered == zero:
                 out[i, j] = zero
                 continue
             gx = (np.float32(j) + half) * cell - half
@@ -372,14 +402,14 @@ def draw(
     up = np.empty(rim, dtype=np.float32)
     sideways = np.empty(rim, dtype=np.float32)
     n_tiles = (size + TILE - 1) // TILE
-    has_ink = np.ones((n_tiles, n_tiles), dtype=np.bool_)
+    ink_of = np.full((n_tiles, n_tiles), _SOME, dtype=np.int8)
     wanted = np.ones(n_tiles + 1, dtype=np.bool_)
     one, two = np.float32(1), np.float32(2)
     for g in range(n):
         field = fields[chosen[g]]
         p = parameters[g]
         if is_checked:
-            _find_ink(field, p, size, has_ink)
+            _find_ink(field, p, size, ink_of)
         for i in range(rim):
             at = (two * np.float32(i) - one) / np.float32(size) - one
             sideways[i] = p[6] * np.sin(p[7] * at + p[8])
@@ -389,7 +419,7 @@ def draw(
             if is_checked:
                 wanted[:] = False
                 for tile in range(n_tiles):
-                    if has_ink[top // TILE, tile]:
+                    if ink_of[top // TILE, tile] == _SOME:
                         wanted[tile : tile + 2] = True  # with the border of one pixel around it
             for i in range(top, top + rows + 2):
                 at_y = (two * np.float32(i) - one) / np.float32(size) - one
@@ -401,4 +431,4 @@ def draw(
                         y = p[0] + p[1] * at_y + p[2] * at_x + up[j]
                         x = p[3] + p[4] * at_y + p[5] * at_x + sideways[i]
                         level[i - top, j] = _value(field, y, x)
-            _cover(level, has_ink, top, rows, p[12], p[13], grain, int(p[14]), out[g])
+            _cover(level, ink_of, top, rows, p[12], p[13], grain, int(p[14]), out[g])
