@@ -41,7 +41,7 @@ class Item:
     _path: str = field(default="", repr=False, compare=False)
 
     def image(self, size: str = "card") -> bytes:
-        """Return the image file: "thumbnail", "tile", "card" or "original"."""
+        """Return the image, encoded, in one of the sizes "thumbnail", "tile", "card" or "original"."""
         assert self._connection is not None
         return self._connection.read(f"{self._path}/image", size=size)
 

@@ -117,7 +117,7 @@ def of_group(kind: str, n: int) -> str:
 
 
 def in_groups(n_items: int, n_groups: int) -> str:
-    """Return how many near-duplicates a pool has: "This pool has 3 groups with 15 items in all."."""
+    """Return a sentence about near-duplicates, such as "This pool has 3 groups with 15 items in all."."""
     return f"This pool has {counted(n_groups, 'group')} with {counted(n_items, 'item')} in all."
 
 

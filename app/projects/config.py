@@ -59,7 +59,7 @@ class ProjectFile:
     overlap_share : float
         Share of rounds that are overlap rounds, 0 … 1.
     ask_once : bool
-        Whether the queue asks about only one item of each group of near-duplicates.
+        Whether annotators are asked about only one item of each group of near-duplicates.
     lease_seconds : float
         Seconds of inactivity after which other sessions can get a session's items (`app.engine.leases`).
     database : str

@@ -492,7 +492,7 @@ class Project:
             self.background.submit(concept.audit.frame, self.pool)
 
     def groups(self) -> ItemGroups | None:
-        """Return the groups of near-duplicates if the queue asks about only one item of each, else None."""
+        """Return the groups of near-duplicates if annotators are asked about only one item of each, or None."""
         return self.duplicates.current if self.file.ask_once else None
 
     def groups_under(self, description: str) -> ItemGroups | None:
@@ -510,7 +510,7 @@ class Project:
         return None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
-        """Set whether the queue asks about only one item of each group of near-duplicates.
+        """Set whether annotators are asked about only one item of each group of near-duplicates.
 
         Raises
         ------

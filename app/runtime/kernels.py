@@ -23,7 +23,7 @@ from closecall.app.runtime.background import ClosedError
 from closecall.core.numerics.kernel_cache import Step, marker, use_writable_folder
 
 PATIENCE = 300.0
-"""Maximum number of seconds to wait for the child process; later, this process compiles for itself."""
+"""Maximum number of seconds to wait for the child process. After that, this process compiles by itself."""
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def prepared_in_background() -> Iterator[None]:
 
 
 def share() -> float | None:
-    """Return the share of Numba functions that are compiled, 0 … 1; None if no child process compiles."""
+    """Return the share of Numba functions that are compiled, 0 … 1; None if no child process is compiling."""
     running = _running
     return None if running is None or running.is_complete("everything") else running.share
 

@@ -328,7 +328,7 @@ def with_ids(answers: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], l
 
 
 def item_in(answer: Mapping[str, Any]) -> int:
-    """Return the answer's item; raise ValueError unless it is a possible item id."""
+    """Return the answer's item id. Raise KeyError if it is missing, and ValueError if it is invalid."""
     item = answer["item"]
     if not isinstance(item, int) or isinstance(item, bool):
         raise ValueError(f"item must be a whole number, got {item!r:.80}")

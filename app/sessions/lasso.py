@@ -1,8 +1,8 @@
 """Items in a lasso on the map, in a grid: a part of the pool that somebody wants to label.
 
 Each page shows the items that have no answer yet, nearest to the hyperplane first. Like a grid of the queue,
-it leaves out items that are leased to other sessions. If the queue asks about near-duplicates only once, it
-also leaves out near-duplicates of answered or leased items. The log records the lasso, so that
+it leaves out items that are leased to other sessions. If annotators are asked about near-duplicates only
+once, it also leaves out near-duplicates of answered or leased items. The log records the lasso, so that
 ``closecall verify`` can repeat the selection.
 """
 

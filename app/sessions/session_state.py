@@ -224,9 +224,9 @@ class SessionState:
         """Return whether these selections may be shown again; if so, lease their items.
 
         They may be shown if they are unanswered, their items are in the pool (a damaged log may name others),
-        and no other session has leased these items. If the queue asks about near-duplicates only once, no
-        other session may have leased near-duplicates of the items, either. Sessions in `beside` don't count
-        as other.
+        and no other session has leased these items. If annotators are asked about near-duplicates only
+        once, no other session may have leased near-duplicates of the items, either. Sessions in `beside`
+        don't count as other.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -242,8 +242,8 @@ class SessionState:
     def _has_been_said(self, record: SelectionRecord) -> bool:
         """Return whether the item needs no answer any more, because it was answered in the meantime.
 
-        If the queue asks about near-duplicates only once, an answer about one of them is enough, unless this
-        item is shown again after an undo.
+        If annotators are asked about near-duplicates only once, an answer about one of them is enough, unless
+        this item is shown again after an undo.
         """
         with self.concept.lock:
             state = self.concept.catch_up()

@@ -161,6 +161,11 @@ class Source(ABC):
         The earlier version is given by its spec and the folder in which it was saved. Its items keep their
         order. This is called when a pool is built again from a larger source. Return the source itself if it
         is not a larger version of the earlier one, or if it already begins with the earlier items.
+
+        Raises
+        ------
+        InputError
+            If data of the earlier version has changed or is missing.
         """
         return self
 

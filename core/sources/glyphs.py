@@ -222,7 +222,7 @@ def grain() -> NDArray[np.float32]:
 def _find_steepest(
     field: NDArray[np.float32], near_y: NDArray[np.float32], near_x: NDArray[np.float32]
 ) -> tuple[np.float32, np.float32]:
-    """Return the largest differences between neighboring samples along both axes, and find those near each cell.
+    """Return the largest differences between neighboring samples along both axes; find those near each cell.
 
     They are written to `near_y` and `near_x`, of the field's shape. Near a cell are the samples on which the
     values of the spline depend, up to one sample beyond the cell.

@@ -68,24 +68,25 @@ _ROUNDING = 2.0**-24
 class Tables(NamedTuple):
     """Read-only tables for queries over N rows of d features in K clusters.
 
+    `centre`, `directions`, `steps` and `centroids` are those of a `Quantizer`. `n_leading` is d or `BLOCK`,
+    whichever is smaller.
+
     Parameters
     ----------
     centre : array of shape (d,), float32
     directions : array of shape (d, d), float32
     steps : array of shape (d,), float32
     centroids : array of shape (K, n_clustered), float32
-        See `core.selection.margin.quantizer`.
     second_moments : array of shape (n_blocks, BLOCK), float32
         Second moments of the bytes, over all rows.
     means, variances : arrays of shape (K, n_leading), float32
-        Moments of the leading coordinates in each cluster.
+        Mean and variance of the first `n_leading` principal coordinates in each cluster.
     starts : array of shape (K + 1,), int64
-        Cluster c occupies the positions starts[c] to starts[c + 1].
+        Cluster c occupies the positions from starts[c] up to, but not including, starts[c + 1].
     codes : array of shape (n_blocks, N, BLOCK), int8
         Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        For each block and position, a byte for the scale of those coordinates of the row that follow the
-        block.
+        The scale of the row's coordinates after each block, encoded as one byte; see `scales`.
     scales : array of shape (256,), float32
         The scale that each byte in `tails` stands for; see `core.selection.margin.moments`.
     order : array of shape (N,), int32

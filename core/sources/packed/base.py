@@ -172,7 +172,7 @@ class PackedImages(ListedImages):
         self.packing.save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`; the images of new shards come after those of the earlier source."""
+        """See `Source.continuing`. The images of new shards follow those of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), **self.options}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self

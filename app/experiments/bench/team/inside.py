@@ -166,7 +166,7 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer items at the annotator's pace until `stop` is set, or until the time `until`.
+        """Answer items at the annotator's pace until `stop` is set or no item is left, or until `until`.
 
         `until` is a time of `time.monotonic`.
         """
