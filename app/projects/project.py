@@ -492,7 +492,7 @@ class Project:
             self.background.submit(concept.audit.frame, self.pool)
 
     def groups(self) -> ItemGroups | None:
-        """Return the groups of near-duplicates if annotators are asked about only one item of each, or None."""
+        """Return the groups of near-duplicates if annotators are asked about one item of each; else None."""
         return self.duplicates.current if self.file.ask_once else None
 
     def groups_under(self, description: str) -> ItemGroups | None:
