@@ -156,23 +156,23 @@ class Milestones:
         self._executor.submit(self._go_on, pool)
 
     def _go_on(self, pool: Pool) -> None:
+        """Compute one milestone. The next one is a new task, so that other tasks can run in between."""
+        goes_on = False
         try:
-            while (due := self._next()) is not None:
-                self._reached.append(self._milestone(due, pool))
-                self._advice = advise([reached.checkpoint for reached in self._reached])
-                if not self._advice.stop:
-                    self._stable_since = None
-                elif self._stable_since is None:
-                    self._stable_since = self._reached[-1]
-        except BaseException:
-            self._newest = self._reached[-1].checkpoint.n_labels if self._reached else 0
-            self._is_computing = False
-            raise
-
-    def _next(self) -> _Due | None:
-        with self._lock:
-            self._is_computing = bool(self._due)
-            return self._due.popleft() if self._due else None
+            self._reached.append(self._milestone(self._due.popleft(), pool))
+            self._advice = advise([reached.checkpoint for reached in self._reached])
+            if not self._advice.stop:
+                self._stable_since = None
+            elif self._stable_since is None:
+                self._stable_since = self._reached[-1]
+            goes_on = True
+        finally:
+            if not goes_on:
+                self._newest = self._reached[-1].checkpoint.n_labels if self._reached else 0
+            with self._lock:
+                self._is_computing = goes_on = goes_on and bool(self._due)
+        if goes_on:
+            self._executor.submit(self._go_on, pool)
 
     def _milestone(self, due: _Due, pool: Pool) -> Milestone:
         concept, standing, examples = self._concept.record, due.standing, due.examples

@@ -28,14 +28,17 @@ def main() -> None:
     with st.container(key="reviewed"):
         pick_concept(project, session, archived=True)
     with st.container(key="review"):
-        show_review(project, session, Review(session, person_at(project)))
+        show_review(project, session)
 
 
 @fragment
-def show_review(project: OpenProject, session: LabelingSession, review: Review) -> None:
+def show_review(project: OpenProject, session: LabelingSession) -> None:
     """Store the browser's corrections, and show the page of answers that the browser requests."""
     key = f"review-{session.id}"
     sent = state.get(key, {})
+    if ("review", session.id) not in state or not sent:  # the page has just been opened
+        state["review", session.id] = Review(session, person_at(project))
+    review: Review = state["review", session.id]
 
     def page() -> dict[str, Any]:
         settled = settle(project, review, answers_of(sent), person_at(project))

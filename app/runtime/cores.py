@@ -58,7 +58,19 @@ class Cores:
                 return
             handed_over = threading.Event()
             self._waiting.append(handed_over)
-        handed_over.wait()
+        try:
+            handed_over.wait()
+        except BaseException:  # by Ctrl+C
+            self._leave_line(handed_over)
+            raise
+
+    def _leave_line(self, handed_over: threading.Event) -> None:
+        """Wait no longer for a core, or release it if it was handed over just now."""
+        with self._changed:
+            if handed_over in self._waiting:
+                self._waiting.remove(handed_over)
+                return
+        self._release(in_advance=False)
 
     def _release(self, *, in_advance: bool) -> None:
         with self._changed:

@@ -137,7 +137,8 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
     async def announce(_: st.App) -> AsyncIterator[None]:
         watch_signals()
         collector.settle()
-        offer_sign_in_below(way.prefix)
+        if way.prefix:
+            offer_sign_in_below(way.prefix)
         if events.is_on():
             events.emit("serving", version=version("closecall"), address=url)
         else:

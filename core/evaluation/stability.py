@@ -87,7 +87,7 @@ def held_out_scores(
     owns = [fold == number for number in range(folds)]
     rests = (Labels(labels.ids[~own], labels.X[~own], labels.y[~own]) for own in owns)
     learned = (learn(rest, C=C, class_weight=class_weight).hyperplane for rest in rests)
-    for own, hyperplane in zip(owns, pace(learned), strict=True):
+    for own, hyperplane in zip(owns, pace(learned), strict=False):  # which does not ask for one more
         if hyperplane is not None:
             scores[own] = hyperplane.scores(labels.X[own])
     return scores

@@ -180,7 +180,8 @@ def train(
         "balanced" multiplies C by n_labels / (2 n_class) for the labels of a class with n_class labels, so
         that both classes have the same total weight.
     start : Dual or None
-        Dual variables of an earlier solution. If it had nearly the same labels, training takes less time.
+        Dual variables of an earlier solution. If it had nearly the same labels, training takes less time,
+        and may converge with a C that is too large otherwise.
 
     Raises
     ------

@@ -128,7 +128,7 @@ class Review {
     this.showSaving();
     this.card.dataset.state = this.isAnswered() ? "shown" : "asked";
     clearTimeout(this.pollTimer);
-    if (!this.data.judged) this.pollTimer = setTimeout(() => this.poll(), POLL);
+    if (!this.data.judged || !this.isAnswered()) this.pollTimer = setTimeout(() => this.poll(), POLL);
   }
 
   begin() {
@@ -277,7 +277,7 @@ class Review {
     this.showTabs();
   }
 
-  /** Repeat the request; it is answered once the model is trained. */
+  /** Repeat the request, because the model was being trained, or because the database failed. */
   poll() {
     this.component.setStateValue("asked", { ...this.asked, beat: ++this.beat });
   }
@@ -311,6 +311,7 @@ class Review {
 
   /** @param {number} step */
   move(step) {
+    if (!this.isAnswered()) return;
     const order = [...this.rows.keys()];
     const at = order.indexOf(this.current ?? -1) + step;
     if (step === 1 && at >= order.length) this.turn(1);
@@ -349,7 +350,7 @@ class Review {
     const last = this.changes.pop();
     if (!last) return;
     this.outbox.add({ item: last.item, answer: "undo", undoes: last.id });
-    if (this.rows.has(last.item)) this.select(last.item, { scroll: true });
+    if (this.isAnswered() && this.rows.has(last.item)) this.select(last.item, { scroll: true });
     this.changed("Undone.");
   }
 
