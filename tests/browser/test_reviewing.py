@@ -135,7 +135,7 @@ def test_arrows_go_from_page_to_page(server: Server, labeling: Labeling) -> None
 
 @pytest.mark.thorough
 def test_a_reply_about_the_previous_list_marks_no_row(server: Server, context: BrowserContext) -> None:
-    """A key that is pressed before the requested list is here answers nothing."""
+    """Keys that are pressed before the requested list is here mark and answer nothing."""
     page, held = context.new_page(), list[str | bytes]()
     is_held, ways = False, list[WebSocketRoute]()
 
@@ -160,6 +160,7 @@ def test_a_reply_about_the_previous_list_marks_no_row(server: Server, context: B
         ways[-1].send(message)
     expect(review.card).to_have_attribute("data-saving", "0")
     expect(page.locator(".row[aria-current=true]")).to_have_count(0)
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("m")
     page.wait_for_timeout(1000)
     is_held = False

@@ -86,6 +86,19 @@ def test_milestones_that_fail_are_told_and_reached_later(workspace, session, mon
     assert progress(session)["milestones"]
 
 
+def test_other_work_is_done_between_two_milestones(session):
+    """Many may be due at once, and each may wait for a gap."""
+    background, released, seen = session.project.background, threading.Event(), []
+    background.submit(released.wait, 120)
+    label(session, 8 * LEAST_GROWTH)
+    assert progress(session)["is_coming"]
+    background.submit(lambda: seen.append(len(session.concept.milestones.reached)))
+    released.set()
+    until(lambda: not progress(session)["is_coming"])
+    assert seen == [1]
+    assert len(session.concept.milestones.reached) > 1
+
+
 def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeypatch):
     """The frame before serves meanwhile."""
     label(session, 12)

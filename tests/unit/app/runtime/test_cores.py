@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -29,6 +30,18 @@ class Holder(threading.Thread):
     def end(self) -> None:
         self._over.set()
         self.join(60)
+
+
+class Interrupted(threading.Event):
+    """An event for which one waits in vain."""
+
+    def __init__(self, interrupted: Callable[[threading.Event], None]) -> None:
+        super().__init__()
+        self._interrupted = interrupted
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002 (as `threading.Event` has it)
+        self._interrupted(self)
+        return False
 
 
 def waits(holder: Holder) -> bool:
@@ -75,6 +88,27 @@ def test_people_get_cores_in_the_order_in_which_they_came():
     people[-1].end()
     with cores.held():
         pass
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_who_stops_waiting_leaves_the_line(monkeypatch, is_handed_over):
+    """Ctrl+C may come while a person waits, or just when a core is handed over."""
+    cores = Cores(1)
+    holder = Holder(cores, in_advance=False)
+    assert holder.has.wait(20)
+
+    def interrupted(event: threading.Event) -> None:
+        if is_handed_over:
+            holder.end()
+        assert event.is_set() == is_handed_over
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as then:
+        then.setattr(cores_module.threading, "Event", lambda: Interrupted(interrupted))
+        with pytest.raises(KeyboardInterrupt), cores.held():
+            pass
+    holder.end()
+    assert (cores._of_people, len(cores._waiting)) == (0, 0)
 
 
 def test_work_in_advance_goes_on_where_a_core_is_free():
