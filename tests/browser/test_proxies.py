@@ -19,6 +19,7 @@ from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port, make_demo
 from tests.openid import Account, serving
 from tests.scale import thorough
+from tests.waiting import until
 
 SEVERAL = re.compile(r"[3-9]|\d\d+")
 
@@ -124,7 +125,7 @@ def test_all_that_a_page_needs_passes_a_proxy(behind: tuple[Behind, str], page: 
     assert list(map(told, failed)) == []
     assert [cookie["name"] for cookie in cookies if not cookie["secure"]] == []
     assert any(map(is_of_sign_in, cookies))
-    assert not any(map(is_of_sign_in, page.context.cookies()))
+    until(lambda: not any(map(is_of_sign_in, page.context.cookies())))
 
 
 def is_of_a_card(response: Response) -> bool:

@@ -110,7 +110,8 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
         Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(file)
     start_page.get_by_role("textbox", name="Folder").fill(str(tmp_path / "walks"))
     question = start_page.get_by_role("textbox", name="Question")
-    offer = start_page.get_by_role("checkbox", name="Subfolders are classes")
+    # While the page runs, there may be two: the one of the run before disappears when the run ends.
+    offer = start_page.get_by_role("checkbox", name="Subfolders are classes").last
     question.fill("Is it of 2024-02?")
     question.press("Tab")
     expect(offer).to_be_checked()

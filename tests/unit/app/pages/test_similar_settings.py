@@ -83,7 +83,17 @@ def test_a_share_is_shown_in_percent(fields):
     """And stored as a share."""
     one = draft(Recipe("table", share=0.25))
     _number(one, "share")
-    assert (fields.state["more-share"], fields.least, fields.most) == (25.0, 0.01, 100.0)
+    assert (fields.how["value"], fields.least, fields.most) == (25.0, 0.01, 100.0)
     fields.state["more-share"] = 12.5
     fields.how["on_change"]()
     assert one.recipe == Recipe("table", share=0.125)
+
+
+def test_a_field_is_set_only_where_another_value_was_entered_elsewhere(fields):
+    """Setting it discards what is being typed. Streamlit takes no initial value beside what is set."""
+    one = draft(Recipe("table", share=0.25))
+    fields.state["more-share"] = 12.5
+    _number(one, "share")
+    assert (fields.state["more-share"], fields.how["value"]) == (25.0, "min")
+    _number(one, "share")
+    assert (fields.state["more-share"], fields.how["value"]) == (25.0, 25.0)
