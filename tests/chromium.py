@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from closecall.app.experiments.bench.browser import find_chromium
+from tests import debian
 
 SHELL = "chromium-headless-shell"
 """Debian's command, and its package."""
@@ -36,16 +37,8 @@ def _shell_beside(whole: Path) -> str | None:
 
 
 def _install() -> None:
-    may_use_apt = shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0
-    if may_use_apt:
-        quiet = {"stdout": subprocess.DEVNULL, "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}}
-        subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
-        installed = subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", SHELL], check=False, **quiet
-        )
-        if installed.returncode == 0:
-            return
-    subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
+    if not debian.install(SHELL):
+        subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
 
 
 def main() -> None:

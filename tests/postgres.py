@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import psycopg
 
+from tests import debian
 from tests.folders import in_memory, made_once
 
 NOT_RUN = "no PostgreSQL can be had here: storage tests did NOT run on PostgreSQL"
@@ -162,24 +163,11 @@ def _ordinary_user() -> dict[str, Any]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
-def _install() -> None:
-    if not (shutil.which("apt-get") and os.geteuid() == 0):
-        return
-    quiet: dict[str, Any] = {
-        "stdout": subprocess.DEVNULL,
-        "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-    }
-    subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
-    subprocess.run(
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"], check=False, **quiet
-    )
-
-
 def main() -> None:
     """Provide a server if there is none, and try it; exit with 1 under ``CI=true`` where that fails."""
     if find() is None:
         print("No PostgreSQL found: trying to install one for the storage tests.", flush=True)
-        _install()
+        debian.install("postgresql")
     if find():
         with running() as server, psycopg.connect(server.address) as connection:
             version = connection.info.server_version

@@ -11,24 +11,26 @@ import ipaddress
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests import debian
 from tests.waiting import until
 
 Name = Literal["caddy", "nginx"]
 Way = Literal["root", "kept", "removed"]
 
 NAMES: tuple[Name, ...] = ("caddy", "nginx")
-NOT_RUN = "neither Caddy nor nginx can be had here: the tests of proxies did NOT run"
+NOT_THERE = "is not installed: the tests of proxies do NOT run with it"
 
 PREFIX = "/labels"
 """The path below which the documentation offers the pages."""
@@ -70,10 +72,9 @@ def running(name: Name, way: Way, port: int, to: int, folder: Path) -> Iterator[
 
 def snippet(name: Name) -> str:
     """The proxy's configuration in the documentation."""
-    (first, *_) = re.findall(
-        rf"^```{name}\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
-    return str(first)
+    block = rf"^```{name}\n(.*?)^```$"
+    (found,) = re.findall(block, DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return str(found)
 
 
 def of_path(name: Name, way: Way) -> list[str]:
@@ -156,33 +157,19 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _listens(port: int) -> bool:
-    import socket
-
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _install() -> None:
-    if not (os.environ.get("CI") == "true" and shutil.which("apt-get") and os.geteuid() == 0):
-        return
-    quiet: dict[str, Any] = {
-        "stdout": subprocess.DEVNULL,
-        "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-    }
-    subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
-    subprocess.run([*install, *NAMES], check=False, **quiet)
-
-
 def main() -> None:
     """Provide both under ``CI=true``, where it fails without them; say what is missing elsewhere."""
-    if not all(map(find, NAMES)):
-        _install()
-    missing = [name for name in NAMES if find(name) is None]
-    if missing:
-        print(f"{' and '.join(missing)} cannot be had here: the tests of proxies will NOT run on them.")
-        if os.environ.get("CI") == "true":
-            sys.exit(1)
+    is_ci = os.environ.get("CI") == "true"
+    if is_ci and not all(map(find, NAMES)):
+        debian.install(*NAMES)
+    for name in NAMES:
+        print(f"Tests of proxies use {find(name)}" if find(name) else f"{name} {NOT_THERE}")
+    if is_ci and not all(map(find, NAMES)):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
@@ -205,9 +205,10 @@ def _number(draft: Draft, name: str) -> None:
     least, most = sorted(map(on_page, draft.recipe.limits(name)))
     value = draft.recipe.value(name)
     shown = None if value is None else on_page(value)
-    is_set = name in OPTIONAL or state.get(key, shown) != shown
-    if is_set:  # not otherwise: setting the field discards what is being typed
+    initial: float | Literal["min"] | None = shown
+    if name in OPTIONAL or state.get(key, shown) != shown:  # setting a field discards what is being typed
         state[key] = shown
+        initial = None if shown is None or name in OPTIONAL else "min"  # Streamlit allows no other beside it
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
     def entered() -> None:
@@ -219,7 +220,7 @@ def _number(draft: Draft, name: str) -> None:
         "Code length (bits)" if is_length else about.label,
         least,
         most,
-        value=shown if not is_set else None if shown is None or name in OPTIONAL else "min",
+        value=initial,
         step=kind(about.step),
         format="%d" if name in WHOLE else "%g",
         key=key,

@@ -57,8 +57,8 @@ def behind(
     name, way = request.param
     if proxies.find(name) is None:
         if os.environ.get("CI") == "true":
-            pytest.fail(f"{name} cannot be had here")
-        pytest.skip(proxies.NOT_RUN)
+            pytest.fail(f"{name} is not installed")
+        pytest.skip(f"{name} {proxies.NOT_THERE}")
     port, prefix = free_port(), proxies.prefix_of(way)
     address = f"https://localhost:{port}{prefix}"
     make_demo(tmp_path / "projects", server)
