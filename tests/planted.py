@@ -48,7 +48,7 @@ class Bug:
 BUGS = (
     Bug(
         "a hyperplane is hashed like a point",
-        "core/hashing/hyperplane.py",
+        "core/hashing/h_hash.py",
         "np.where(second, -projections, projections) >= 0",
         "np.where(second, projections, projections) >= 0",
         "tests/unit/core/hashing/test_collisions.py",
@@ -104,7 +104,7 @@ BUGS = (
     ),
     Bug(
         "the learned metric's slack has the wrong sign",
-        "core/metric/projections.py",
+        "core/metric/passes.py",
         "gamma * bounds[number] / (gamma + sign * a * bounds[number])",
         "gamma * bounds[number] / (gamma - sign * a * bounds[number])",
         "tests/unit/core/metric/test_itml.py",

@@ -6,14 +6,16 @@ sets of local features that overlap.
 """
 
 from closecall.core.hashing.base import Codes, QueryCode
+from closecall.core.hashing.bh_hash import BHHash, LBHHash
 from closecall.core.hashing.boosted import BoostedPSH
 from closecall.core.hashing.deep import DeepCodes
+from closecall.core.hashing.eh_hash import EHHash
 from closecall.core.hashing.geometric_minhash import GeometricMinHash
-from closecall.core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
+from closecall.core.hashing.h_hash import HHash
+from closecall.core.hashing.hyperplane import HyperplaneHasher
 from closecall.core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from closecall.core.hashing.ksh import SupervisedKernelHash
 from closecall.core.hashing.ksh_learned import LearnedKernelHash
-from closecall.core.hashing.learned import LBHHash
 from closecall.core.hashing.lsh import RandomHyperplaneLSH
 from closecall.core.hashing.metric_lsh import MetricLSH
 from closecall.core.hashing.minhash import MinHash

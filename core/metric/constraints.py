@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.metric.projections import PAIRS, TRIPLES, Passes
+from closecall.core.metric.passes import PAIRS, TRIPLES, Passes
 from closecall.core.numerics.rows import Rows, is_sparse
 
 Pairs = NDArray[np.int64]

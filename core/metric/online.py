@@ -41,7 +41,7 @@ from scipy.sparse import vstack
 from closecall.core.errors import InputError
 from closecall.core.metric.constraints import AnyConstraints
 from closecall.core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
-from closecall.core.metric.projections import change_factor, change_weights
+from closecall.core.metric.passes import change_factor, change_weights
 from closecall.core.numerics.rows import Rows, as_bytes, as_sparse, is_sparse
 
 Floats64 = NDArray[np.float64]

@@ -40,9 +40,9 @@ from numpy.typing import ArrayLike
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
 from closecall.core.hashing.base import bytes_a_row, part_of
+from closecall.core.hashing.bh_hash import MOST_SPARSE_FEATURES
 from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
-from closecall.core.hashing.hyperplane import MOST_DENSE_ENTRIES, MOST_DENSE_FEATURES
-from closecall.core.hashing.learned import MOST_SPARSE_FEATURES
+from closecall.core.hashing.eh_hash import MOST_DENSE_ENTRIES, MOST_DENSE_FEATURES
 from closecall.core.numerics.blas import operations_per_second
 from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
 from closecall.core.search.base import packed_codes

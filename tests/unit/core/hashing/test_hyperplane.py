@@ -9,7 +9,6 @@ from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash
 from closecall.core.hashing.augment import Augmentation
 from closecall.core.hashing.base import BLOCK_ROWS
-from closecall.core.hashing.hyperplane import _sampled
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool
@@ -127,42 +126,6 @@ def test_few_directions_keep_the_score_within_them(X):
     assert np.allclose(ratios[sure], np.median(ratios), rtol=1e-4)
     values = np.linalg.eigvalsh(np.cov(X.T, bias=True))
     assert augmentation.constant == pytest.approx(np.sqrt(values[-2:].sum()), rel=1e-4)
-
-
-def test_the_dense_form_is_the_sign_of_a_quadratic_form(X):
-    """sign(zᵀUz) for a symmetric U with the stored triangle, and its negation for the hyperplane."""
-    hasher = EHHash(n_functions=20, rank="dense").fit(X)
-    Z = hasher.augmentation_.points(X[:200]).astype(np.float64)
-    w = hasher.augmentation_.hyperplane(PLANE).astype(np.float64)
-    i, j = np.triu_indices(7)
-    bits = hasher.hash_points(X[:200]).unpacked()
-    query = hasher.hash_hyperplane(PLANE).unpacked()[0]
-    for f in range(20):
-        U = np.zeros((7, 7))
-        U[i, j] = hasher.dense_[:, f]
-        forms = np.einsum("ni,ij,nj->n", Z, U, Z)
-        assert np.array_equal(bits[:, f][np.abs(forms) > 1e-5], (forms > 0)[np.abs(forms) > 1e-5])
-        assert query[f] == (w @ U @ w <= 0)
-    assert np.var(hasher.dense_[i != j]) / np.var(hasher.dense_[i == j]) == pytest.approx(2, rel=0.5)
-
-
-def test_the_sampled_query_is_an_unbiased_estimate():
-    """With the rescaling v_i/(t·p_i) the mean of many samples is vec(wwᵀ); without it would be far off."""
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal(5).astype(np.float32)
-    i, j = np.triu_indices(5)
-    total = np.zeros(len(i))
-    for _ in range(400):
-        total += _sampled(w, 100, rng)
-    expected = np.where(i == j, 1, 2) * w[i] * w[j]
-    assert np.allclose(total / 400, expected, atol=0.15 * np.abs(expected).max())
-
-
-def test_eh_hash_is_dense_where_that_is_no_dearer(X):
-    """Up to 15 dimensions, and of rank 4 beyond."""
-    rng = np.random.default_rng(0)
-    assert EHHash().fit(rng.standard_normal((9, 14)).astype(np.float32)).rank_ is None
-    assert EHHash().fit(rng.standard_normal((9, 15)).astype(np.float32)).rank_ == 4
 
 
 @every_hasher

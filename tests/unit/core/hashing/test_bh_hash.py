@@ -9,7 +9,7 @@ import pytest
 
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, LBHHash
-from closecall.core.hashing.learned import descended, learn, objective, signs, wanted_agreement
+from closecall.core.hashing.bh_hash import descended, learn, objective, signs, wanted_agreement
 from closecall.core.learning.round import Labels
 from closecall.core.learning.round import learn as learn_svm
 from closecall.core.linear.hyperplane import Hyperplane

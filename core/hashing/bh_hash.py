@@ -1,4 +1,4 @@
-"""Learned bilinear hashing: BH-Hash with functions that are learned from a sample, one after another.
+"""BH-Hash, and LBH-Hash, whose functions are learned from a sample, one after another.
 
 Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns the vectors u and
 v of each bit sign(uᵀx)·sign(vᵀx). The codes of two sample points x and x' should agree if |cos(x, x')| is
@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.hashing.augment import Floats32, SparsePoints
 from closecall.core.hashing.descent import descended as descend
-from closecall.core.hashing.hyperplane import BHHash, Points
+from closecall.core.hashing.eh_hash import EHHash
+from closecall.core.hashing.hyperplane import Points
 
 Floats64 = NDArray[np.float64]
 
@@ -44,6 +45,33 @@ _STEPS = 60
 _LEAST_GAIN = 1e-4
 MOST_SPARSE_FEATURES = 4_000
 """Maximum number of features of sparse rows, which are made dense for learning."""
+
+
+class BHHash(EHHash):
+    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, −sign(uᵀw)·sign(vᵀw) for hyperplanes.
+
+    BH-Hash (Liu et al. 2012 [1]_) is EH-Hash with a matrix U = uvᵀ of rank 1, where u and v are Gaussian.
+
+    Parameters are those of `HyperplaneHasher`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_functions: int = 300,
+        centred: bool = True,
+        scale: float = 1.0,
+        n_directions: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            rank=1,
+            n_functions=n_functions,
+            centred=centred,
+            scale=scale,
+            n_directions=n_directions,
+            random_state=random_state,
+        )
 
 
 class LBHHash(BHHash):
