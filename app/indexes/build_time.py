@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, random_array
 
-from closecall.app.indexes.recipe import LANDMARKS, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import LANDMARKS
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.indexes.codes import SEED
-from closecall.app.indexes.recipe import LANDMARKS, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import LANDMARKS
 from closecall.core.errors import InputError
 from closecall.core.experiment.kernelized import RANKS, SCALES, Form, Trials
 from closecall.core.hashing import FAMILIES

@@ -29,8 +29,9 @@ from closecall.app.indexes.build_time import BuildTime, crowding
 from closecall.app.indexes.codes import taught_by
 from closecall.app.indexes.estimates import Estimates
 from closecall.app.indexes.metric import LearnedMetric, Learning
-from closecall.app.indexes.recipe import EXACT, OFFERED, Recipe
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
+from closecall.app.indexes.settings import EXACT, OFFERED
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import AbandonedError, Fitting, Troubles, Workers

@@ -10,7 +10,7 @@ import streamlit as st
 from closecall.app.api.submit import take
 from closecall.app.components import SIMILAR, answers_of
 from closecall.app.indexes.costs import brief_of
-from closecall.app.indexes.recipe import EXACT
+from closecall.app.indexes.settings import EXACT
 from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
 from closecall.app.pages.chosen import WAITING, opened, person_at, pick_concept, put_into_address
 from closecall.app.pages.fragment import fragment

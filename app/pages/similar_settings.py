@@ -15,7 +15,8 @@ import streamlit as st
 from closecall.app.display.phrases import about
 from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
-from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE
 from closecall.app.indexes.similar import KERNELS
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state

@@ -17,7 +17,7 @@ import pytest
 
 from closecall.app.cli.main import main
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.recipe import OFFERED
+from closecall.app.indexes.settings import OFFERED
 from closecall.app.indexes.similar import METHODS
 from closecall.core.selection import strategy_from
 from closecall.core.sources.words import FORMS

@@ -12,7 +12,8 @@ from closecall.app.indexes import build_time as module
 from closecall.app.indexes import similar, strategies
 from closecall.app.indexes.build_time import BuildTime, Paces, Shape, Speeds, build_time, trial_time
 from closecall.app.indexes.costs import brief_of, cost_of
-from closecall.app.indexes.recipe import OFFERED, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import OFFERED
 from closecall.app.runtime import kernels
 from closecall.app.sessions.similar.query import Like
 from closecall.core.hashing import FAMILIES

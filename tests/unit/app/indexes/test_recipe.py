@@ -10,7 +10,8 @@ import pytest
 
 from closecall.app.indexes.codes import built, coded, n_compared, parameters
 from closecall.app.indexes.costs import cost_of, guarantee_of
-from closecall.app.indexes.recipe import EXACT, OFFERED, STRUCTURES, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import EXACT, OFFERED, STRUCTURES
 from closecall.app.indexes.similar import METHODS
 from closecall.core.errors import InputError
 from closecall.core.hashing import FAMILIES, ShiftInvariantHash

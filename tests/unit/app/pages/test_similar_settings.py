@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from closecall.app.indexes.recipe import EXACT, OFFERED, STRUCTURES, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import EXACT, OFFERED, STRUCTURES
 from closecall.app.pages import similar_settings
 from closecall.app.pages.similar_settings import Draft, _number, _offered
 from closecall.core.hashing.forms import forms_named

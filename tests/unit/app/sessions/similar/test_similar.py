@@ -16,7 +16,8 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.indexes.codes import built, coded, n_compared
 from closecall.app.indexes.metric import Learning, learn, parameters, what_is_missing
-from closecall.app.indexes.recipe import CANDIDATES, Recipe
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.indexes.settings import CANDIDATES
 from closecall.app.indexes.similar import KEPT_CODES
 from closecall.app.projects.uploads import Uploads
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of
