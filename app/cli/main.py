@@ -141,13 +141,14 @@ def demo(
     from closecall.app.projects.roles import Roles
     from closecall.app.runtime.kernels import prepared_in_background
     from closecall.app.server.asgi import project_path, require_free_port, serve
+    from closecall.app.sessions.demo_project import make_demo
     from closecall.app.sessions.workspace import Workspace
 
     require_free_port(way.host, way.port)
     way_in = sign_in(way.port, way.prefix)
     roles = Roles(must_sign_in=way_in is not None)
     with Workspace(data, roles=roles, database=database) as workspace, prepared_in_background():
-        key = workspace.demo(items)
+        key = make_demo(workspace, items)
         serve(workspace, way, path=project_path(key), sign_in=way_in)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -139,3 +140,12 @@ def move_labels(folder: Path, address: str, undo: ExitStack) -> None:
     for moved in folder.glob(f"{LABELS_FILE}*"):  # the database, and SQLite's journal files
         moved.unlink()
     ProjectFile.change(folder, database=address)
+
+
+def free_key(folder: Path, question: str) -> str:
+    """Return a key for a project that asks this question, which no other project in the folder has."""
+    stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
+    key, number = stem, 2
+    while (folder / key).exists():
+        key, number = f"{stem}-{number}", number + 1
+    return key

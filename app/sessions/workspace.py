@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import threading
@@ -20,7 +19,6 @@ from closecall.app.projects.config import (
     checked_database,
     is_project,
     lock_project,
-    require_database,
 )
 from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.oidc import SignIn
@@ -30,16 +28,13 @@ from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploaded_folders import UPLOAD, store_folder
 from closecall.app.runtime.malloc import Trimmer
-from closecall.app.sessions.new_project import NewProject, SameProjectError, move_labels
+from closecall.app.sessions.new_project import NewProject, SameProjectError, free_key, move_labels
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
 from closecall.storage import Archive, Concepts, Database, LabelLog, without_addresses
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
-
-DEMO = "digits"
-"""Key of the demo project."""
 
 UNFINISHED = ".new-"
 """Prefix of the folder of a project that is being created, or whose creation was killed."""
@@ -104,7 +99,7 @@ class Workspace:
         self.landing: str | None = None
         self.sign_in: SignIn | None = None
         self._only = only
-        self._database = checked_database(database)
+        self.database = checked_database(database)
         self._open: dict[str, OpenProject] = {}
         self._closed: dict[str, Closed] = {}
         self._creating = threading.Lock()
@@ -139,7 +134,7 @@ class Workspace:
     @property
     def labels_go_to_a_server(self) -> bool:
         """Return whether the labels of new projects go to a database server."""
-        return self._database is not None
+        return self.database is not None
 
     def served_keys(self) -> list[str]:
         """Return the keys of the served projects, ascending."""
@@ -303,7 +298,7 @@ class Workspace:
             with self._creating:
                 if unless_same and (same := self._same(file, question)):
                     raise SameProjectError(same)
-                key = key or self._free_key(question)
+                key = key or free_key(self.folder, question)
                 half = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
                 undo.callback(shutil.rmtree, half, ignore_errors=True)
                 file.write(half)
@@ -312,8 +307,8 @@ class Workspace:
                     for other, yes in zip(more, new.more_questions.values(), strict=True):
                         create_concept(Concepts(database), other, "", "", yes)
                 new.check_examples()
-                if self._database:
-                    move_labels(half, with_schema(self._database, key), undo)
+                if self.database:
+                    move_labels(half, with_schema(self.database, key), undo)
                 with self._lock_of(key):
                     half.rename(self.folder / key)
                     undo.callback(shutil.rmtree, self.folder / key, ignore_errors=True)
@@ -364,43 +359,6 @@ class Workspace:
             if project := self._open.pop(key, None):
                 project.close()
 
-    def demo(self, items: int) -> str:
-        """Create the demo project with a pool of `items` digits, or extend it to that size; return its key.
-
-        Raises
-        ------
-        InputError
-            If the demo exists and has more items, or its labels are in another database.
-        """
-        folder = self.folder / DEMO
-        if is_project(folder):
-            require_database(folder, self._database)
-            file = ProjectFile.read(folder)
-            there = int(file.source.partition(":")[2] or 0)
-            if file.description and there != items:
-                raise InputError(
-                    f"The demo in {self.folder} is described by {file.description}, for {there:,} items: "
-                    f"serve it with --items {there}, or return to the first description with "
-                    f"closecall describe {folder} --use first"
-                )
-            if there > items:
-                raise InputError(
-                    f"The demo in {self.folder} has {there:,} items, more than --items {items}: "
-                    "leave --items out, or choose another folder with --data"
-                )
-            if there < items:
-                ProjectFile.change(folder, source=f"digits:{items}")
-        else:
-            question = NewProject(
-                f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
-            )
-            self.create(question, key=DEMO)
-        project = self.project(DEMO)
-        pool = project.pool
-        if project.builder and pool is not None and pool.complete and len(pool) < items:
-            project.builder.start()
-        return DEMO
-
     def _here(self) -> str:
         """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
         try:
@@ -420,13 +378,6 @@ class Workspace:
                     if any(record.question == question for record in Archive(log.database).offered()):
                         return key
         return None
-
-    def _free_key(self, question: str) -> str:
-        stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
-        key, number = stem, 2
-        while (self.folder / key).exists():
-            key, number = f"{stem}-{number}", number + 1
-        return key
 
     def _summary(self, key: str) -> ProjectSummary:
         try:

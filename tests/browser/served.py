@@ -35,6 +35,7 @@ def make_demo(data: Path, like: Server) -> None:
     import pytest
 
     from closecall.app.projects.pool_builder import Builder
+    from closecall.app.sessions import demo_project
     from closecall.app.sessions.workspace import Workspace
 
     def copy(builder: Builder) -> None:
@@ -42,7 +43,7 @@ def make_demo(data: Path, like: Server) -> None:
 
     with pytest.MonkeyPatch.context() as patch, Workspace(data) as workspace:
         patch.setattr(Builder, "start", copy)
-        project = workspace.project(workspace.demo(like.items))
+        project = workspace.project(demo_project.make_demo(workspace, like.items))
         assert project.problem() is None
         assert project.pool is not None
         assert project.pool.complete

@@ -18,6 +18,7 @@ from PIL import Image
 
 from closecall.app.cli.main import main
 from closecall.app.display import pool_output
+from closecall.app.sessions.demo_project import make_demo
 from closecall.core.errors import InputError
 from closecall.core.pool.build_progress import being_built
 from closecall.core.sources import source_from
@@ -186,9 +187,9 @@ def test_no_project_to_serve(tmp_path):
 def test_the_demo_does_not_shrink(tmp_path):
     """A demo with fewer items than are there says what to do instead."""
     with open_workspace(tmp_path) as workspace:
-        workspace.demo(200)
+        make_demo(workspace, 200)
         with pytest.raises(InputError, match="more than"):
-            workspace.demo(100)
+            make_demo(workspace, 100)
 
 
 def test_the_demo_s_help_names_the_sizes_that_it_takes():

@@ -21,9 +21,10 @@ from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.positive_class import guess_class
 from closecall.app.projects.roles import Roles
+from closecall.app.sessions.demo_project import DEMO, make_demo
 from closecall.app.sessions.new_project import NewProject, SameProjectError
 from closecall.app.sessions.registry import OpenProject
-from closecall.app.sessions.workspace import DEMO, Workspace
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LabelLog, StorageError
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -186,7 +187,7 @@ def test_a_complete_demo_grows(tmp_path, monkeypatch):
     for items, sources in [(600, []), (700, ["digits:700"]), (700, ["digits:700"])]:
         started.clear()
         with open_workspace(tmp_path) as workspace:
-            workspace.demo(items)
+            make_demo(workspace, items)
         assert started == sources
 
 
