@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.display.strategy_labels import all_labels
 from closecall.app.projects.roles import Person
 from closecall.storage import ConceptRecord
 from closecall.storage.errors import StorageError
@@ -35,7 +36,7 @@ def described(project: OpenProject) -> dict[str, Any]:
         "held_out": len(pool.held_out.ids) if pool is not None else 0,
         "classes": list(pool.classes) if pool is not None else [],
         "problem": project.problem(),
-        "strategies": project.strategies(),
+        "strategies": all_labels(),
         "concepts": concepts_of(project),
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from closecall.core.errors import InputError
-from closecall.core.selection import strategy_from
+from closecall.core.selection import strategy_from, strategy_names
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
@@ -108,6 +108,11 @@ def about(name: str) -> str:
 def name_of(word: str) -> str:
     """Return the strategy's name, without parameters."""
     return word.partition(":")[0]
+
+
+def all_labels() -> dict[str, str]:
+    """Return each query strategy's name and display name, in the order in which pages show them."""
+    return {name: label_of(name) for name in strategy_names()}
 
 
 def label_of(word: str) -> str:

@@ -10,7 +10,7 @@ from closecall.app.api.submit import take
 from closecall.app.api.verdict import verdict
 from closecall.app.components import LABEL, VERDICT, answers_of
 from closecall.app.display.phrases import counted
-from closecall.app.display.strategy_labels import name_of
+from closecall.app.display.strategy_labels import all_labels, name_of
 from closecall.app.pages.chosen import person_at
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
@@ -35,7 +35,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
     try:
         found = current(session)
         if found is None or state.get(("another", session.concept.record.id)):
-            offer_one(project, session, before=found)
+            offer_one(session, before=found)
         elif found.is_told:
             show_verdict(session, found)
         else:
@@ -44,9 +44,9 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
         show_problem(error, waits=True)
 
 
-def offer_one(project: OpenProject, session: LabelingSession, before: BlindComparison | None) -> None:
+def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
     """Show the form for a new comparison, with a button back to the comparison `before`, if there is one."""
-    offered, labels = offer(session), project.strategies()
+    offered, labels = offer(session), all_labels()
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
         st.title("Which strategy teaches more?")

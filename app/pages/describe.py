@@ -73,7 +73,7 @@ def show_description(project: OpenProject, one: Description, *, is_built: bool) 
             st.markdown("In use")
         elif is_built:
             if st.button("Stop", key=f"stop-{name}"):
-                project.stop_describing(one.name, by=person_at(project))
+                project.descriptions.stop(one.name, by=person_at(project))
                 st.rerun()
         elif one.problem is None:
             if st.button("Use", key=f"use-{name}", type="primary"):
@@ -113,7 +113,7 @@ def another(project: OpenProject) -> None:
 def build(project: OpenProject, word: str, provider: str | None = None) -> None:
     """Start to build a description, or continue it."""
     try:
-        project.describe(word, provider, by=person_at(project))
+        project.descriptions.build(word, provider, by=person_at(project))
     except InputError as error:
         show_problem(error)
     else:

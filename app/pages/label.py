@@ -12,7 +12,7 @@ import streamlit as st
 from closecall.app.api.views import answered
 from closecall.app.components import GRID, LABEL, answers_of
 from closecall.app.display import phrases as words
-from closecall.app.display.strategy_labels import about, fitting, label_of, name_of
+from closecall.app.display.strategy_labels import about, all_labels, fitting, label_of, name_of
 from closecall.app.pages.alike import offer_similar
 from closecall.app.pages.choose_class import NO_CLASS, choose_class
 from closecall.app.pages.chosen import (
@@ -195,7 +195,8 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
-    labels, costs = project.strategies(), project.costs()
+    labels = all_labels()
+    costs = project.indexes.costs(labels)
     counts = session.concept.counts()
     first = fitting(yes=counts.yes, no=counts.no)
     names = sorted(labels, key=lambda name: name != first)  # otherwise in their order

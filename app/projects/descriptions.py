@@ -27,6 +27,7 @@ from closecall.app.projects.config import (
     lock_project,
 )
 from closecall.app.projects.pool_builder import Building, what_is_gone
+from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.projects.uploaded_images import describing_source, features_of_kept
 from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress, estimate
@@ -226,7 +227,7 @@ class Descriptions:
         """Return the descriptions; see `descriptions`."""
         return descriptions(self._folder)
 
-    def build(self, word: str, provider: str | None = None) -> str:
+    def build(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
         """Start to build or continue the description that `word` names, and return its name.
 
         For `word` and `provider`, see `planned`.
@@ -234,8 +235,9 @@ class Descriptions:
         Raises
         ------
         InputError
-            If `planned` raises it.
+            If `planned` raises it, or the person is not an owner.
         """
+        by.require_owner("describe the images again")
         plan = planned(self._folder, word, provider)
         with self._lock:
             before = self._buildings.get(plan.name)
@@ -248,8 +250,15 @@ class Descriptions:
                 building.start()
         return plan.name
 
-    def stop(self, name: str) -> None:
-        """Stop building a description; `build` continues it."""
+    def stop(self, name: str, *, by: Person = OPERATOR) -> None:
+        """Stop building a description; `build` continues it.
+
+        Raises
+        ------
+        InputError
+            If the person is not an owner.
+        """
+        by.require_owner("stop describing the images")
         with self._lock:
             building = self._buildings.get(name)
         if building is not None:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from closecall.app.projects.config import ProjectFile
 from closecall.app.runtime import child
 from closecall.app.runtime.interruption import EXIT_STOPPED
 from closecall.core.errors import InputError
@@ -116,6 +117,23 @@ class Builder(Building):
         if provider:
             words += ["--provider", provider]
         super().__init__(pool, words, relative_to)
+
+
+def started_builder(folder: Path, file: ProjectFile) -> Builder | None:
+    """Return the builder of a project's pool, started if the pool is incomplete; None if it has no source."""
+    if not file.source:
+        return None
+    path = file.pool_path(folder)
+    builder = Builder(
+        path, file.source, Path(file.relative_to), use_classes=file.use_classes, provider=file.provider
+    )
+    try:
+        complete = Pool.open(path).complete
+    except InputError:
+        complete = False
+    if not complete:
+        builder.start()
+    return builder
 
 
 def what_is_gone(pool: Pool) -> str | None:

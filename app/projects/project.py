@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.engine.concept import LiveConcept
 from closecall.app.engine.kept_groups import KeptGroups
@@ -25,7 +23,7 @@ from closecall.app.projects.duplicates import Duplicates
 from closecall.app.projects.following import Following
 from closecall.app.projects.intake import Intake
 from closecall.app.projects.item_search import NameSearch
-from closecall.app.projects.pool_builder import Builder, what_is_gone
+from closecall.app.projects.pool_builder import started_builder, what_is_gone
 from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.project_store import ProjectStore
 from closecall.app.projects.questions import create_concept
@@ -38,7 +36,6 @@ from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord, without_addresses
 from closecall.storage.groupings import Groupings
@@ -123,7 +120,7 @@ class Project:
         with ExitStack() as opened:
             self.intake = Intake(self.log, lambda: self.pool, self.problem)
             self.concept_store = Concepts(self.database, description=description)
-            self.builder = self._make_builder(file)
+            self.builder = None if self.description else started_builder(self.folder, file)
             if self.builder:
                 opened.callback(self.builder.stop)
             index_path = file.index_path(self.folder)
@@ -209,29 +206,6 @@ class Project:
     def leave(self) -> None:
         """Stop this object's own background work, after another object has taken its place."""
         self._opened.close()
-
-    def describe(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
-        """Start or continue to compute other features of the items (a description); return its name.
-
-        Raises
-        ------
-        InputError
-            If the images can't be described so (`app.projects.descriptions.planned`), or the person is not an
-            owner.
-        """
-        by.require_owner("describe the images again")
-        return self.descriptions.build(word, provider)
-
-    def stop_describing(self, name: str, *, by: Person = OPERATOR) -> None:
-        """Stop computing other features of the items (a description); `describe` continues it.
-
-        Raises
-        ------
-        InputError
-            If the person is not an owner.
-        """
-        by.require_owner("stop describing the images")
-        self.descriptions.stop(name)
 
     def prepare(self, name: str) -> None:
         """Compute the features that example images lack under a description of the items.
@@ -393,14 +367,6 @@ class Project:
         pool = self.pool if pool is None else pool
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
-    def strategies(self) -> dict[str, str]:
-        """Return each query strategy's name and display name, in the order in which pages show them."""
-        return {name: label_of(name) for name in strategy_names()}
-
-    def costs(self) -> dict[str, str]:
-        """Return the cost of each strategy that takes long to prepare, in words, by the strategy's name."""
-        return self.indexes.costs(strategy_names())
-
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
         """Return the project's active concepts, with archived ones if `archived`; see `Archive.offered`."""
         return self.archive.offered(archived=archived)
@@ -430,30 +396,6 @@ class Project:
         positive = positive_class_of(question, positive_class, self.class_names)
         return create_concept(self.concept_store, question, name, guideline, positive)
 
-    def copy_concept(
-        self, concept: ConceptRecord, name: str, *, archived: bool = False, in_its_place: bool = False
-    ) -> ConceptRecord:
-        """Add a concept that asks the same question, without labels or example images.
-
-        If `archived`, the copy is archived. If `in_its_place`, the copy replaces the original, which is then
-        archived.
-
-        Raises
-        ------
-        StorageError
-            If there is a concept of this name.
-        """
-        return self.concept_store.create(
-            name,
-            concept.question,
-            guideline=concept.guideline,
-            positive_class=concept.positive_class,
-            c=concept.c,
-            class_weight=concept.class_weight,
-            archived=archived,
-            instead_of=concept.id if in_its_place else None,
-        )
-
     def persons(self, round_number: int, seed: int) -> int:
         """Return how many people answer the item of a round: 1, except in overlap rounds (`ProjectFile`)."""
         persons, share = self.file.overlap, self.file.overlap_share
@@ -469,10 +411,7 @@ class Project:
         """
         by.require_owner("set the number of people per item")
         check_overlap(persons, share)
-        with self._lock:
-            ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
-            self.store.file = replace(self.file, overlap=persons, overlap_share=share)
-            self.store.tell("settings")
+        self.store.change(overlap=persons, overlap_share=share)
 
     def set_audit_share(self, concept: LiveConcept, share: float, *, by: Person = OPERATOR) -> None:
         """Set the share of rounds that draw an item for the audit, for all sessions of the concept.
@@ -518,10 +457,7 @@ class Project:
             If the person is not an owner.
         """
         by.require_owner("set whether near-duplicates are asked about")
-        with self._lock:
-            ProjectFile.change(self.folder, ask_once=wanted)
-            self.store.file = replace(self.file, ask_once=wanted)
-            self.store.tell("settings")
+        self.store.change(ask_once=wanted)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """Return the concept's state in this process, which all sessions of the concept share."""
@@ -562,25 +498,6 @@ class Project:
             return
         shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
         self.leases.restore((record.session_id, record.item) for record in shown)
-
-    def _make_builder(self, file: ProjectFile) -> Builder | None:
-        if self.description or not file.source:
-            return None
-        path = file.pool_path(self.folder)
-        builder = Builder(
-            path,
-            file.source,
-            Path(file.relative_to),
-            use_classes=file.use_classes,
-            provider=file.provider,
-        )
-        try:
-            complete = Pool.open(path).complete
-        except InputError:
-            complete = False
-        if not complete:
-            builder.start()
-        return builder
 
     def _open_pool(self) -> Pool | None:
         if self.builder is not None and not (self.pool_path / "pool.json").exists():

@@ -6,7 +6,9 @@ over: the lock, the labels, the leases, the threads, and the processes that buil
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -72,8 +74,10 @@ class ProjectStore:
                 f"Several servers need labels in PostgreSQL, but those of {folder} are in a file: move them "
                 f"with closecall backup, then closecall restore --database"
             )
+        self.folder = folder
         self.file = file
         self.is_shared = shared
+        self._changing = threading.Lock()
         self.troubles = Troubles()
         self.news = News()
         with ExitStack() as opened:
@@ -136,6 +140,19 @@ class ProjectStore:
             return
         with self.database.write(losable=True) as connection:
             self.database.announce(connection, kind, **data)
+
+    def change(self, **settings: Any) -> None:
+        """Change settings of the project, also in its file, and tell this to other servers.
+
+        Raises
+        ------
+        StorageError
+            If several servers share the project, and the database fails.
+        """
+        with self._changing:
+            ProjectFile.change(self.folder, **settings)
+            self.file = replace(self.file, **settings)
+            self.tell("settings")
 
     def stop_work(self) -> None:
         """Wait for the jobs that are running, and cancel those that are waiting."""

@@ -38,6 +38,36 @@ def create_concept(
     )
 
 
+def copy_concept(
+    concepts: Concepts,
+    concept: ConceptRecord,
+    name: str,
+    *,
+    archived: bool = False,
+    in_its_place: bool = False,
+) -> ConceptRecord:
+    """Add a concept that asks the same question, without labels or example images.
+
+    If `archived`, the copy is archived. If `in_its_place`, the copy replaces the original, which is then
+    archived.
+
+    Raises
+    ------
+    StorageError
+        If there is a concept of this name.
+    """
+    return concepts.create(
+        name,
+        concept.question,
+        guideline=concept.guideline,
+        positive_class=concept.positive_class,
+        c=concept.c,
+        class_weight=concept.class_weight,
+        archived=archived,
+        instead_of=concept.id if in_its_place else None,
+    )
+
+
 def classes_of(project: Path) -> tuple[str, ...]:
     """Return the names of the classes of a project's items; empty if there are none.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closecall.app.projects.questions import copy_concept
 from closecall.app.projects.roles import AUTOPILOT
 from closecall.core.simulation.oracle import Oracle
 from closecall.storage import ConceptRecord
@@ -41,7 +42,8 @@ def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
     if concept.name.endswith(_OWN):
         return concept
     name = concept.name + _OWN
-    return project.concept_store.named(name) or project.copy_concept(concept, name, archived=True)
+    concepts = project.concept_store
+    return concepts.named(name) or copy_concept(concepts, concept, name, archived=True)
 
 
 def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from closecall.app.projects.questions import copy_concept
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.autopilot import peoples_concept
 from closecall.storage import ConceptRecord
@@ -32,7 +33,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
         later = [other for other in offered if other.question == concept.question and other.id > concept.id]
         if later:
             return max(later, key=lambda other: other.id)
-    return project.copy_concept(concept, _next_name(project, concept.name), in_its_place=True)
+    return copy_concept(project.concept_store, concept, _next_name(project, concept.name), in_its_place=True)
 
 
 def _next_name(project: OpenProject, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from closecall.app.display.phrases import preparation
 from closecall.app.display.strategy_labels import LABELS, label_of, name_of
 from closecall.core.errors import InputError
-from closecall.core.selection import QueryStrategy, covering
+from closecall.core.selection import QueryStrategy, covering, strategy_names
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -72,7 +72,7 @@ class Compared:
     @property
     def words(self) -> list[str]:
         """The strategies as written on the command line, including any parameters."""
-        own = [name for name in self._session.project.strategies() if name not in LABELS]
+        own = [name for name in strategy_names() if name not in LABELS]
         words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
         return words if self.used in words else [*words, self.used]
 

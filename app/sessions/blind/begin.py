@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from closecall.app.projects.questions import copy_concept
 from closecall.app.sessions.blind.comparison import (
     BEGUN_WITH,
     HAS_JUDGE,
@@ -172,4 +173,4 @@ def _copies(project: Project, question: ConceptRecord, letters: str) -> list[Con
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1
     names = [f"{question.name} (blind {number} {one})" for one in letters]
-    return [project.copy_concept(question, name, archived=True) for name in names]
+    return [copy_concept(project.concept_store, question, name, archived=True) for name in names]

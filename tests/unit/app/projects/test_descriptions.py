@@ -503,15 +503,15 @@ def test_the_server_builds_in_a_process_of_its_own(project, workspace, monkeypat
     """Its failure is a sentence, a second press starts no second one, and stopping keeps what is built."""
     started = []
     monkeypatch.setattr(Building, "start", lambda building: started.append(building))
-    assert project.describe("edges") == "edges"
+    assert project.descriptions.build("edges") == "edges"
     (building,) = started
     assert building._words == ["describe", str(project.folder), "--by", "edges", "--quiet", "--wait"]
     assert building._pool == project.folder / "descriptions" / "edges" / "pool"
     monkeypatch.setattr(Building, "is_running", True)
-    project.describe("edges")
+    project.descriptions.build("edges")
     assert len(started) == 1
     assert project.descriptions.being_built() == {"edges": None}
-    project.stop_describing("edges")
+    project.descriptions.stop("edges")
 
 
 def test_a_description_that_is_gone_is_told_when_the_project_is_served(tmp_path):

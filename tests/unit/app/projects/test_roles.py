@@ -214,8 +214,8 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
         "withdraw a description": lambda: session.withdraw_description(SEVEN, by=BOB),
         "add examples": lambda: session.add_examples([b""], by=BOB),
         "set the number of people": lambda: project.set_overlap(2, 0.5, by=BOB),
-        "describe the images": lambda: project.describe("edges", by=BOB),
-        "stop describing": lambda: project.stop_describing("edges", by=BOB),
+        "describe the images": lambda: project.descriptions.build("edges", by=BOB),
+        "stop describing": lambda: project.descriptions.stop("edges", by=BOB),
         "choose the description": lambda: workspace.use_description(project.key, "edges", by=BOB),
         "decide": lambda: submit(project.decisions(session), [answer(card, "yes")], BOB),
     }

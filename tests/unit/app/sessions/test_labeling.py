@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.display.strategy_labels import all_labels
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
@@ -203,17 +204,19 @@ def test_a_session_selects_with_what_it_remembers(session, monkeypatch):
         assert selection.parameters["remembered"] == before.hyperplane_digest
 
 
-def test_the_picker_offers_baselines_first(project):
+def test_the_picker_offers_baselines_first():
     """Then the margin index, then the hash families, H-, EH- and BH-Hash first."""
-    labels = list(project.strategies().values())
+    labels = list(all_labels().values())
     assert labels[:4] == ["Random", "Subsample", "Exhaustive", "Margin index"]
     assert labels[4:7] == ["H-Hash", "EH-Hash", "BH-Hash"]
 
 
-def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
+def test_the_picker_offers_a_researchers_own_strategy(monkeypatch):
     """Whatever the entry points name stands beside the built-in ones."""
-    monkeypatch.setattr("closecall.app.projects.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
-    assert project.strategies()["my-own"] == "My own"
+    monkeypatch.setattr(
+        "closecall.app.display.strategy_labels.strategy_names", lambda: (*STRATEGIES, "my-own")
+    )
+    assert all_labels()["my-own"] == "My own"
 
 
 def test_an_unknown_strategy_is_refused(session):

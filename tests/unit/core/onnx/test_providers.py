@@ -343,7 +343,7 @@ def test_a_description_is_computed_with_the_chosen_provider(at, model, photos, t
         started: list[Building] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Building, "start", lambda building: started.append(building))
-            project.describe(str(model), "cuda")
+            project.descriptions.build(str(model), "cuda")
         assert started[0]._words[-2:] == ["--provider", "cuda"]
 
     def describe(*words: str) -> Result:
