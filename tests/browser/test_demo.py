@@ -38,7 +38,8 @@ def choose(page: Page, button: str, **exactly: Any) -> None:
     # By keyboard: a menu that is still being filled may move between pressing the mouse and letting go.
     page.get_by_role("button", name=button, **exactly).press("Enter")
     page.wait_for_function("before => !location.search.includes(before)", arg=before)
-    page.locator(f".st-key-label-{session_of(page)} .card").wait_for()
+    # Until this session's data is here, the card of the session before may be in view.
+    page.locator(f'.card[data-session="{session_of(page)}"]').wait_for()
     expect(page.locator(".card")).to_have_count(1, timeout=30_000)
 
 

@@ -153,6 +153,7 @@ class Card {
     }
     this.refusal = this.flow.settle(this.data) ?? this.refusal;
     this.choices.update(this.data.classes);
+    this.card.dataset.session = this.data.session;
     this.card.dataset.blind = String(Boolean(this.data.blind));
     this.card.dataset.groups = String(Boolean(this.data.has_groups));
     this.showItem();
