@@ -1,4 +1,3 @@
-from closecall.storage.address import without_addresses
 from closecall.storage.archive import Archive
 from closecall.storage.concepts import Concepts
 from closecall.storage.copies import backup, removal, restore
@@ -60,5 +59,4 @@ __all__ = [
     "new_id",
     "removal",
     "restore",
-    "without_addresses",
 ]

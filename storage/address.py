@@ -7,8 +7,6 @@ and ``PGSERVICE``.
 
 from __future__ import annotations
 
-import re
-
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -21,9 +19,6 @@ _MAX_SCHEMA = 63  # PostgreSQL truncates longer names, in bytes
 # The connection parameters that libpq's documentation lists and that hold a secret.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 FORM = "postgresql://user@host/database"
-
-_AN_ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S*[^\s:;,.)]")
-_UNREACHED = re.compile(r"(the database cannot be reached): .*", re.DOTALL)  # the reason names the server
 
 
 def is_address(where: str) -> bool:
@@ -67,11 +62,6 @@ def has_password(address: str) -> bool:
         If the address is malformed; of kind `invalid`.
     """
     return bool(secrets_of(parse(address)[0]))
-
-
-def without_addresses(sentence: str) -> str:
-    """Return the sentence without addresses of databases, for people who don't run the server."""
-    return _UNREACHED.sub(r"\1", _AN_ADDRESS.sub("the database", sentence))
 
 
 def secrets_of(url: URL) -> list[str]:

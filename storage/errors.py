@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 Kind = Literal[
@@ -21,10 +22,21 @@ Kind = Literal[
 ]
 
 
+_AN_ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S*[^\s:;,.)]")
+_UNREACHED = re.compile(r"(the database cannot be reached): .*", re.DOTALL)  # the reason names the server
+
+
+def without_addresses(sentence: str) -> str:
+    """Return the sentence without addresses of databases, for people who don't run the server."""
+    return _UNREACHED.sub(r"\1", _AN_ADDRESS.sub("the database", sentence))
+
+
 class StorageError(Exception):
     """Error for a request that could not be carried out.
 
-    The message is one sentence that names the subject, the problem and a remedy.
+    The message is one sentence that names the subject, the problem and a remedy. ``str(error)`` leaves out
+    the addresses of databases, because pages show it to people who don't run the server. Those who run it
+    see the whole message: on the command line (`full`), and in the log, since tracebacks contain it.
 
     Parameters
     ----------
@@ -37,6 +49,17 @@ class StorageError(Exception):
     def __init__(self, message: str, kind: Kind = "other") -> None:
         super().__init__(message)
         self.kind: Kind = kind
+        if str(self) != message:
+            self.add_note(message)
+
+    def __str__(self) -> str:
+        """Return the message without addresses of databases."""
+        return without_addresses(self.full)
+
+    @property
+    def full(self) -> str:
+        """Return the message, with addresses of databases."""
+        return str(self.args[0])
 
     @property
     def passes(self) -> bool:

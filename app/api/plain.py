@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
 from closecall.core.errors import InputError
-from closecall.storage import StorageError, new_id, without_addresses
+from closecall.storage import StorageError, new_id
 
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Person
@@ -131,7 +131,7 @@ class PlainCard:
         try:
             settled = take(self._project, self._session, [sent], self._person)
         except (InputError, StorageError) as error:
-            settled = {"acked": [], "refused": [], "message": without_addresses(str(error))}
+            settled = {"acked": [], "refused": [], "message": str(error)}
         is_settled = bool(settled["acked"] or settled["refused"])
         self._unacknowledged = None if is_settled or answer["answer"] != "undo" else answer
         reasons = [refusal["reason"] for refusal in settled["refused"]]

@@ -15,7 +15,6 @@ from closecall.app.sessions.presses import is_press
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def settle(
             stuck.add(name)
             settled["message"] = str(error)
         except StorageError as error:
-            settled["message"] = without_addresses(str(error))
+            settled["message"] = str(error)
             break
     return settled
 

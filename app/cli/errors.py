@@ -76,8 +76,10 @@ def _plain_errors(path: str) -> Iterator[None]:
         said = " ".join(error.format_message().split())
         end = "" if said.endswith((".", "?")) else "."
         _refuse(f"{said}{end} See {path} --help.")
-    except (InputError, StorageError) as error:
+    except InputError as error:
         _refuse(str(error))
+    except StorageError as error:
+        _refuse(error.full)
     except OSError as error:
         if error.errno not in MENDABLE:
             raise

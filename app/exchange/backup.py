@@ -145,5 +145,5 @@ def _force_is_offered() -> Iterator[None]:
         yield
     except StorageError as error:
         if error.kind == "exists":
-            raise InputError(f"{error}: add --force to replace it") from None
+            raise InputError(f"{error.full}: add --force to replace it") from None
         raise

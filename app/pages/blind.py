@@ -19,7 +19,6 @@ from closecall.app.pages.state import state
 from closecall.app.sessions.blind.begin import begin, current, offer
 from closecall.app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
             try:
                 begin(session, words)
             except (InputError, StorageError) as error:
-                state["blind trouble"] = without_addresses(str(error))
+                state["blind trouble"] = str(error)
 
         def go_back() -> None:
             state.pop(("another", question.id), None)

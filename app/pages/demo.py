@@ -15,7 +15,6 @@ from closecall.app.projects.roles import AUTOPILOT
 from closecall.app.sessions import autopilot
 from closecall.app.sessions.reset import start_afresh
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -102,6 +101,6 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
         try:
             act()
         except (InputError, StorageError) as error:
-            state["trouble", session.id] = without_addresses(str(error))
+            state["trouble", session.id] = str(error)
 
     st.button(label, width="stretch", on_click=attempt)

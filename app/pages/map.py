@@ -18,7 +18,7 @@ from closecall.app.pages.state import state
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
-from closecall.storage import StorageError, without_addresses
+from closecall.storage import StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -57,7 +57,7 @@ def show_map(project: OpenProject, session: LabelingSession) -> None:
         try:
             project.enclosed(session).look_in(Lasso.of(sent["lasso"]))
         except (InputError, StorageError) as error:
-            refused = without_addresses(str(error))
+            refused = str(error)
         else:
             open_lasso()
             st.switch_page("label.py", query_params={"project": project.key, "session": session.id})

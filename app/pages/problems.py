@@ -12,7 +12,6 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
 from closecall.app.runtime.event_log import emit
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ WAITS = "waits"
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
     """Show the error as plain text. If `waits` and the error may be temporary, rerun the page soon."""
     _tell_of(error)
-    st.error(literal(without_addresses(str(error))))
+    st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:
         state[WAITS] = False
         _try_again()
@@ -58,7 +57,7 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
         before: dict[str, Any] | None = state.get(kept)
         if before is not None:
             _tell_of(error)
-            return {**before, "acked": [], "refused": [], "message": without_addresses(str(error))}
+            return {**before, "acked": [], "refused": [], "message": str(error)}
         show_problem(error, waits=True)
     except InputError as error:
         state.pop(kept, None)

@@ -12,6 +12,7 @@ from closecall.app.runtime.interruption import EXIT_STOPPED
 from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress, read_progress
 from closecall.core.pool.pool import Pool
+from closecall.storage.errors import without_addresses
 
 LOG_FILE = "build.log"
 
@@ -88,7 +89,7 @@ class Building:
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
         reason = lines[-1].removeprefix("Error: ") if lines else "without a message"
-        return f"The pool could not be built: {reason}"
+        return f"The pool could not be built: {without_addresses(reason)}"
 
 
 class Builder(Building):

@@ -37,7 +37,7 @@ from closecall.core.errors import InputError
 from closecall.core.pool.build import Progress
 from closecall.core.pool.pool import Pool
 from closecall.core.warmup import load_training
-from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord, without_addresses
+from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 
@@ -316,7 +316,7 @@ class Project:
         People who don't run the server see it, so it has no addresses of databases.
         """
         built = self.builder.problem() if self.builder else None
-        found = (
+        return (
             built
             or self.indexes.problem
             or (what_is_gone(self.pool) if self.pool is not None else None)
@@ -327,7 +327,6 @@ class Project:
             or self._undescribed
             or self.troubles.first
         )
-        return found and without_addresses(found)
 
     def build_progress(self) -> Progress | None:
         """Return the progress of the pool's build; None if the pool is complete or has no builder."""

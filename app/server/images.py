@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from closecall.app.api.images import PATH, image
 from closecall.app.display.thumbnails import absence
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def _respond(asked: Mapping[str, str]) -> Response:
         said = absence(error).get("problem") or str(error)  # the path of the images is for owners
         return JSONResponse({"problem": said}, 400, headers=fresh)
     except StorageError as error:
-        return JSONResponse({"problem": without_addresses(str(error))}, 503, headers=fresh)
+        return JSONResponse({"problem": str(error)}, 503, headers=fresh)
     if found is None:
         return JSONResponse({"problem": "There is no such image"}, 404, headers=fresh)
     content, media_type = found

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.map import LiveMap, find_map
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _respond(answer: Answer, asked: Asked) -> Response:
     try:
         found = answer(live, asked)
     except (InputError, StorageError) as error:
-        problem = without_addresses(str(error))
+        problem = str(error)
         return JSONResponse({"problem": problem}, 400 if isinstance(error, InputError) else 503)
     if isinstance(found, dict):
         return JSONResponse(found, headers=fresh)

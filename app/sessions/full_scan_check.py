@@ -17,7 +17,7 @@ from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import make_strategy
-from closecall.storage import SelectionRecord, Standing, StorageError, without_addresses
+from closecall.storage import SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.session_state import SessionState
@@ -139,7 +139,7 @@ class Check:
         try:
             self._comparison = compare(self._session, self.selection_id)
         except (InputError, StorageError) as error:
-            self._problem = without_addresses(str(error))
+            self._problem = str(error)
         except Exception as error:
             log.exception("The pool can't be scanned")
             self._problem = f"The pool can't be scanned: {error or type(error).__name__}"

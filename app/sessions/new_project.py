@@ -134,7 +134,7 @@ def move_labels(folder: Path, address: str, undo: ExitStack) -> None:
         restore(folder / LABELS_FILE, address)
     except StorageError as error:
         if error.kind == "exists":
-            raise InputError(f"There are labels of a project at {address} already") from None
+            raise StorageError(f"{address} has the labels of a project already", "exists") from None
         raise
     undo.callback(remove)
     for moved in folder.glob(f"{LABELS_FILE}*"):  # the database, and SQLite's journal files

@@ -21,7 +21,7 @@ from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
-from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord, without_addresses
+from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project
@@ -111,7 +111,7 @@ class SessionState:
 
     def problem(self) -> str | None:
         """Return why the session shows no item, or a problem of its project, in one sentence; or None."""
-        return without_addresses(self.trouble) if self.trouble else self.project.problem()
+        return self.trouble or self.project.problem()
 
     def hold(self) -> None:
         """Take the session over, if another server has had it since the last call. Hold `lock`, as always.

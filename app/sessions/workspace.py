@@ -32,7 +32,7 @@ from closecall.app.sessions.new_project import NewProject, SameProjectError, fre
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.errors import InputError
-from closecall.storage import Archive, Concepts, Database, LabelLog, without_addresses
+from closecall.storage import Archive, Concepts, Database, LabelLog
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 
@@ -389,7 +389,7 @@ class Workspace:
                         return summary
             return opened_summary(self.project(key))
         except (InputError, StorageError) as error:
-            return ProjectSummary(key=key, title=key, problem=without_addresses(str(error)), usable=False)
+            return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
 
     def _require_unserved(self, key: str) -> None:
         """Raise InputError if another process serves the project, and this one can't serve it, too."""

@@ -21,7 +21,6 @@ from closecall.app.display.phrases import counted, many_times, ordinal
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.storage import without_addresses
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project
@@ -193,7 +192,7 @@ class HyperplaneComparison:
                 goes_on = not measurement.is_done and time.monotonic() - self._looked < LEFT_SECONDS
         except Exception as error:
             log.exception("Strategies can't be compared")
-            said = without_addresses(str(error)) or type(error).__name__
+            said = str(error) or type(error).__name__
             self._trouble = f"The strategies can't be compared: {said}"
         finally:
             with self._lock:

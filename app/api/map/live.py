@@ -30,7 +30,6 @@ from closecall.app.projects.config import ProjectFile
 from closecall.core.errors import InputError
 from closecall.core.map import has_map, inside
 from closecall.core.pool.pool import Pool
-from closecall.storage import without_addresses
 from closecall.storage.ascending import without
 from closecall.storage.errors import StorageError
 
@@ -218,7 +217,7 @@ class LiveMap:
             is_other = self._update()
             self._trouble = None
         except (InputError, StorageError) as error:
-            is_other, self._trouble = True, without_addresses(str(error))
+            is_other, self._trouble = True, str(error)
         if is_other:
             self._rest_until = began + (time.thread_time() - worked) / SHARE
 

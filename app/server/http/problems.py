@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.projects.roles import NoAccessError
 from closecall.core.errors import InputError
-from closecall.storage import without_addresses
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ async def _input(_: Request, error: Exception) -> Response:
 
 async def _storage(_: Request, error: Exception) -> Response:
     assert isinstance(error, StorageError)
-    return respond(_STATUS_OF_KIND.get(error.kind, 503), without_addresses(str(error)))
+    return respond(_STATUS_OF_KIND.get(error.kind, 503), str(error))
 
 
 async def _malformed(_: Request, error: Exception) -> Response:

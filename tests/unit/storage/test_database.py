@@ -70,7 +70,7 @@ def refused(kind: str, *words: str) -> Iterator[None]:
     """The block raises a StorageError of that kind: one line that has all the words."""
     with pytest.raises(StorageError) as caught:
         yield
-    message = str(caught.value)
+    message = caught.value.full
     assert caught.value.kind == kind, message
     assert "\n" not in message
     for word in words:
