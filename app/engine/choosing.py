@@ -17,7 +17,7 @@ from closecall.core.learning import round as learner
 from closecall.core.numerics.randomness import seed_for, uniform
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
-from closecall.core.selection.base import sorted_ids
+from closecall.core.selection.requests import sorted_ids
 from closecall.storage import Standing
 from closecall.storage.ascending import NONE, joined, without
 from closecall.storage.records import Why

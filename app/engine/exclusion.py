@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.selection_parameters import GROUP_RULE, OVERLAP, PASSED, RULE, SKIPPED_TOO, SUPPOSED
-from closecall.core.selection.base import sorted_ids
+from closecall.core.selection.requests import sorted_ids
 from closecall.storage import LabelState, SelectionRecord, Standing
 from closecall.storage.ascending import joined, without
 

@@ -32,7 +32,7 @@ from closecall.app.engine.training import Trained, accuracy
 from closecall.core.audit import is_audit_turn, pass_over
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
-from closecall.core.selection.base import sorted_ids
+from closecall.core.selection.requests import sorted_ids
 from closecall.storage import ConceptRecord, SelectionRecord, Standing, new_id
 from closecall.storage.ascending import joined, without
 

@@ -1,17 +1,10 @@
 """Query strategies, which select the items to label next."""
 
 from closecall.core.selection.arrays import ArrayPool
-from closecall.core.selection.base import (
-    Choice,
-    PoolExhausted,
-    Progress,
-    Query,
-    QueryStrategy,
-    Request,
-    Selection,
-)
+from closecall.core.selection.base import Progress, QueryStrategy
 from closecall.core.selection.reader import PoolRows, RowReader
 from closecall.core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
+from closecall.core.selection.requests import Choice, PoolExhausted, Query, Request, Selection
 from closecall.core.selection.words import covering, strategy_from
 
 __all__ = [

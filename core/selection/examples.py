@@ -9,9 +9,9 @@ import numpy as np
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows, is_sparse
-from closecall.core.selection.base import Selection
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.reader import PoolRows
+from closecall.core.selection.requests import Selection
 
 
 def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from closecall.core.selection.base import Query
 from closecall.core.selection.reader import Ids, PoolRows, Rows
+from closecall.core.selection.requests import Query
 
 
 def excluded_rows(pool: PoolRows, query: Query) -> Rows:

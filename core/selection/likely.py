@@ -20,7 +20,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.requests import Choice, Query
 from closecall.core.selection.scan import scan
 
 

@@ -22,11 +22,12 @@ import numpy as np
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.requests import Choice, Query
 
 PARTS = ("margin", "likely", "random")
 """Names of the parts of the mixture, which are query strategies, in the order in which they select items.

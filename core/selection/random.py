@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.exclusion import drawn_rows, excluded_rows
+from closecall.core.selection.requests import Choice, Query
 
 
 class RandomSampling(QueryStrategy):

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.core.selection.base import Choice, Query
 from closecall.core.selection.exclusion import excluded_rows
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
 from closecall.core.selection.reader import PoolRows, RowReader
+from closecall.core.selection.requests import Choice, Query
 
 
 def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:

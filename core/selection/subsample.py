@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from closecall.core.errors import InputError
-from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.exclusion import excluded_rows, nth_free
 from closecall.core.selection.nearest import balanced, float32_error, nearest_first, within_reach
 from closecall.core.selection.reader import Rows
+from closecall.core.selection.requests import Choice, Query
 
 
 class Subsample(QueryStrategy):

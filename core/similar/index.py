@@ -28,9 +28,10 @@ from closecall.core.search import (
     built_for_points,
 )
 from closecall.core.search.ranking import Measure
-from closecall.core.selection.base import Progress, sorted_ids
+from closecall.core.selection.base import Progress
 from closecall.core.selection.exclusion import rows_among
 from closecall.core.selection.reader import Ids, PoolRows
+from closecall.core.selection.requests import sorted_ids
 from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 
 COMPARED = 200_000

@@ -22,9 +22,10 @@ from closecall.core.hashing import Codes, HyperplaneHasher
 from closecall.core.hashing.base import named, part_of
 from closecall.core.hashing.pool import fit_rows, hash_on
 from closecall.core.search import SearchStructure
-from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.requests import Choice, Query
 
 THRIFTY_CANDIDATES = 100
 """Number of candidates while the server is short of processor time; see `QueryStrategy.thrifty`."""

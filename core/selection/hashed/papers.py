@@ -48,9 +48,10 @@ from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
 from closecall.core.search.base import packed_codes
 from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.tables import Guarantee
-from closecall.core.selection.base import Arrays, Cost, Progress, Query
+from closecall.core.selection.base import Arrays, Cost, Progress
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.requests import Query
 
 Structure = Literal["orders", "tables"]
 

@@ -13,9 +13,9 @@ from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
 from closecall.core.search import STRUCTURES, SearchStructure
 from closecall.core.search.ranking import Measure, check_measure
-from closecall.core.selection.base import Query
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.reader import Rows
+from closecall.core.selection.requests import Query
 
 Structure = Literal["table", "orders", "scan"]
 

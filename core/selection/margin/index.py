@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
 from closecall.core.selection.margin.kernels import Found, Tables, search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
 from closecall.core.selection.margin.quantizer import MAX_CLUSTERS
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.requests import Choice, Query
 from closecall.core.selection.subsample import Subsample
 
 LEAST_BUDGET = 8_000

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.registry import STRATEGIES
+from closecall.core.selection.requests import Choice, Query
 from tests.projects import (
     answer,
     label,
