@@ -32,7 +32,8 @@ from closecall.core.errors import InputError
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.base import Found, Rows, SearchStructure
-from closecall.core.search.kernels import MOST_BITS, ball_around, keys_of_rows
+from closecall.core.search.kernels.ball import MOST_BITS, ball_around
+from closecall.core.search.kernels.keys import keys_of_rows
 from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.ranking import Measure, closest, comparison
 from closecall.core.search.table import HashTable

@@ -41,7 +41,8 @@ from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.numerics.interruption import go_on
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from closecall.core.search.kernels import from_orders, keys_of_hands, keys_of_rows
+from closecall.core.search.kernels.keys import keys_of_hands, keys_of_rows
+from closecall.core.search.kernels.orders import from_orders
 from closecall.core.search.ranking import Measure, closest, comparison
 
 MOST_ORDERS = 32

@@ -45,12 +45,8 @@ from numpy.typing import NDArray
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments, Reconstruction
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from closecall.core.search.kernels import (
-    keys_of_rows,
-    likeliest_buckets,
-    nearest_buckets,
-    sort_into_buckets,
-)
+from closecall.core.search.kernels.keys import keys_of_rows
+from closecall.core.search.kernels.table import likeliest_buckets, nearest_buckets, sort_into_buckets
 from closecall.core.search.ranking import Measure, closest, comparison
 
 LEAST_ROWS = 8

@@ -52,7 +52,7 @@ from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.ball import address_bits
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from closecall.core.search.kernels import fill_starts, from_tables
+from closecall.core.search.kernels.tables import fill_starts, from_tables
 from closecall.core.search.orders import PREFIX_BITS, dealt, prefixes, sorted_orders
 from closecall.core.search.ranking import Measure, closest, comparison
 

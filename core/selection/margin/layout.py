@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.blocks import even_blocks
 from closecall.core.selection.base import Arrays, Progress
-from closecall.core.selection.margin.kernels import Tables
 from closecall.core.selection.margin.moments import add_moments, scales, tails
 from closecall.core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
+from closecall.core.selection.margin.tables import Tables
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
