@@ -11,7 +11,7 @@ from closecall.core.errors import InputError
 from closecall.core.learning.round import is_positive
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import cut, is_sparse
-from closecall.core.pool.pool import HeldOut
+from closecall.core.pool.held_out import HeldOut
 
 _CACHED_ROWS = 512
 """Number of dense rows in a block. A block fits in the cache of one core, so all classifiers score a block

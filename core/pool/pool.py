@@ -29,6 +29,8 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import PlacedRows, Rows, cut, gathered, no_rows
 from closecall.core.pool.feature_files import LAYOUTS
+from closecall.core.pool.held_out import HeldOut
+from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
 from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
 from closecall.core.pool.segments import Segment, check_part, load_part
 from closecall.core.sources import Problem, Source, open_source
@@ -37,28 +39,7 @@ from closecall.core.sources.registry import feature_kind, holds_texts, item_word
 COPIED_ROWS = 8192
 """Maximum number of rows per block in `Pool.blocks`, where rows must be copied."""
 
-Ids = NDArray[np.int64]
 Identity = tuple[int, int, int]
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Items kept for measuring accuracy. They are never selected and are not rows of the pool.
-
-    Parameters
-    ----------
-    ids : array of shape (n,), int64, ascending
-    X : array or csr_array of shape (n, n_features), float32
-    truth : array of shape (n,), int16
-        Index into the pool's classes, −1 where unknown.
-    """
-
-    ids: Ids
-    X: Rows
-    truth: NDArray[np.int16]
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -131,9 +112,7 @@ class Pool:
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
         self._filled = tuple(segment for segment in self._segments if len(segment))
         self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
-        # Without unreadable items, the ids are consecutive: a row's number is its id minus the first id.
-        self._first = int(self.ids[0]) if len(self.ids) else 0
-        self._gapless = not len(self.ids) or int(self.ids[-1]) - self._first == len(self.ids) - 1
+        self._item_ids = ItemIds(self.ids)
         self.n_unreadable = sum(part.unreadable for part in manifest.segments)
         self.expected = manifest.items - manifest.n_held_out - self.n_unreadable
 
@@ -231,7 +210,7 @@ class Pool:
         InputError
             If a row does not exist.
         """
-        wanted = _whole_numbers(rows, "rows")
+        wanted = whole_numbers(rows, "rows")
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
             bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
             raise InputError(f"rows must be from 0 to {len(self) - 1} in the pool {self.path}, got {bad}")
@@ -268,14 +247,11 @@ class Pool:
 
     def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:
         """Return which of the items `ids` have a row in this snapshot, of shape (n,); see `has_row`."""
-        return self._look_up(_whole_numbers(ids, "ids"))[1]
+        return self._item_ids.find(whole_numbers(ids, "ids"))[1]
 
     def has_row(self, item: int) -> bool:
         """Return whether the item has a row in this snapshot; held-out and unreadable items have none."""
-        if self._gapless:
-            return 0 <= item - self._first < len(self)
-        place = int(np.searchsorted(self.ids, item)) if 0 <= item <= self.ids[-1] else 0
-        return bool(self.ids[place] == item)
+        return self._item_ids.has(item)
 
     def can_have_rows(self) -> NDArray[np.bool_]:
         """Return which items of the source have a row or, in a pool that is being built, may still get one.
@@ -302,8 +278,8 @@ class Pool:
         InputError
             If an item has no row in this snapshot.
         """
-        wanted = _whole_numbers(ids, "ids")
-        rows, found = self._look_up(wanted)
+        wanted = whole_numbers(ids, "ids")
+        rows, found = self._item_ids.find(wanted)
         if not found.all():
             raise InputError(self._absent(int(wanted[~found][0])))
         return rows
@@ -318,13 +294,13 @@ class Pool:
         InputError
             If an item is neither in this snapshot nor held out.
         """
-        wanted = _whole_numbers(ids, "ids")
-        rows, found = self._look_up(wanted)
+        wanted = whole_numbers(ids, "ids")
+        rows, found = self._item_ids.find(wanted)
         out = np.empty(len(wanted), dtype=np.int16)
         out[found] = self._truth[rows[found]]
         if not found.all():
             others = wanted[~found]
-            places, held_out = _find(self.held_out.ids, others)
+            places, held_out = ItemIds(self.held_out.ids).find(others)
             if not held_out.all():
                 raise InputError(self._absent(int(others[~held_out][0])))
             out[~found] = self.held_out.truth[places]
@@ -441,12 +417,6 @@ class Pool:
         own = _SavedSource(self._manifest.source, self.path / folder if folder else None)
         return other._source if other is not None and other._source == own else own
 
-    def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-        if self._gapless:
-            rows = ids - self._first
-            return rows, (rows >= 0) & (rows < len(self))
-        return _find(self.ids, ids)
-
     def _absent(self, item: int) -> str:
         reason = "held out, unreadable, or not yet in this snapshot"
         if not 0 <= item < self._manifest.items:
@@ -486,22 +456,3 @@ def _identity(path: Path) -> Identity | None:
     except OSError:
         return None
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _whole_numbers(values: ArrayLike, what: str) -> Ids:
-    array = np.asarray(values)
-    if not array.size:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(
-            f"{what} must be whole numbers of shape (n,), got {array.dtype} of shape {array.shape}"
-        )
-    return array.astype(np.int64, copy=False)
-
-
-def _find(ascending: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return the positions of `ids` in `ascending`, and whether each is present."""
-    places = np.searchsorted(ascending, ids)
-    if not len(ascending):
-        return places, np.zeros(len(ids), dtype=np.bool_)
-    return places, ascending[np.minimum(places, len(ascending) - 1)] == ids

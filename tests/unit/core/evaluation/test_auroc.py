@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from closecall.core.errors import InputError
 from closecall.core.evaluation.auroc import HeldOutScorer, auroc, compare_auroc
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.pool.pool import HeldOut
+from closecall.core.pool.held_out import HeldOut
 
 
 @pytest.mark.parametrize("share", [0.5, 0.01, 0.95])
