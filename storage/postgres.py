@@ -285,7 +285,7 @@ class Schema:
 
     def unopenable(self) -> StorageError:
         """See `storage.place.Place`."""
-        return StorageError(f"there is no label database at {self}", "missing")
+        return StorageError(f"{self} has no labels of a project", "missing")
 
     def check_makable(self) -> None:
         """Do nothing: the transaction that creates the tables fails if they can't be created."""
