@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 from closecall.storage.errors import StorageError
 
 # Number of the newest migration. Numbers only grow, so a higher number comes from a newer program.
-SCHEMA_VERSION = "0016"
+SCHEMA_VERSION = "0017"
 SCRIPTS = Path(__file__).parent / "migrations"
 
 # Alembic keeps the running migration in module globals, so only one migration may run at a time.

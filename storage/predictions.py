@@ -56,6 +56,14 @@ class ModelRecord:
     agree: int
 
 
+class PredictionSource(NamedTuple):
+    """A model that has predictions for a concept, with the digest of the file that they come from."""
+
+    set_id: int
+    model: str
+    digest: str
+
+
 class Predictions:
     """Predictions in a project's database.
 
@@ -119,6 +127,13 @@ class Predictions:
         """
         with self.database.read() as connection:
             return [ModelRecord(*row) for row in connection.execute(text(query))]
+
+    def sources(self, concept_id: int) -> list[PredictionSource]:
+        """Return the models that have predictions for the concept, ordered by name."""
+        query = select(PredictionSet.id, PredictionSet.model, PredictionSet.digest)
+        query = query.where(PredictionSet.concept_id == concept_id).order_by(PredictionSet.model)
+        with self.database.read() as connection:
+            return [PredictionSource(*row) for row in connection.execute(query)]
 
     def of(self, set_id: int, *, after: int = -1) -> Iterator[Predicted]:
         """Yield a model's predictions for items above `after`, in ascending order of the items."""

@@ -28,6 +28,7 @@ Why = Literal[
     "words",
     "description",
     "lasso",
+    "predicted",
 ]
 Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]

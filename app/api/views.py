@@ -15,6 +15,7 @@ from closecall.app.sessions.item_view import AHEAD_SECONDS
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.predicted import PredictedSession
 from closecall.app.sessions.session_state import BLIND
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
     from closecall.app.sessions.session_state import SessionState
 
-ViewName = Literal["one", "grid", "classes", "decide", "found", "words", "lasso"]
+ViewName = Literal["one", "grid", "classes", "decide", "found", "words", "lasso", "predicted"]
 
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 
@@ -36,6 +37,7 @@ _NAMES: dict[type, ViewName] = {
     FoundSession: "found",
     WordSession: "words",
     LassoSession: "lasso",
+    PredictedSession: "predicted",
 }
 
 
@@ -77,6 +79,8 @@ def view_of(
             return project.described(session)
         case "lasso":
             return project.enclosed(session)
+        case "predicted":
+            return project.predicted(session)
         case _:
             return session
 

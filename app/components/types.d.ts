@@ -113,6 +113,7 @@ export interface Item {
   /** Says that the item is one of several near-duplicates. */
   alike?: string;
   original?: Original;
+  predicted?: Prediction;
 }
 
 /** An image's own pixels. */
@@ -271,6 +272,7 @@ export interface Cell {
   answer_id: string | null;
   stands?: Standing;
   original?: Original;
+  predicted?: Prediction;
 }
 
 export interface Search {
@@ -287,6 +289,15 @@ export interface Search {
   words?: { excluded: string; problem: string | null };
   /** In a lasso: why there is no result. `found` of the `total` items in the lasso are left to answer. */
   lasso?: { problem: string | null };
+  /** By predictions: how the items were chosen, and why there are none. */
+  predicted?: { how: string; none: string };
+}
+
+/** The prediction of another model for an item. */
+export interface Prediction {
+  model: string;
+  answer: "yes" | "no";
+  score: number | null;
 }
 
 export interface GridData extends Labeling {

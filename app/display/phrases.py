@@ -185,3 +185,17 @@ def some(names: Sequence[str]) -> str:
         return "no classes"
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def chosen_by_predictions(model: str, order: str, threshold: float) -> str:
+    """Return how a model's predictions choose items; see `app.engine.model_predictions.Choosing`."""
+    if order == "doubtful":
+        return f"Scores of {model} nearest to {threshold:g} first"
+    return f"Where {model} and the classifier differ, farthest from the hyperplane first"
+
+
+def none_by_predictions(model: str, order: str) -> str:
+    """Return why a model's predictions choose no item."""
+    if order == "doubtful":
+        return f"No item with a score of {model} is left to answer."
+    return f"{model} and the classifier differ about no item that is left to answer."

@@ -52,6 +52,7 @@ LABELS = {
     "search": "Found by name",
     "words": "Found by words",
     "lasso": "In a lasso",
+    "predicted": "Predictions",
     "similar": "Find similar",
     "overlap": "Overlap",
 }

@@ -17,6 +17,7 @@ from closecall.core.learning import round as learner
 from closecall.core.numerics.randomness import seed_for, uniform
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
+from closecall.core.selection.nearest import nearest_first, within_reach
 from closecall.core.selection.requests import sorted_ids
 from closecall.storage import Standing
 from closecall.storage.ascending import NONE, joined, without
@@ -74,6 +75,49 @@ def choose(
             memory=memory,
             diversity=diversity,
         )
+
+    return without_repeats(select, n, groups, rule=rule)
+
+
+def select_smallest(
+    items: NDArray[np.int64],
+    keys: NDArray[np.float64],
+    n: int,
+    groups: ItemGroups | None,
+    *,
+    rule: int,
+    n_items: int,
+) -> Selection:
+    """Select the `n` items with the smallest keys; ties go to the lower id.
+
+    Parameters
+    ----------
+    items : array of shape (n_left,), int64, ascending
+        The items to select from.
+    keys : array of shape (n_left,), float64
+        One finite number per item, returned as the selection's `margins`.
+    n : int
+        Maximum number of items to select.
+    groups : ItemGroups or None
+        The groups of near-duplicates, if any. None of the selected items is a near-duplicate of another.
+    rule : int
+        The version of `app.engine.selection_parameters.GROUP_RULE`.
+    n_items : int
+        Number of items of the pool, returned as the selection's `items`.
+
+    Raises
+    ------
+    PoolExhausted
+        If there are no items to select from.
+    """
+
+    def select(n: int, known: NDArray[np.int64]) -> Selection:
+        places = np.flatnonzero(np.isin(items, known, assume_unique=True, invert=True))
+        if not len(places):
+            raise PoolExhausted("every item to select from is excluded")
+        reach = places[within_reach(keys[places], n, 0.0)]
+        ids, smallest = nearest_first(items[reach], keys[reach], n)
+        return Selection(ids, smallest, 0.0, scored=0, items=n_items)
 
     return without_repeats(select, n, groups, rule=rule)
 

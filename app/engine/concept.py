@@ -10,8 +10,10 @@ from closecall.app.display.thumbnails import data_url_of
 from closecall.app.engine.audit import Audit
 from closecall.app.engine.concept_state import ConceptState, no_other_description
 from closecall.app.engine.learning_curve import Milestones
+from closecall.app.engine.model_predictions import ConceptPredictions
 from closecall.core.pool.pool import Pool
 from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelLog
+from closecall.storage.predictions import Predictions
 from closecall.storage.repeats import ItemGroups
 
 
@@ -39,6 +41,8 @@ class LiveConcept(ConceptState):
         super().__init__(record, log, store, pool, groups, pool_under)
         self.views: dict[type, Any] = {}
         """Views that all sessions of the concept share, by class."""
+        self.predictions = ConceptPredictions(Predictions(log.database), record.id)
+        """The predictions of other models for this concept."""
         self.audit = Audit(self, background)
         self.audit_share = store.audit_share(record.id)
         """Share of the rounds that draw an item for the audit, 0 … 1; it applies to all sessions."""

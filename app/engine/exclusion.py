@@ -70,10 +70,10 @@ def excluded_from_search(
     return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
-def excluded_from_lasso(
+def excluded_from_subset(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, rule: int
 ) -> NDArray[np.int64]:
-    """Return the items in a lasso that are not shown, ascending.
+    """Return the items in a lasso, or those with predictions, that are not shown, ascending.
 
     They are the items of `excluded_from_search`, and the near-duplicates that `excluded_items` excludes.
     """
@@ -92,8 +92,8 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
         return excluded_from_draw(standing, record.leased)
     if record.why in ("search", "similar", "words"):
         return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
-    if record.why == "lasso":
-        return excluded_from_lasso(standing, record.leased, include_skipped=include_skipped, rule=rule)
+    if record.why in ("lasso", "predicted"):
+        return excluded_from_subset(standing, record.leased, include_skipped=include_skipped, rule=rule)
     return excluded_items(
         standing,
         record.leased,

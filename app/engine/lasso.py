@@ -15,13 +15,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.choosing import without_repeats
+from closecall.app.engine.choosing import select_smallest
 from closecall.app.engine.training import Trained
 from closecall.core.errors import InputError
 from closecall.core.map import PoolMap, inside
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import PoolExhausted, RowReader, Selection
-from closecall.core.selection.nearest import nearest_first, within_reach
+from closecall.core.selection import RowReader, Selection
 from closecall.storage.repeats import ItemGroups
 
 PAGE = 60
@@ -136,18 +135,8 @@ def select_among(
         If there are no items to select from.
     """
     started, plane = time.perf_counter(), trained.hyperplane
-    margins = None if plane is None else RowReader(pool).margins(pool.row_of(items), plane)
-
-    def select(n: int, known: NDArray[np.int64]) -> Selection:
-        places = np.flatnonzero(np.isin(items, known, assume_unique=True, invert=True))
-        if not len(places):
-            raise PoolExhausted("every item in the lasso is excluded")
-        ids, near = items[places[:n]], np.full(len(places[:n]), math.nan)
-        if margins is not None:
-            reach = places[within_reach(margins[places], n, 0.0)]
-            ids, near = nearest_first(items[reach], margins[reach], n)
-        return Selection(ids, near, 0.0, scored=0, items=len(pool))
-
-    selection = without_repeats(select, n, groups, rule=rule)
-    scored = 0 if margins is None else len(items)
-    return replace(selection, seconds=time.perf_counter() - started, scored=scored)
+    margins = np.zeros(len(items)) if plane is None else RowReader(pool).margins(pool.row_of(items), plane)
+    selection = select_smallest(items, margins, n, groups, rule=rule, n_items=len(pool))
+    near = np.full(len(selection.ids), math.nan) if plane is None else selection.margins
+    scored = 0 if plane is None else len(items)
+    return replace(selection, margins=near, seconds=time.perf_counter() - started, scored=scored)

@@ -81,6 +81,19 @@ the `POLYGON` that can be answered, nearest to the hyperplane first.
 POLYGON = "polygon"
 """Selection parameter: the lasso that has the item (`app.engine.lasso`); only the first record has it."""
 
+PREDICTED = "predicted"
+"""Selection parameter of items chosen by the predictions of another model (`app.engine.model_predictions`).
+
+It has the number of items requested (`n`), the item's `place`, from 0, and the prediction that was shown with
+the item: its `answer`, yes or no, and its `score`, which may be null.
+"""
+
+PREDICTIONS = "predictions"
+"""Selection parameter: the model, the order, and the digest of the predictions.
+
+Only the first record of a page has it.
+"""
+
 GROUPS = "groups"
 """Selection parameter: digest of the groups by which near-duplicates were left out (`excluded_items`).
 
@@ -119,13 +132,15 @@ OF_THE_QUERY = (
     DIRECTION,
     LASSO,
     POLYGON,
+    PREDICTED,
+    PREDICTIONS,
     GROUPS,
     GROUP_RULE,
     DESCRIBED,
 )
 """Selection parameters that do not belong to the strategy."""
 
-PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO)
+PLACED = (BATCH, SEARCH, SIMILAR, WORDS, LASSO, PREDICTED)
 """Selection parameters of items shown together with others; each has the item's `place`, from 0."""
 
 

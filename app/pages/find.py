@@ -1,4 +1,4 @@
-"""Find items by name, by words or in a lasso: the buttons of a search, and the search in the address."""
+"""Find items by name, by words, by predictions or in a lasso: a search's controls and address."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from closecall.app.engine.model_predictions import ORDERS, Choosing
 from closecall.app.pages.chosen import put_into_address
 from closecall.app.sessions.word_search import WordSession, can_describe
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.lasso import LassoSession
     from closecall.app.sessions.name_search import FoundSession
+    from closecall.app.sessions.predicted import PredictedSession
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
@@ -23,11 +27,23 @@ EXCLUDED = "not"
 """Address parameter of a search by words: what is not wanted."""
 
 WAY = "by"
-"""Address parameter that is `WORDS` in a search by words, and `LASSO` in a lasso; by name, it is missing."""
+"""Address parameter: `WORDS`, `PREDICTIONS` or `LASSO`; in a search by name, it is missing."""
 
 WORDS = "words"
 
+PREDICTIONS = "predictions"
+
 LASSO = "lasso"
+
+MODEL = "model"
+"""Address parameter of a choice by predictions: the name of the model."""
+
+ORDER = "order"
+"""Address parameter of a choice by predictions: the order (`app.engine.model_predictions.ORDERS`)."""
+
+ORDER_NAMES = {"doubtful": "Most doubtful", "differing": "Differ from the classifier"}
+
+WHAT_TO_FIND = {"name": "part of their name", WORDS: "words", PREDICTIONS: "a model's predictions"}
 
 TAKEN_UP = "found"
 """Key in Streamlit's session state: the session and way of the search already read from the address."""
@@ -48,6 +64,11 @@ def is_in_lasso() -> bool:
     return is_finding() and _from_address(WAY) == LASSO
 
 
+def is_by_predictions() -> bool:
+    """Return whether the page shows the items that a model's predictions choose."""
+    return is_finding() and _from_address(WAY) == PREDICTIONS
+
+
 def _from_address(name: str) -> str | None:
     """Return a parameter of the address. It is read only once: later requests may have an old address."""
     value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
@@ -56,8 +77,8 @@ def _from_address(name: str) -> str | None:
 
 def chosen_search(
     project: OpenProject, session: LabelingSession
-) -> FoundSession | WordSession | LassoSession | None:
-    """Return the search that the address names; None if it names a lasso and the session has none.
+) -> FoundSession | WordSession | LassoSession | PredictedSession | None:
+    """Return the search that the address names; None if its lasso or its predictions are not there.
 
     Raises
     ------
@@ -66,6 +87,8 @@ def chosen_search(
     """
     if is_in_lasso():
         return chosen_lasso(project, session)
+    if is_by_predictions():
+        return chosen_predictions(project, session)
     by_words = is_by_words(project)
     found = project.described(session) if by_words else project.found(session)
     taken_up, text = (found.id, by_words), _from_address(IN_ADDRESS) or ""
@@ -94,6 +117,26 @@ def chosen_lasso(project: OpenProject, session: LabelingSession) -> LassoSession
     return enclosed
 
 
+def chosen_predictions(project: OpenProject, session: LabelingSession) -> PredictedSession | None:
+    """Return the session's view of items chosen by predictions. If there are none, end the search."""
+    models = session.concept.predictions.models()
+    if not models:
+        close_find()
+        return None
+    view, model, order = project.predicted(session), _from_address(MODEL), _from_address(ORDER)
+    before = view.by or Choosing(models[0])
+    by = Choosing(
+        next((one for one in (model, before.model) if one in models), models[0]),
+        next((one for one in ORDERS if one == order), before.order),
+    )
+    view.choose_by(by)
+    _put(IN_ADDRESS, "")
+    _put(EXCLUDED, None)
+    for name, value in {WAY: PREDICTIONS, MODEL: by.model, ORDER: by.order}.items():
+        _put(name, value)
+    return view
+
+
 def keep_search(found: FoundSession | WordSession) -> None:
     """Keep the search, so that it is still there after a reload or a visit to another page."""
     _put(IN_ADDRESS, found.text)
@@ -102,6 +145,8 @@ def keep_search(found: FoundSession | WordSession) -> None:
         _put(EXCLUDED, found.excluded or None)
     else:
         _put(EXCLUDED, None)
+    for name in (MODEL, ORDER):
+        st.query_params.pop(name, None)
 
 
 def _put(name: str, value: str | None) -> None:
@@ -125,17 +170,23 @@ def open_lasso() -> None:
 
 
 def close_find() -> None:
-    """Return to the previous view. The choice between name and words is kept for the next search."""
+    """Return to the previous view. The way to search, other than a lasso, is kept for the next search."""
     if is_in_lasso():
         _put(WAY, None)
     _put(IN_ADDRESS, None)
     _put(EXCLUDED, None)
-    st.query_params.pop(WAY, None)
+    for name in (WAY, MODEL, ORDER):
+        st.query_params.pop(name, None)
 
 
-def offer_find(project: OpenProject) -> None:
-    """Show the button that starts or ends a search and, during a search, the choice of name or words."""
-    offers_words = can_describe(project.pool)
+def offer_find(project: OpenProject, session: LabelingSession) -> None:
+    """Show the button that starts or ends a search and, during a search, the ways to search."""
+    ways = {"name": "By name"}
+    if can_describe(project.pool):
+        ways[WORDS] = "By words"
+    models = session.concept.predictions.models()
+    if models:
+        ways[PREDICTIONS] = "By predictions"
     # The scripts look for the button that starts a search by this key.
     with st.container(key="end-find" if is_finding() else "find", width="content"):
         if is_in_lasso():
@@ -143,20 +194,22 @@ def offer_find(project: OpenProject) -> None:
         elif is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:
-            what = "part of their name or by words" if offers_words else "part of their name"
+            what = ", ".join(WHAT_TO_FIND[way] for way in ways)
             st.button("Find", icon=":material/search:", help=f"Find items by {what} (/)", on_click=open_find)
-    if is_finding() and offers_words and not is_in_lasso():
-        pick_way(project)
+    if is_finding() and len(ways) > 1 and not is_in_lasso():
+        pick_way(ways, WORDS if is_by_words(project) else PREDICTIONS if is_by_predictions() else "name")
+    if is_by_predictions():
+        pick_predictions(models)
 
 
-def pick_way(project: OpenProject) -> None:
-    """Show the choice between a search by name and a search by words."""
-    ways = {"name": "By name", WORDS: "By words"}
+def pick_way(ways: Mapping[str, str], way: str) -> None:
+    """Show the choice between the ways to search; `way` is the present one."""
 
     def picked() -> None:
-        _put(WAY, WORDS if st.session_state["way"] == WORDS else None)
+        wanted = st.session_state["way"]
+        _put(WAY, None if wanted == "name" else wanted)
 
-    st.session_state["way"] = WORDS if is_by_words(project) else "name"
+    st.session_state["way"] = way
     st.segmented_control(
         "Find",
         list(ways),
@@ -166,3 +219,25 @@ def pick_way(project: OpenProject) -> None:
         required=True,
         label_visibility="collapsed",
     )
+
+
+def pick_predictions(models: Sequence[str]) -> None:
+    """Show the choice between the models that have predictions, and between the orders."""
+
+    def picked() -> None:
+        for name in (MODEL, ORDER):
+            _put(name, st.session_state.get(f"picked-{name}", _from_address(name)))
+
+    st.session_state["picked-order"] = _from_address(ORDER)
+    st.segmented_control(
+        "Order",
+        ORDERS,
+        format_func=ORDER_NAMES.__getitem__,
+        key="picked-order",
+        on_change=picked,
+        required=True,
+        label_visibility="collapsed",
+    )
+    if len(models) > 1:
+        st.session_state["picked-model"] = _from_address(MODEL)
+        st.selectbox("Model", models, key="picked-model", on_change=picked, label_visibility="collapsed")

@@ -42,6 +42,7 @@ from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.predicted import PredictedSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -83,7 +84,7 @@ def main() -> None:
             pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
             pick_view(session, view)
-            offer_find(project)
+            offer_find(project, session)
             offer_similar(project, view)
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
@@ -285,7 +286,12 @@ def show_card(project: OpenProject, view: View) -> None:
 def key_of(view: View) -> str:
     """Return a word for the kind of the view. The key of the view's component begins with this word."""
     if isinstance(view, BatchSession):
-        own: dict[type, str] = {FoundSession: "found", WordSession: "words", LassoSession: "lasso"}
+        own: dict[type, str] = {
+            FoundSession: "found",
+            WordSession: "words",
+            LassoSession: "lasso",
+            PredictedSession: "predicted",
+        }
         return own.get(type(view), GRID.name)
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 
@@ -300,6 +306,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
         state["revisit"] = session.include_skipped
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
+        show_predictions(session)
         adjust_shares(session)
         pick_size(view)
         person = person_at(project)
@@ -314,6 +321,26 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
             add_question(project, person)
         if person.is_owner and takes_examples:
             offer_description(project)
+
+
+def show_predictions(session: LabelingSession) -> None:
+    """Show the picker of the model whose predictions are shown with the items, if any have predictions."""
+    models = session.concept.predictions.models()
+    if not models:
+        return
+
+    def picked() -> None:
+        session.shown_model = state["shown_model"]
+
+    state["shown_model"] = session.shown_model if session.shown_model in models else None
+    st.selectbox(
+        "Show predictions of",
+        models,
+        key="shown_model",
+        on_change=picked,
+        placeholder="no model",
+        help="A prediction in view may sway your answer.",
+    )
 
 
 def offer_description(project: OpenProject) -> None:

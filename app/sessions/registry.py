@@ -18,6 +18,7 @@ from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
+from closecall.app.sessions.predicted import PredictedSession
 from closecall.app.sessions.session_state import ATTENDED_SECONDS
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
@@ -106,6 +107,10 @@ class OpenProject(Project):
     def enclosed(self, session: LabelingSession) -> LassoSession:
         """Return the session's view of items in a lasso on the map."""
         return self._view(session, LassoSession)
+
+    def predicted(self, session: LabelingSession) -> PredictedSession:
+        """Return the session's view of items chosen by another model's predictions."""
+        return self._view(session, PredictedSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
         """Return the session's Find similar view."""

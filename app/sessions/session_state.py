@@ -102,6 +102,8 @@ class SessionState:
         """The last comparison with a full scan (`app.sessions.full_scan_check`), or None."""
         self.owed: AnswerRecord | None = None
         """An undo whose item could not be shown again because the database failed, or None."""
+        self.shown_model: str | None = None
+        """The model whose predictions are shown with the items, or None."""
         self.exhausted = False
         self.is_left = False
         """Whether the page with this session was closed after the last activity."""

@@ -35,6 +35,8 @@ class Findings:
     digests, choices : int
         Number of hyperplanes that were trained again, and number of selections that were repeated. Items
         selected together count as one selection.
+    replaced : int
+        Number of selections by predictions that have been replaced since. They can't be repeated.
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
         the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
@@ -48,6 +50,7 @@ class Findings:
     selections: int = 0
     digests: int = 0
     choices: int = 0
+    replaced: int = 0
     ranks: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -73,6 +76,10 @@ class Findings:
             click.echo(f"{self.imported:,} of the answers came from files.")
         planes, choices = counted(self.digests, "hyperplane"), counted(self.choices, "selection")
         click.echo(f"{planes} trained again, {choices} made again.")
+        if self.replaced:
+            click.echo(
+                f"{counted(self.replaced, 'selection')} not made again: the predictions have been replaced."
+            )
         for strategy, rank in self.summary()["ranks"].items():
             click.echo(
                 f"  {_label_of_ranks(strategy)}: {counted(rank['selections'], 'selection')}, median rank "

@@ -15,6 +15,7 @@ from closecall.app.display.phrases import counted
 from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
 from closecall.app.engine.choosing import choose, draw_wanted
 from closecall.app.engine.kept_groups import KeptGroups
+from closecall.app.engine.model_predictions import ConceptPredictions
 from closecall.app.engine.selection_parameters import (
     AUDIT,
     BATCH,
@@ -23,6 +24,7 @@ from closecall.app.engine.selection_parameters import (
     OF_THE_QUERY,
     OVERLAP,
     PART,
+    PREDICTED,
     SEARCH,
     SIMILAR,
     WORDS,
@@ -31,7 +33,7 @@ from closecall.app.engine.selection_parameters import (
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.intake import why_no_row
-from closecall.app.verification import lassos, similar_searches, word_searches
+from closecall.app.verification import lassos, predictions, similar_searches, word_searches
 from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, name_of_ranks, named
 from closecall.core.audit import Frame
@@ -51,6 +53,7 @@ from closecall.storage import (
 )
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import GIVEN, IMPORT, combined, is_derived
+from closecall.storage.predictions import Predictions
 
 REMEMBERED_AT_ONCE = 16
 """Maximum number of hyperplanes passed to `QueryStrategy.remember` at once, which scans the pool once.
@@ -195,7 +198,7 @@ def _replay(
             _redraw(framed, pool.prefix(index[0]), frames, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
-        elif index[1] in (SIMILAR, WORDS, LASSO):
+        elif index[1] in (SIMILAR, WORDS, LASSO, PREDICTED):
             findings.choices += len(group_of := list(group))
             then = pool.prefix(index[0])
             if index[1] == SIMILAR:
@@ -204,6 +207,10 @@ def _replay(
                 )
             elif index[1] == WORDS:
                 findings.problems += word_searches.search_again(group_of, then)
+            elif index[1] == PREDICTED:
+                before, present = findings.replaced, ConceptPredictions(Predictions(log.database), concept.id)
+                findings.problems += predictions.select_again(group_of, then, present, findings)
+                findings.choices -= findings.replaced - before
             else:
                 findings.problems += lassos.select_again(group_of, pool, then)
             for replay in group_of:

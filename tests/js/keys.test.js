@@ -209,3 +209,12 @@ test("items in a lasso have no text to look for, and no pages", () => {
   });
   assert.equal(finder.absence, "It is gone");
 });
+
+test("items chosen by predictions have no text to look for, and no pages", () => {
+  const { finder, asked } = openFinder();
+  const predicted = { how: "Scores of resnet nearest to 0.5 first", none: "None is left." };
+  finder.show({ text: "", found: 28, total: 90, first: 0, page: 28, longest: 0, predicted });
+  finder.turn(1);
+  assert.deepEqual(asked, []);
+  assert.equal(finder.absence, "None is left.");
+});

@@ -28,7 +28,7 @@ test("undo takes back the last step first, and leaves the cursor at the place th
     [0, () => marks.mark("yes")],
     [3, () => marks.turn(3)],
     [3, () => marks.turn(3)],
-    [3, () => marks.markRest("no")],
+    [3, () => marks.markRest(() => "no")],
     [3, () => marks.mark("skip")],
   ];
   const seen = steps.map(([place, step]) => {
@@ -67,7 +67,7 @@ test("settled places can't be changed, nor counted as marked here", () => {
   marks.cursor = 0;
   marks.mark("no");
   marks.turn(0);
-  marks.markRest("skip");
+  marks.markRest(() => "skip");
   assert.deepEqual(marks.words, ["yes", "skip", "skip"]);
   assert.deepEqual(marks.changed, [1, 2]);
   assert.equal(marks.count("yes"), 0);
@@ -76,7 +76,7 @@ test("settled places can't be changed, nor counted as marked here", () => {
 
 test("of images that can't be shown only a skip is taken; what is stored of them stays", () => {
   const marks = new Marks([null, null, "yes", null]);
-  marks.markRest("no");
+  marks.markRest(() => "no");
   marks.cursor = 2;
   marks.mark("no");
   marks.cursor = 3;
@@ -88,11 +88,24 @@ test("of images that can't be shown only a skip is taken; what is stored of them
 
 test("the rest is marked once: where nothing is open there is nothing to take back", () => {
   const marks = none(2);
-  marks.markRest("no");
-  marks.markRest("yes");
+  marks.markRest(() => "no");
+  marks.markRest(() => "yes");
   assert.deepEqual(marks.words, ["no", "no"]);
   marks.undo();
   assert.equal(marks.canUndo, false);
+});
+
+test("the rest is marked as predicted: marks stay, and so do places without a prediction", () => {
+  const marks = none(4);
+  marks.mark("skip");
+  const predicted = ["yes", "no", null, "yes"];
+  marks.markRest((place) => predicted[place]);
+  assert.deepEqual(marks.words, ["skip", "no", null, "yes"]);
+  marks.undo();
+  assert.deepEqual(marks.words, ["skip", null, null, null]);
+  marks.markRest(() => null);
+  marks.undo();
+  assert.equal(marks.canUndo, false, "nothing was marked, so the mark before is undone");
 });
 
 const list = (n, free = () => true) =>

@@ -12,7 +12,7 @@ from typing import Any
 from closecall.app.api.cards.adjudication import adjudication_card
 from closecall.app.api.cards.blind import blind_card
 from closecall.app.api.cards.classes import classes_card, classes_coming
-from closecall.app.api.cards.grid import found_card, grid_card, lasso_card, word_card
+from closecall.app.api.cards.grid import found_card, grid_card, lasso_card, predicted_card, word_card
 from closecall.app.api.cards.label import label_card, label_coming
 from closecall.app.api.cards.similar import similar_card
 from closecall.app.projects.roles import OPERATOR, Person
@@ -25,6 +25,7 @@ from closecall.app.sessions.item_view import AHEAD_SECONDS
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.predicted import PredictedSession
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
 
@@ -34,6 +35,7 @@ View = (
     | FoundSession
     | WordSession
     | LassoSession
+    | PredictedSession
     | SimilarSession
     | ClassSession
     | BlindComparison
@@ -61,6 +63,8 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT, *, wait: float = AHEAD
             return word_card(view, outcome)
         case LassoSession():
             return lasso_card(view, outcome)
+        case PredictedSession():
+            return predicted_card(view, outcome)
         case SimilarSession():
             return similar_card(view, outcome)
         case ClassSession():

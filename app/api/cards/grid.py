@@ -1,4 +1,4 @@
-"""The cards for many items at once: the grid, items found by name or by words, and a lasso."""
+"""The cards for many items at once: the grid, items found by name or by words, a lasso, and predictions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from closecall.app.api.images import original_of
 from closecall.app.display import phrases as words
 from closecall.app.display.thumbnails import look_of
 from closecall.app.engine.lasso import PAGE
+from closecall.app.engine.model_predictions import PAGE as SIZE
+from closecall.app.engine.selection_parameters import PREDICTED
 from closecall.app.sessions.grid import MOST
 from closecall.app.sessions.name_search import LONGEST
 from closecall.app.sessions.word_search import LONGEST as LONGEST_DESCRIPTION
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.lasso import LassoSession
     from closecall.app.sessions.name_search import FoundSession
+    from closecall.app.sessions.predicted import PredictedSession
     from closecall.app.sessions.word_search import WordSession
     from closecall.core.pool.pool import Pool
     from closecall.storage import AnswerRecord
@@ -62,9 +65,35 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
     lasso.attend()
     with lasso.session.lock:
         card, pool = batch_card(lasso, outcome), lasso.session.project.pool
-        left, inside = (0, 0) if pool is None else (len(lasso.left(pool)), len(lasso.items(pool)))
-        about = {"text": "", "found": left, "total": inside, "first": 0, "page": PAGE, "longest": 0}
+        left, inside = (0, 0) if pool is None else lasso.n_left(pool)
+        about = {**_NO_TEXT, "found": left, "total": inside, "page": PAGE}
         return card | {"search": about | {"lasso": {"problem": lasso.problem}}, "waiting": None}
+
+
+def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]:
+    """Return the card with the items that a model's predictions choose, each with its prediction.
+
+    The card's field `search` says how they were chosen, or why there are none.
+    """
+    chosen.attend()
+    with chosen.session.lock:
+        card, by = batch_card(chosen, outcome), chosen.by
+        predictions = chosen.predictions()
+        how = none = ""
+        if by is not None and predictions is not None:
+            how = words.chosen_by_predictions(by.model, by.order, predictions.threshold)
+            none = words.none_by_predictions(by.model, by.order)
+        for cell, record in zip(card["cells"], chosen.shown, strict=True):
+            cell["predicted"] = {"model": by.model if by else "", **record.parameters[PREDICTED]}
+        about = {**_NO_TEXT, "found": len(chosen.shown), "total": len(chosen.shown), "page": SIZE}
+        return card | {
+            "search": about | {"predicted": {"how": how, "none": chosen.problem or none}},
+            "waiting": None,
+        }
+
+
+_NO_TEXT = {"text": "", "first": 0, "longest": 0}
+"""What the field `search` of a card says if there is no text to search for, and only one page."""
 
 
 def _search_card(

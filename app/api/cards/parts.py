@@ -54,14 +54,27 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
 
 
 def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
-    """Return the item's id, the id of its selection, and the alternative text of its image."""
+    """Return the item's id, the id of its selection, the alternative text of its image, and its prediction.
+
+    There is a prediction only if the annotator wants to see those of a model.
+    """
     pool = session.project.pool
     assert pool is not None
     return {
         "id": shown.item,
         "selection": shown.id,
         "alt": pool.source.name(shown.item),
+        **_predicted(session, shown.item),
     }
+
+
+def _predicted(session: SessionState, item: int) -> dict[str, Any]:
+    """Return the prediction that is shown with the item as a field of the card; otherwise, no field."""
+    if session.shown_model is None:
+        return {}
+    predictions = session.concept.predictions.of(session.shown_model)
+    about = predictions.about(item) if predictions is not None else None
+    return {"predicted": about} if about else {}
 
 
 def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 // The search above the grid, by name or by words: the texts, the number of items found and the page in view. Items in a
-// lasso on the map have neither texts nor pages.
+// lasso on the map, and items chosen by predictions, have neither texts nor pages.
 
 import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -67,20 +67,21 @@ export class Finder {
     this.#place.hidden = !search;
     this.#card.dataset.finding = String(Boolean(search));
     if (!search) return;
-    const { text, found, first, page, words, lasso } = search;
+    const { text, found, first, page, words } = search;
+    const isTyped = hasText(search);
     if (isNew) {
       this.#prepare(search);
       const typed = takeTyped();
-      if (!(text || lasso)) this.focus();
-      if (!(text || lasso) && typed) {
+      if (isTyped && !text) this.focus();
+      if (isTyped && !text && typed) {
         this.#field.value = typed;
         this.#typed();
       }
     }
     if (!this.#asked || areSame(this.#asked, textsOf(search))) this.#card.removeAttribute("data-asked");
-    const isDone = lasso ? !lasso.problem : text && !words?.problem;
+    const isDone = isTyped ? text && !words?.problem : !search.lasso?.problem;
     say(part(this.#card, ".found"), isDone ? countOf(search) : "");
-    part(this.#card, ".pager").hidden = Boolean(lasso) || found <= page;
+    part(this.#card, ".pager").hidden = !isTyped || found <= page;
     say(part(this.#card, ".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
     for (const button of partsOf(this.#card, "[data-turn]")) {
       button.setAttribute("aria-disabled", String(this.#pageAfter(Number(button.dataset.turn)) === null));
@@ -88,12 +89,13 @@ export class Finder {
   }
 
   /**
-   * Set up the fields for a search by name or by words; a lasso has none.
+   * Set up the fields for a search by name or by words, if it is one.
    *
    * @param {Search} search
    */
-  #prepare({ text, longest, words, lasso }) {
-    this.#field.hidden = Boolean(lasso);
+  #prepare(search) {
+    const { text, longest, words } = search;
+    this.#field.hidden = !hasText(search);
     this.#field.value = text;
     this.#field.placeholder = words ? "Describe what to find" : "Find by name";
     this.#field.setAttribute("aria-label", words ? "Describe what to find" : "Find items by their names");
@@ -108,7 +110,8 @@ export class Finder {
 
   /** Return a sentence for an empty result. */
   get absence() {
-    const { text, found, total, like, words, lasso } = present(this.#search);
+    const { text, found, total, like, words, lasso, predicted } = present(this.#search);
+    if (predicted) return predicted.none;
     if (lasso) return lasso.problem ?? "No item in the lasso is left to answer.";
     if (words) return words.problem ?? (text ? "" : DESCRIBE);
     if (!text) return `Type part of a name, such as “${like}”.`;
@@ -151,8 +154,9 @@ export class Finder {
 
   /** @param {number} step */
   #pageAfter(step) {
-    const { found, first, page, lasso } = present(this.#search);
-    if (lasso) return null;
+    const search = present(this.#search);
+    if (!hasText(search)) return null;
+    const { found, first, page } = search;
     const to = first + step * page;
     return to >= 0 && to < found ? to : null;
   }
@@ -196,7 +200,13 @@ function areSame(one, other) {
 }
 
 /** @param {Search} search */
-function countOf({ found, total, words, lasso }) {
+function hasText({ lasso, predicted }) {
+  return !(lasso || predicted);
+}
+
+/** @param {Search} search */
+function countOf({ found, total, words, lasso, predicted }) {
+  if (predicted) return predicted.how;
   const items = total === 1 ? "item" : "items";
   if (lasso) return `${whole(found)} of ${whole(total)} ${items} in the lasso left to answer`;
   if (!words) return `${whole(found)} of ${whole(total)} ${items}`;

@@ -49,6 +49,7 @@ const KEYS = [
   [["S"], "skip"],
   [["M"], "unsure"],
   [["⇧Y", "⇧N"], "yes or no for all that are open"],
+  [["⇧P"], "as predicted for all that are open, if there are predictions"],
   [["U", "⌫"], "undo a mark; without marks, back to the last grid"],
   [["↵"], "send the marks"],
   [["Z"], "enlarge the item, then zoom in, then back to the grid"],
@@ -322,7 +323,9 @@ class Grid {
       "[data-undo]": this.canMark && (canUndo || this.isLast || this.data.last.length > 0),
       "[data-rest=no]": this.canMark && open > 0,
       "[data-rest=yes]": this.canMark && open > 0,
+      "[data-rest=predicted]": this.canMark && this.canConfirm,
     };
+    part(this.root, "[data-rest=predicted]").hidden = !this.cells.some(({ predicted }) => predicted);
     for (const [button, is] of Object.entries(usable)) {
       part(this.root, button).setAttribute("aria-disabled", String(!is));
     }
@@ -366,10 +369,17 @@ class Grid {
     return Boolean(word);
   }
 
-  /** @param {Word} word */
+  /** @param {string} word "yes", "no" or "predicted" */
   markRest(word) {
     this.flash(`[data-rest=${word}]`);
-    this.changeMarks((marks) => marks.markRest(word));
+    const wordOf = (/** @type {number} */ place) =>
+      word === "predicted" ? (this.cells[place].predicted?.answer ?? null) : /** @type {Word} */ (word);
+    this.changeMarks((marks) => marks.markRest(wordOf));
+  }
+
+  /** Return whether an open place has a prediction. */
+  get canConfirm() {
+    return this.cells.some(({ predicted }, place) => predicted && this.marks.words[place] === null);
   }
 
   /** @param {number} step */
@@ -463,6 +473,7 @@ class Grid {
     const word = MARKS[key];
     if (event.key in STEPS) return () => this.move(STEPS[event.key](this.tiles.columns));
     if (event.shiftKey && (word === "yes" || word === "no")) return () => this.markRest(word);
+    if (event.shiftKey && key === "p") return () => this.markRest("predicted");
     if (word) return () => this.mark(word);
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "/") return () => (this.finder.isUsed ? this.finder.focus() : openFind());
@@ -485,7 +496,7 @@ class Grid {
       this.changeMarks((marks) => marks.turn(place));
     } else if (button?.matches(".guideline")) unfoldGuideline(button);
     else if (button?.dataset.turn) this.finder.turn(Number(button.dataset.turn));
-    else if (button?.dataset.rest) this.markRest(/** @type {Word} */ (button.dataset.rest));
+    else if (button?.dataset.rest) this.markRest(button.dataset.rest);
     else if (button?.matches("[data-undo]")) this.undo();
     else if (button) this.send();
   }

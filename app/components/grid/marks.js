@@ -83,11 +83,15 @@ export class Marks {
     this.words[place] = words[(words.indexOf(this.words[place]) + 1) % words.length];
   }
 
-  /** @param {Word} word */
-  markRest(word) {
-    if (!this.open) return;
+  /**
+   * Mark the open places.
+   *
+   * @param {(place: number) => Word | null} wordOf null leaves the place open
+   */
+  markRest(wordOf) {
+    if (!this.words.some((word, place) => word === null && wordOf(place) !== null)) return;
     this.#remember();
-    this.words = this.words.map((other) => other ?? word);
+    this.words = this.words.map((word, place) => word ?? wordOf(place));
   }
 
   /**

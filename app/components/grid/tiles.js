@@ -1,6 +1,7 @@
 // The images of a grid, as large as the window allows.
 
 import { around, element, glyph, part, treeOf } from "../shared/dom.js";
+import { inShort, inWords } from "../shared/prediction.js";
 import { absenceOf } from "../shared/text.js";
 
 /** @import { Cell, Standing } from "../types" */
@@ -66,10 +67,9 @@ export class Tiles {
         tile.dataset.mark = word ?? "";
         part(tile, ".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
       }
-      tile.setAttribute(
-        "aria-label",
-        `${this.#cells[place].alt}, ${stands ? standing(stands) : (WORDS[word ?? ""] ?? "open")}`,
-      );
+      const { alt, predicted } = this.#cells[place];
+      const state = stands ? standing(stands) : (WORDS[word ?? ""] ?? "open");
+      tile.setAttribute("aria-label", [alt, state, inWords(predicted)].filter(Boolean).join(", "));
       tile.classList.toggle("cursor", place === cursor);
       tile.tabIndex = place === cursor ? 0 : -1;
     });
@@ -143,10 +143,11 @@ export function standing(word) {
 }
 
 /** @param {Cell} cell */
-function makeTile({ id, selection, alt, src, problem }) {
+function makeTile({ id, selection, alt, src, problem, predicted }) {
   const tile = element("button", { type: "button", className: "tile" });
   if (src) tile.append(element("img", { src, alt: "", draggable: false }));
   tile.append(element("span", { className: "badge" }));
+  if (predicted) tile.append(element("span", { className: "predicted" }, inShort(predicted)));
   tile.append(element("span", { className: "name", title: alt }, element("bdi", {}, alt)));
   Object.assign(tile.dataset, { item: id, selection, alt, absence: absenceOf({ alt, problem }) });
   return tile;

@@ -10,6 +10,7 @@ import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPicke
 import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
+import { inWords } from "../shared/prediction.js";
 import { absenceOf } from "../shared/text.js";
 import { Tidings } from "../shared/tidings.js";
 import { absence } from "../shared/waiting.js";
@@ -251,7 +252,10 @@ class Card {
     await painted();
     if (this.flow.item !== item) return;
     this.paintedAt = performance.now();
-    say(this.spoken, [`Round ${view.round}`, item.alt, item.alike].filter(Boolean).join(". "));
+    say(
+      this.spoken,
+      [`Round ${view.round}`, item.alt, inWords(item.predicted), item.alike].filter(Boolean).join(". "),
+    );
     this.refresh();
   }
 
@@ -266,6 +270,7 @@ class Card {
   refresh() {
     const { flow } = this;
     this.card.dataset.answerable = String(this.canAnswer("yes"));
+    say(part(this.frame, ".predicted"), inWords(flow.item?.predicted));
     if (!flow.isAnswered) {
       clearTimeout(this.dimTimer);
       this.card.removeAttribute("data-waiting");

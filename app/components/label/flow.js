@@ -152,6 +152,7 @@ export class Flow {
     // The server doesn't have all answers yet, and the item in view may follow the last of them.
     const isKept = before !== null && this.outbox.queue.own.length > 0;
     const isSame = item !== null && item.selection === before?.selection;
+    if (isSame && before) before.predicted = item.predicted; // the settings may show or hide it
     if (!isKept) this.view = { item: isSame ? before : item, round, notes, history, waiting, concept };
     return isKept ? "kept" : isSame ? "same" : "another";
   }

@@ -20,6 +20,7 @@ const WHY = {
     "In the lasso",
     margin == null ? `, round ${round}` : `: those nearest the hyperplane, round ${round}`,
   ],
+  predicted: (round) => ["Chosen by predictions", ` of another model, round ${round}`],
   overlap: (round, { items }) => [
     "Drawn for another opinion",
     `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,
