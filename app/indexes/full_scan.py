@@ -3,7 +3,7 @@
 A scan that is timed once, when the server starts, competes with the building of indexes and the compiler. Its
 time then says little about selections that are made later. Scans are therefore timed again and again, each
 shortly after a selection, and the page shows the median of the last ones. All scans together take at most
-`SHARE` of the time.
+`SHARE` of the time, and `FIRST_SHARE` until there are enough measurements for a median.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from closecall.core.selection import make_strategy
 RECENT = 5
 """Number of measurements whose median is shown."""
 
-SCANS, TIMED_SECONDS, MOST_SCANS = 3, 0.02, 50
-"""A measurement is the median of this many scans. Short scans are repeated for a time, up to a number."""
+TIMED_SECONDS, MOST_SCANS = 0.02, 50
+"""A measurement is one scan. Short scans are repeated for a time, up to a number; then it is their median."""
 
-SHARE = 0.05
-"""Maximum share of the time that is spent on timing scans."""
+FIRST_SHARE, SHARE = 0.05, 0.01
+"""Maximum shares of the time that are spent on the first `RECENT` measurements, and on later ones.
+
+A scan uses all processors, so it delays the answers of all who label. With a million items and 20 people at
+one question, a share of 5 % was 10 % of the server's processor time.
+"""
 
 GROWTH = 1.25
 """Measurements are discarded once the pool has grown by this factor."""
@@ -73,7 +77,8 @@ class FullScanTimes:
         began = time.monotonic()
         self._discard(len(pool))
         self._times.append((len(pool), _timed(pool)))
-        self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / SHARE - 1)
+        share = SHARE if len(self._times) == RECENT else FIRST_SHARE
+        self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / share - 1)
 
     def _discard(self, n_items: int) -> None:
         while self._times and n_items >= GROWTH * self._times[0][0]:
@@ -81,10 +86,10 @@ class FullScanTimes:
 
 
 def _timed(pool: Pool) -> float:
-    """Return the median time of some scans, in milliseconds."""
+    """Return the time of a scan in milliseconds; the median of several if they are short."""
     strategy = make_strategy("exhaustive").fit(pool)
     plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
     seconds = list[float]()
-    while len(seconds) < SCANS or (sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_SCANS):
+    while sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_SCANS:
         seconds.append(strategy.select(plane).seconds)
     return 1000 * float(np.median(seconds))

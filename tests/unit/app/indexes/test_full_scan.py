@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from closecall.app.indexes import full_scan
-from closecall.app.indexes.full_scan import RECENT, SHARE, FullScanTimes
+from closecall.app.indexes.full_scan import FIRST_SHARE, RECENT, SHARE, FullScanTimes
 
 
 class Pool:
@@ -69,14 +69,22 @@ def test_a_busy_start_is_forgotten(world: World) -> None:
 
 
 def test_scans_take_a_small_share_of_the_time(world: World) -> None:
-    """However fast somebody labels."""
+    """However fast somebody labels; a larger one at first, until there is a median of `RECENT`."""
     times, world.ms = FullScanTimes(), 100
-    until = 200.0
-    while world.now < until:
-        times.note_use()
-        times.measure(Pool())
-        world.now += 0.05
-    assert 0.5 * SHARE * until < world.scans * world.ms / 1000 <= SHARE * until + 0.1
+
+    def spent(until: float) -> float:
+        before = world.scans
+        while world.now < until:
+            times.note_use()
+            times.measure(Pool())
+            world.now += 0.05
+        return (world.scans - before) * world.ms / 1000
+
+    first = RECENT * world.ms / 1000 / FIRST_SHARE
+    assert 0.5 * FIRST_SHARE * first < spent(first) <= FIRST_SHARE * first + 0.1
+    assert len(times._times) == RECENT
+    until = first + 500
+    assert 0.5 * SHARE * 500 < spent(until) <= SHARE * 500 + 0.1
 
 
 def test_what_stands_beside_a_selection_stays(world: World) -> None:
