@@ -275,7 +275,7 @@ def pivots(
     n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * free_at_most(d) + _ENTERING)
     face = np.zeros(capacity, dtype=np.int64)
-    L = np.zeros((capacity, capacity))
+    L = np.empty((capacity, capacity))  # megabytes, of which only the leading lower triangle is used
     row, step = np.empty(p), np.empty(capacity)
     on_face = (alpha > 0.0) & (alpha < upper)
     f = 0
