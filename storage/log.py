@@ -632,7 +632,8 @@ def _answer() -> Select[Any]:
 def _in_force() -> Select[Any]:
     """Return a query for `n` answers about a `concept` that were not undone, newest first.
 
-    In the row of a correction, the last column has the `seq` at which the corrected answer was undone.
+    A correction is an undo of the old answer, followed by a new answer. In the row of the new answer, the
+    last column has the `seq` of this undo.
     """
     return _newest_in_force().where(Answer.concept_id == bindparam("concept"))
 

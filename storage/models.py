@@ -110,10 +110,10 @@ class Example(Base):
 
 
 class Withdrawal(Base):
-    """Withdrawal of a description in words, or its return if not `is_withdrawn`; the last row counts.
+    """Withdrawal of a description in words. If `is_withdrawn` is false, the description is used again.
 
-    Labeling doesn't start with a withdrawn description. `direction` is the digest of the description's texts.
-    The texts themselves are in the selections.
+    The last row about a description counts. Labeling doesn't start with a withdrawn description. `direction`
+    is the digest of the description's texts. The texts themselves are in the selections.
     """
 
     __tablename__ = "withdrawals"

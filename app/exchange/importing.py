@@ -143,7 +143,7 @@ def _changes(
 
 
 class _Unnamed:
-    """Answers whose annotators the file does not name: each may be anybody's, but is only one person's."""
+    """Answers for which the file names no annotator. Each was given by one person, who is unknown."""
 
     def __init__(self) -> None:
         self._about = (-1, -1)

@@ -176,8 +176,8 @@ class Kept:
         wanted : Wanted
             The request.
         before : Coded or None
-            Codes of the pool's first rows by the same family or metric. If there are none, or if they are
-            outgrown (`is_outgrown`), the store looks for saved codes.
+            Codes of the pool's first rows by the hash family, or under the metric, of the request. If there
+            are none, or if they are outgrown (`is_outgrown`), the store looks for saved codes.
         advanced : callable
             Called with the number of rows coded so far and the number of all rows; if it raises, the work
             ends.

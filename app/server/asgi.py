@@ -175,7 +175,7 @@ def build_app(
     prefix: str = "",
     sign_in_days: int = SIGN_IN_DAYS,
 ) -> st.App:
-    """Return the ASGI application: the pages, their modules, the HTTP API, races, maps, images, ``/healthz``.
+    """Return the ASGI application: the pages, their modules, the HTTP API, images, ``/healthz``, and so on.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`. For `prefix`
     and `sign_in_days`, see `BehindProxy`.

@@ -41,7 +41,10 @@ class ItemIds:
 
 
 def whole_numbers(values: ArrayLike, what: str) -> Ids:
-    """Return the values as int64, of shape (n,); raise an InputError that names `what` if they are others."""
+    """Return whole numbers of shape (n,) as int64; raise an InputError for other values.
+
+    `what` says what the values are, for the error message.
+    """
     array = np.asarray(values)
     if not array.size:
         return np.empty(0, dtype=np.int64)

@@ -88,7 +88,7 @@ class Figure(Experiment[Pool]):
         """Return a text that explains the columns of the tables."""
 
     def about(self, pool: Pool) -> Row:
-        """Return the first columns, which are the same in all rows of a pool."""
+        """Return the first columns of the table of results. They say what was measured on which pool."""
         return {"figure": self.name, **about(pool), "queries": self.queries}
 
 
