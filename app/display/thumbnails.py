@@ -39,7 +39,10 @@ THUMBNAIL_SIZE = 88
 """Longest side in pixels of an image among the last answers: twice its size, for high-density screens."""
 
 LOSSLESS_UP_TO = 128
-"""Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG."""
+"""Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG.
+
+Thumbnails of larger images are JPEG, too: a card has up to twelve.
+"""
 
 
 RESOLUTIONS = 1 << 14
@@ -47,6 +50,9 @@ RESOLUTIONS = 1 << 14
 
 CARDS = 256
 """Number of cached pictures, and of cached texts. Twenty annotators and their next items need about 100."""
+
+THUMBNAILS = 4096
+"""Number of cached thumbnails, of about 4 kB each. The last answers of 100 annotators need 1,200."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
@@ -67,7 +73,10 @@ def jpeg(image: Image.Image, *, quality: int) -> bytes:
 
 def data_url(image: Image.Image) -> str:
     """Return the image as a ``data:`` URL."""
-    raw, media_type = encode(image)
+    return _url_of(*encode(image))
+
+
+def _url_of(raw: bytes, media_type: str) -> str:
     return f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
 
 
@@ -92,7 +101,7 @@ class Pictures:
         self.text = lru_cache(maxsize=CARDS)(self._text)
         self.opening = lru_cache(maxsize=CARDS)(self._opening)
         self.tile = lru_cache(maxsize=512)(self._tile)
-        self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
+        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(self._thumbnail)
 
     def _card(self, item: int) -> str:
         return data_url(self.source.image(item, self.card_size(item)))
@@ -124,7 +133,10 @@ class Pictures:
         return data_url(self.source.image(item, TILE_SIZE))
 
     def _thumbnail(self, item: int) -> str:
-        return data_url(self.source.image(item, THUMBNAIL_SIZE))
+        image = self.source.image(item, THUMBNAIL_SIZE)
+        if max(image.size) < THUMBNAIL_SIZE:
+            return data_url(image)
+        return _url_of(jpeg(image, quality=88), "image/jpeg")
 
 
 def look_of(item: int, draw: Callable[[int], str]) -> dict[str, str]:

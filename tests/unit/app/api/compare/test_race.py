@@ -113,7 +113,7 @@ def test_pictures_come_of_the_first_picks_and_of_the_newest_if_asked(race):
     until(lambda: race._thread is None)
     all_of_it, rest = race.since(0, pictures=True), race.since(FIRST_PICKS)
     assert [len(of_round) for of_round in all_of_it["firsts"]] == [len(LANES)] * FIRST_PICKS
-    assert all(src.startswith("data:image/png") for of_round in all_of_it["firsts"] for src in of_round)
+    assert all(src.startswith("data:image/jpeg") for of_round in all_of_it["firsts"] for src in of_round)
     assert len(all_of_it["picks"]) == len(LANES)
     assert (rest["firsts"], rest["picks"]) == ([], None)
     assert len(json.dumps(rest["turns"][0])) < 60 * len(LANES)
