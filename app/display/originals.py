@@ -2,7 +2,7 @@
 
 Level 0 is the image at its own resolution. Each further level has half the width and height, rounded up. A
 level is cut into tiles of `TILE` × `TILE` pixels; those at the right and lower edges may be smaller. A page
-loads only the tiles in view, of the coarsest level that has a pixel for each of the screen's.
+loads only the tiles in view. They are of the coarsest level with at least as many pixels as the screen shows.
 
 An image is decoded whole, once for all its tiles, since most formats can't be decoded in parts. Decoded
 images are kept for a few seconds only, because they are large.

@@ -108,8 +108,9 @@ def _changes(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the indices of the file's statements that change the log, and two masks of the same length.
 
-    The first mask marks statements about audited items, and the second those whose ids can be kept. The
-    statements that change nothing, and new contradictions between annotators, are counted in `imported`.
+    The first mask marks statements about audited items. The second marks statements whose answers can be
+    stored with the ids that the file gives them. The statements that change nothing, and new contradictions
+    between annotators, are counted in `imported`.
     """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
