@@ -52,7 +52,10 @@ class Concepts:
         self._clock = clock
 
     def under(self, description: str) -> Concepts:
-        """Return the same concepts, whose examples have the features of the given description."""
+        """Return an object for the same concepts that gives their examples other features.
+
+        These are the features of `description`; see `app.projects.descriptions`.
+        """
         return Concepts(self.database, self._clock, description)
 
     def create(

@@ -110,7 +110,7 @@ class Claims:
             raise StorageError("another server continues this session now: try again", "moved")
 
     def is_attended(self, session_id: str, seconds: float) -> bool:
-        """Return whether the session was in use on another server, which still runs, within these seconds."""
+        """Return whether another server used the session in the last `seconds` seconds, and still runs."""
         with self._database.read() as connection:
             row = connection.execute(_CLAIM, {"session": session_id}).first()
             if row is None or row.server == self._server:
