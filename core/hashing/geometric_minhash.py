@@ -154,7 +154,7 @@ class GeometricMinHash:
         return _sets(np.arange(n), own.words[places], n), _sets(rows, own.words[columns], n)
 
     def _neighbourhoods(self, own: LocalFeatures) -> dict[int, set[int]]:
-        """Map each word that occurs once in the set `own` to the words in its neighbourhood."""
+        """Map each word that a single local feature of the set has to the words in its neighbourhood."""
         words, around = self._candidates(own)
         found = np.split(around.indices, around.indptr[1:-1])
         return {w: set(near.tolist()) for w, near in zip(words.indices.tolist(), found, strict=False)}
