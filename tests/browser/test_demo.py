@@ -171,7 +171,10 @@ def test_it_waits_for_a_dead_server_and_goes_on(server: Server, flying: Labeling
 
 @pytest.mark.thorough
 def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: Labeling) -> None:
-    """Then its answers join theirs, in a session of its own; and by hand one goes on where one was."""
+    """Then its answers join theirs, in a session of its own; and by hand one goes on where one was.
+
+    Unless the autopilot has the item in view by then, or may show it next.
+    """
     labeling.press("y")
     mine, item = labeling.session, labeling.item
     labeling.page.get_by_role("button", name="Demo").click()
@@ -187,7 +190,7 @@ def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: La
     choose(labeling.page, "Label by hand again")
     labeling.wait()
     assert labeling.session == mine
-    assert labeling.item == item
+    assert labeling.item == item or item in server.leased_to_others(mine)
     labeling.press("n")
     assert [row["answer"] for row in server.answers(mine)] == ["yes", "no"]
 

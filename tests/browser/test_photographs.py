@@ -252,7 +252,7 @@ def covered(page: Page) -> list[str]:
     """The send controls of which another element takes the clicks."""
     return page.evaluate("""() => {
         const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
-        return [...root.querySelectorAll('.sending button')].filter((button) => {
+        return [...root.querySelectorAll('.sending button:not([hidden])')].filter((button) => {
             const { left, top, width, height } = button.getBoundingClientRect();
             const inside = [[0.1, 0.1], [0.9, 0.1], [0.5, 0.5], [0.1, 0.9], [0.9, 0.9]];
             return inside.some(([x, y]) => {
