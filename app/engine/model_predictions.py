@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
@@ -23,6 +24,7 @@ from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import RowReader, Selection
 from closecall.storage.ascending import without
+from closecall.storage.errors import StorageError
 from closecall.storage.predictions import Predicted, Predictions, PredictionSource
 from closecall.storage.repeats import ItemGroups
 
@@ -200,18 +202,22 @@ class ConceptPredictions:
         self._predictions = predictions
         self._concept_id = concept_id
         self._kept: ModelPredictions | None = None
-        self._checked = -math.inf
+        self._names: list[str] = []
+        self._checked = self._listed = -math.inf
         self._lock = threading.Lock()
 
     def models(self) -> list[str]:
-        """Return the names of the models that have predictions, in their order.
+        """Return the names of the models that have predictions, in their order, as of `CHECK_SECONDS` ago.
 
-        Raises
-        ------
-        StorageError
-            If the database can't be read.
+        If the database can't be read, these are the names that were read last. A page then still shows its
+        card, which keeps the answers and says what is wrong.
         """
-        return [source.model for source in self._predictions.sources(self._concept_id)]
+        with self._lock:
+            if time.monotonic() - self._listed >= CHECK_SECONDS:
+                with suppress(StorageError):
+                    self._names = [its.model for its in self._predictions.sources(self._concept_id)]
+                self._listed = time.monotonic()
+            return list(self._names)
 
     def of(self, model: str) -> ModelPredictions | None:
         """Return the present predictions of a model, as of `CHECK_SECONDS` ago; None if it has none.

@@ -9,8 +9,6 @@ from closecall.app.api.cards.parts import common, item_of
 from closecall.app.api.images import original_of
 from closecall.app.display import phrases as words
 from closecall.app.display.thumbnails import look_of
-from closecall.app.engine.lasso import PAGE
-from closecall.app.engine.model_predictions import PAGE as SIZE
 from closecall.app.engine.selection_parameters import PREDICTED
 from closecall.app.sessions.grid import MOST
 from closecall.app.sessions.name_search import LONGEST
@@ -66,7 +64,7 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
     with lasso.session.lock:
         card, pool = batch_card(lasso, outcome), lasso.session.project.pool
         left, inside = (0, 0) if pool is None else lasso.n_left(pool)
-        about = {**_NO_TEXT, "found": left, "total": inside, "page": PAGE}
+        about = {**_NO_TEXT, "found": left, "total": inside, "page": lasso.SIZE}
         return card | {"search": about | {"lasso": {"problem": lasso.problem}}, "waiting": None}
 
 
@@ -85,7 +83,7 @@ def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]
             none = words.none_by_predictions(by.model, by.order)
         for cell, record in zip(card["cells"], chosen.shown, strict=True):
             cell["predicted"] = {"model": by.model if by else "", **record.parameters[PREDICTED]}
-        about = {**_NO_TEXT, "found": len(chosen.shown), "total": len(chosen.shown), "page": SIZE}
+        about = {**_NO_TEXT, "found": len(chosen.shown), "total": len(chosen.shown), "page": chosen.SIZE}
         return card | {
             "search": about | {"predicted": {"how": how, "none": chosen.problem or none}},
             "waiting": None,

@@ -14,6 +14,7 @@ from closecall.app.engine import model_predictions
 from closecall.app.engine.model_predictions import ORDERS, PAGE, Choosing
 from closecall.app.engine.selection_parameters import GROUPS, PREDICTED, PREDICTIONS
 from closecall.app.sessions.registry import OpenProject
+from closecall.storage.errors import StorageError
 from closecall.storage.predictions import Predicted, Predictions
 from tests.projects import (
     find_groups,
@@ -309,3 +310,20 @@ def test_predictions_for_items_that_the_pool_lacks_are_ignored(project, session)
     made = predict(project)
     store(project, made | {10**6: Predicted(10**6, 0.5, None)})
     assert ids(card_of(look(session))) == doubtful(session, made)[:PAGE]
+
+
+def test_the_models_are_known_while_the_database_fails(project, session, monkeypatch):
+    """The page lists them beside the card; it must not lose the card for that."""
+    known = session.concept.predictions
+    assert known.models() == []
+    predict(project)
+    predict(project, model="another")
+    assert known.models() == ["another", MODEL]
+
+    def fail(*_):
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(Predictions, "sources", fail)
+    assert known.models() == ["another", MODEL]
+    with pytest.raises(StorageError, match="the disk is gone"):
+        known.of(MODEL)
