@@ -1,0 +1,211 @@
+"""The settings of the Label page, which are seldom needed while labeling."""
+
+from __future__ import annotations
+
+import math
+import time
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from closecall.app.display import phrases as words
+from closecall.app.pages.choose_class import NO_CLASS, choose_class
+from closecall.app.pages.chosen import person_at
+from closecall.app.pages.label_view import show_in_grid
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.problems import show_problem
+from closecall.app.pages.shares import adjust_shares
+from closecall.app.pages.state import AGAIN_SECONDS, state
+from closecall.app.projects.config import MOST_PERSONS
+from closecall.app.projects.positive_class import possible_classes
+from closecall.app.projects.uploaded_images import note_on, uploadable, why_none
+from closecall.app.sessions.classes import ClassSession
+from closecall.app.sessions.grid import SIZES, USUAL, GridSession
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from closecall.app.api.cards import View
+    from closecall.app.projects.roles import Person
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
+
+OVERLAP_PERCENT = (5, 10, 20, 50, 100)
+"""Selectable shares, in percent, of rounds that show an item to a further annotator."""
+
+MOST_SHOWN = 120
+"""Maximum number of characters of a description in words in the settings."""
+
+ADDED = "added"
+"""Key in Streamlit's session state: the number of questions that were added in this browser tab."""
+
+
+def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
+    """Show the settings that are seldom needed while labeling."""
+    # Another key makes another panel, which is closed.
+    with st.popover("Settings", icon=":material/tune:", key=f"settings-{state.get(ADDED, 0)}"):
+
+        def revisit() -> None:
+            session.revisit_skipped(state["revisit"])
+
+        state["revisit"] = session.include_skipped
+        st.toggle("Show skipped items again", key="revisit", on_change=revisit)
+        show_predictions(session)
+        adjust_shares(session)
+        pick_size(view)
+        person = person_at(project)
+        # These settings stay on the page for long. If there is no pool yet, it may later take examples.
+        takes_examples = project.pool is None or why_none(project.pool) is None
+        if person.is_owner and not isinstance(view, ClassSession) and takes_examples:
+            add_examples(session, person)
+        if person.is_owner:
+            withdraw_description(session, person)
+            set_overlap(project, person)
+            ask_once(project, person)
+            add_question(project, person)
+        if person.is_owner and takes_examples:
+            offer_description(project)
+
+
+def show_predictions(session: LabelingSession) -> None:
+    """Show the picker of the model whose predictions are shown with the items, if any have predictions."""
+    models = session.concept.predictions.models()
+    if not models:
+        return
+
+    def picked() -> None:
+        session.shown_model = state["shown_model"]
+
+    state["shown_model"] = session.shown_model if session.shown_model in models else None
+    st.selectbox(
+        "Show predictions of",
+        models,
+        key="shown_model",
+        on_change=picked,
+        placeholder="no model",
+        help="A prediction in view may sway your answer.",
+    )
+
+
+def offer_description(project: OpenProject) -> None:
+    """Show the button that opens the page on which other features of the images are computed."""
+    if st.button("Describe again…", help="By other features, such as a better model's.", width="stretch"):
+        st.switch_page("describe.py", query_params={"project": project.key})
+
+
+def withdraw_description(session: LabelingSession, person: Person) -> None:
+    """Show a switch: whether labeling starts with the items nearest to the last description in words."""
+    described = session.concept.last_direction()
+    if described is None:
+        return
+
+    def picked() -> None:
+        session.withdraw_description(described, not state["use_description"], by=person)
+
+    state["use_description"] = session.concept.direction() is not None
+    text = shorten(words.described(described.texts, described.excluded), MOST_SHOWN, placeholder=" …")
+    st.toggle(
+        f"Start with “{literal(text)}”",
+        key="use_description",
+        on_change=picked,
+        help="Until there is a yes and a no, the items nearest to this description come first. "
+        "Turn this off to withdraw the description.",
+    )
+
+
+def set_overlap(project: OpenProject, person: Person) -> None:
+    """Show fields for the number of people per item and the share of rounds for another opinion."""
+    share = round(100 * project.file.overlap_share)
+
+    def picked() -> None:
+        wanted = state.get("overlap", share)
+        project.set_overlap(state["persons"], wanted / 100, by=person)
+
+    state["persons"] = project.file.overlap
+    st.number_input("People per item", 1, MOST_PERSONS, key="persons", on_change=picked)
+    if project.file.overlap > 1:
+        state["overlap"] = share
+        st.selectbox(
+            "Rounds for another opinion",
+            sorted({*OVERLAP_PERCENT, share}),
+            format_func="{} %".format,
+            key="overlap",
+            on_change=picked,
+        )
+
+
+def ask_once(project: OpenProject, person: Person) -> None:
+    """Show the switch for asking about near-duplicates only once, if any have been found."""
+    groups = project.duplicates.current
+    if groups is None:
+        return
+
+    def picked() -> None:
+        project.set_ask_once(state["ask_once"], by=person)
+
+    state["ask_once"] = project.file.ask_once
+    st.toggle(
+        "Ask about near-duplicates only once",
+        key="ask_once",
+        on_change=picked,
+        help=f"After an answer about one of several near-duplicates, the others are not selected. "
+        f"{words.in_groups(groups.n_items, groups.n_groups)}",
+    )
+
+
+def pick_size(view: View) -> None:
+    """Show the picker of the grid's size."""
+    size = view.size if isinstance(view, GridSession) else state.get("size", USUAL)
+
+    def picked() -> None:
+        if isinstance(view, GridSession):
+            show_in_grid(str(state["size"]))
+
+    state["size"] = size
+    st.selectbox("Items per grid", sorted({*SIZES, size}), key="size", on_change=picked)
+
+
+def add_examples(session: LabelingSession, person: Person) -> None:
+    """Show the form for example images."""
+    with st.form("examples", clear_on_submit=True, border=False):
+        files = st.file_uploader("Example images", type=uploadable(), accept_multiple_files=True)
+        if note := note_on(session.project.pool):
+            st.caption(literal(note))
+        shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
+        if st.form_submit_button("Add examples", width="stretch") and files:
+            try:
+                session.add_examples([file.getvalue() for file in files], positive=shows == "yes", by=person)
+            except (InputError, StorageError) as error:
+                show_problem(error)
+            else:
+                st.rerun()
+
+
+def add_question(project: OpenProject, person: Person) -> None:
+    """Show the form for another question over the same pool; close the settings once it is added."""
+    added = state.get(ADDED, 0)
+    with st.form(f"another-{added}", border=False):
+        question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
+        guideline = st.text_input("Guideline (optional)")
+        positive = choose_class(project.class_names, "positive")
+        if not st.form_submit_button("Add and label", width="stretch"):
+            return
+        if not question.strip():
+            # The second press of a double click submits the form that the first one has replaced.
+            if time.monotonic() - state.get("added at", -math.inf) > AGAIN_SECONDS:
+                st.caption("Write the question first.")
+            return
+        possible = possible_classes(question, project.class_names) if positive is None else ()
+        if possible:
+            st.caption(f"Choose the class that means yes: {literal(words.some(possible))}, or {NO_CLASS}.")
+            return
+        try:
+            made = project.add_concept(question, guideline=guideline, positive_class=positive, by=person)
+        except (InputError, StorageError) as error:
+            show_problem(error)
+        else:
+            state["concept", project.key], state["added at"] = made.id, time.monotonic()
+            state[ADDED] = added + 1
+            st.query_params.pop("session", None)
+            st.rerun()
