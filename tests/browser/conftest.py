@@ -118,12 +118,16 @@ def labeling(server: Server, context: BrowserContext) -> Labeling:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A picture of the page where a test failed."""
+    """A picture of the page where a test failed, what its browser keeps, and what the server said last."""
     outcome = yield
     report = outcome.get_result()
-    context = getattr(item, "funcargs", {}).get("context")
+    given = getattr(item, "funcargs", {})
+    context, served = given.get("context"), given.get("server")
+    if report.failed and isinstance(served, Server):
+        report.sections.append(("server", served.last_words(2000)))
     if report.when == "call" and report.failed and context is not None:
         for number, page in enumerate(context.pages):
             path = Path(item.config.rootpath) / ".pytest_cache" / f"{item.name}-{number}.png"
             page.screenshot(path=path)
-            report.sections.append(("page in view", str(path)))
+            kept = page.evaluate("location.protocol.startsWith('http') ? JSON.stringify(localStorage) : ''")
+            report.sections.append((f"page in view: {page.url}", f"{path}\n{kept[:2000]}"))

@@ -87,9 +87,10 @@ class Server:
     def start(self) -> None:
         """Start it and wait until it is ready."""
         command = [sys.executable, "-m", "closecall.app.cli", *self.command()]
+        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
             )
         until = time.monotonic() + PATIENCE
         while not self.is_ready():
@@ -107,11 +108,27 @@ class Server:
         self.process = None
 
     def stop(self) -> None:
-        """Ask it to stop."""
+        """Ask it to stop.
+
+        Raises
+        ------
+        AssertionError
+            If it does not; with what each of its threads is doing.
+        """
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(timeout=90)
-            self.process = None
+            try:
+                self.process.wait(timeout=90)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGABRT)
+                self.process.wait()
+                raise AssertionError(f"The server did not stop:\n{self.last_words(20_000)}") from None
+            finally:
+                self.process = None
+
+    def last_words(self, most: int) -> str:
+        """Return the end of its log."""
+        return self.log.read_text("utf-8", "replace")[-most:] if self.log.exists() else ""
 
     def answers(self, session: str) -> list[dict[str, Any]]:
         """The answers stored for a session, oldest first, each with the item of its selection."""
