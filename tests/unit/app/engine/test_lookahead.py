@@ -18,8 +18,8 @@ from closecall.app.sessions import item_view
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.verification.verify import verify_project
 from closecall.storage import LabelState, StorageError
-from closecall.storage.log import FORESEEN
 from closecall.storage.records import AnswerRecord, SelectionRecord
+from closecall.storage.selections import FORESEEN
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word, wait_for_index
 from tests.stateful.served import Later
 from tests.storage_kit import count_rows
