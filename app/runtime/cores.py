@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +97,8 @@ GAP_SECONDS = 1.0
 
 _CORES = Cores(CORES)
 _OWN = threading.local()
+_COUNTING = threading.Lock()
+_computing_seconds = 0.0
 
 
 @contextmanager
@@ -108,12 +111,24 @@ def a_core(*, in_advance: bool = False, patience: float | None = None) -> Iterat
     if getattr(_OWN, "core", False):
         yield
         return
+    global _computing_seconds
     with _CORES.held(in_advance=in_advance, patience=patience):
-        _OWN.core = True
+        _OWN.core, began = True, time.thread_time()
         try:
             yield
         finally:
             _OWN.core = False
+            with _COUNTING:
+                _computing_seconds += time.thread_time() - began
+
+
+def computing_seconds() -> float:
+    """Return the processor time in seconds that threads have spent in blocks of `a_core` so far.
+
+    This is training, selecting and measuring, also in advance and in gaps. A block that still runs does not
+    count, and neither do threads that a block starts.
+    """
+    return _computing_seconds
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from concurrent.futures import TimeoutError as TooLate
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.runtime.cores import computing_seconds
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -68,7 +69,7 @@ class Health:
             "projects": len(projects),
             "databases": dict(databases),
             "pools": dict(Counter(map(_pool, projects))),
-            "load": _load(projects),
+            "load": _load(projects) | {"computing_seconds": round(computing_seconds(), 3)},
         }
 
     def _databases(self, projects: Sequence[OpenProject]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from closecall.app.runtime import child
 from closecall.core.errors import InputError
@@ -56,6 +58,21 @@ class Server:
             return self._seconds_before
         before, seconds = self._seconds_before, _cpu_seconds(self._process.pid)
         return None if before is None or seconds is None else before + seconds
+
+    def load(self) -> dict[str, Any]:
+        """Return the server's counters of its work: the field ``load`` at ``/healthz``.
+
+        Raises
+        ------
+        InputError
+            If the server does not answer.
+        """
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=10) as answer:
+                found: dict[str, Any] = json.load(answer)["load"]
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"The server does not report its load: {error}") from None
+        return found
 
     def start(self) -> None:
         """Start the server, and wait until it answers.

@@ -144,6 +144,10 @@ class ServedTeam(TeamExperiment):
         cost = "the CPU time of the server is unknown"
         if cpu is not None:
             cost = f"each took {cpu:.0f} ms of CPU time on the server"
+            if row.get("computing_ms_per_answer") is not None:
+                cost += (
+                    f", {row['computing_ms_per_answer']:.0f} ms of it for training, selecting and measuring"
+                )
         click.echo(f"  {row['answers']:,} answers, {row['labels_per_second']:.1f} per second; {cost}.")
         if row["p95_ms"] is not None:
             click.echo(
@@ -151,6 +155,8 @@ class ServedTeam(TeamExperiment):
                 f"{row['p95_ms']:.0f} ms in 95 of 100; {100 * row['waited_share']:.0f} % had to wait for it. "
                 f"Stored and acknowledged after {row['saved_p50_ms']:.0f} and {row['saved_p95_ms']:.0f} ms."
             )
+        if row.get("shed_share") is not None:
+            click.echo(f"  {100 * row['shed_share']:.0f} % of the items that may follow were not looked for.")
         click.echo(
             f"  {row['lost']} lost, {row['duplicated']} stored twice, {row['misplaced']} stored with another "
             f"answer, {row['refused']} refused; {row['given_twice']} items given to two people."
@@ -204,13 +210,15 @@ def _row(project: Path, team: ServedTeam, sitting: Sitting) -> dict[str, Any]:
         answers = [answer for answer in log.answers_after(concept.id) if answer.annotator != BEFORE]
         selections = list(log.selections(concept.id))
     each = 1000 / max(1, len(answers))
-    cpu = sitting.server_cpu_seconds
+    cpu, load = sitting.server_cpu_seconds, sitting.load
     return {
         "annotators": len(diaries),
         **fate(diaries, answers, {selection.id: selection for selection in selections}),
         "labels_per_second": len(answers) / sitting.seconds,
         **waits(presses),
         "cpu_ms_per_answer": None if cpu is None else cpu * each,
+        "computing_ms_per_answer": None if load is None else load["computing_seconds"] * each,
+        "shed_share": load["futures_shed"] / load["futures"] if load and load["futures"] else None,
         "client_cpu_ms_per_answer": sitting.own_cpu_seconds * each,
         "payloads_per_answer": sum(len(diary.heard_at) for diary in diaries) / max(1, len(answers)),
         "requests": sitting.requests,

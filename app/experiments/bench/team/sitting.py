@@ -85,6 +85,8 @@ class Sitting:
         Duration of labeling.
     server_cpu_seconds : float or None
         Processor time of the servers during labeling; None if the system does not report it.
+    load : mapping or None
+        The increases of the servers' counters during labeling (`Server.load`); None if servers were killed.
     own_cpu_seconds : float
         Processor time of this process, which runs the simulated annotators.
     requests : int
@@ -96,6 +98,7 @@ class Sitting:
     diaries: Sequence[Diary]
     seconds: float
     server_cpu_seconds: float | None
+    load: Mapping[str, float] | None
     own_cpu_seconds: float
     requests: int
     troubles: Mapping[Trouble, int]
@@ -127,6 +130,7 @@ async def sit(team: Team, servers: Sequence[Server]) -> Sitting:
         try:
             async with _patience("let everybody in"):
                 await asyncio.gather(*(person.arrived.wait() for person in people))
+            load_before = None if team.kills else await asyncio.to_thread(_load, servers)
             server_before, own_before, started = _cpu_seconds(servers), time.process_time(), time.monotonic()
             begin.set()
             for number in range(team.kills):
@@ -145,12 +149,17 @@ async def sit(team: Team, servers: Sequence[Server]) -> Sitting:
         for line in lines.values():
             await line.settle()
     server_after = _cpu_seconds(servers)
+    load = None
+    if load_before is not None:
+        load = await asyncio.to_thread(_load, servers)
+        load.subtract(load_before)
     return Sitting(
         diaries=[person.diary for person in people],
         seconds=lasted,
         server_cpu_seconds=None
         if server_before is None or server_after is None
         else server_after - server_before,
+        load=load,
         own_cpu_seconds=time.process_time() - own_before,
         requests=sum(line.count for line in lines.values()),
         troubles=sum((line.met for line in lines.values()), Counter()),
@@ -192,6 +201,14 @@ def _cpu_seconds(servers: Sequence[Server]) -> float | None:
     seconds = [server.cpu_seconds for server in servers]
     known = [each for each in seconds if each is not None]
     return sum(known) if len(known) == len(seconds) else None
+
+
+def _load(servers: Sequence[Server]) -> Counter[str]:
+    """Return the sums of all servers' counters."""
+    total: Counter[str] = Counter()
+    for server in servers:
+        total.update(server.load())
+    return total
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:

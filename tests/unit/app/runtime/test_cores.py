@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from closecall.app.runtime import cores as cores_module
-from closecall.app.runtime.cores import Cores, a_core, in_gaps
+from closecall.app.runtime.cores import Cores, a_core, computing_seconds, in_gaps
 
 
 class Holder(threading.Thread):
@@ -154,3 +154,21 @@ def test_a_long_computation_waits_for_a_gap_before_each_part(monkeypatch, is_pat
     person.end()
     rest.join(60)
     assert found == ["b", "c"]
+
+
+def test_processor_time_in_blocks_is_counted_once_and_waiting_is_not():
+    """Nested blocks are one; a pause takes no processor time."""
+
+    def work(seconds: float) -> None:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+
+    before = computing_seconds()
+    with a_core():
+        work(0.1)
+        with a_core(in_advance=True):
+            work(0.1)
+        time.sleep(0.2)
+    work(0.1)
+    assert 0.2 <= computing_seconds() - before < 0.3

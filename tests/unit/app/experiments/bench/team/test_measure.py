@@ -38,6 +38,11 @@ def test_an_unknown_cpu_time_is_called_unknown(capsys):
     for cpu, said in ((None, "the CPU time of the server is unknown."), (3.2, "each took 3 ms of CPU time")):
         ServedTeam.show(None, [row | {"cpu_ms_per_answer": cpu}])
         assert said in capsys.readouterr().out
+    known = {"cpu_ms_per_answer": 30.0, "computing_ms_per_answer": 12.0, "shed_share": 0.25}
+    ServedTeam.show(None, [row | known])
+    printed = capsys.readouterr().out
+    assert "30 ms of CPU time on the server, 12 ms of it for training, selecting and measuring." in printed
+    assert "25 % of the items that may follow were not looked for." in printed
 
 
 @pytest.mark.parametrize(
