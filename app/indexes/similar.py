@@ -87,7 +87,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Waiter(Protocol):
-    """An object that waits for searches to be ready, such as a session's view."""
+    """An object, such as a session's view, that waits for searches to be ready."""
 
     def awaited(self) -> Collection[tuple[Recipe, LearnedMetric | None]]:
         """Return the recipes and metrics of the searches that this object waits for or uses. Thread-safe."""

@@ -475,9 +475,9 @@ class Project:
             return self._live_concepts[concept_id]
 
     def _advised_concepts(self) -> list[LiveConcept]:
-        """Return the open concepts, after updating the advice to stop that a webhook asks for.
+        """Update the advice on when to stop, if a webhook asks for it, and return the open concepts.
 
-        For this, active concepts are opened, because a webhook gets the advice even if no page shows it.
+        To update the advice about a concept, this opens the concept, even if no page shows it.
         """
         asking = [one for one in self.store.sender.known if "advice-to-stop" in one.kinds]
         for concept in self.concepts() if asking else ():

@@ -42,8 +42,8 @@ class Part:
     unreadable : int
         Number of items that could not be read.
     stop : int
-        Each item whose id is below `stop` is in this part or an earlier one, held out, or unreadable. 0 for
-        the part of the held-out items.
+        Each item whose id is below `stop` is unreadable, is held out, or is in this part or an earlier one. 0
+        for the part of the held-out items.
     files : dict of str to Stamp
         Stamp of each file by name.
     """
