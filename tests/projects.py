@@ -133,6 +133,18 @@ def give_answers(session: LabelingSession, n: int) -> None:
         session.store([answer(item, truth_word(session.project, shown.item))])
 
 
+def teach(session: LabelingSession) -> None:
+    """Answer until there is a hyperplane."""
+    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
+        give_answers(session, 1)
+
+
+def session_of(project: OpenProject, name: str, *, seed: int) -> LabelingSession:
+    """A new session of an annotator, who gets the item nearest to the hyperplane."""
+    wait_for_index(project, "exhaustive")
+    return project.session(project.log.start_session(1, name, "exhaustive", seed=seed).id)
+
+
 def label(session: LabelingSession, n: int) -> dict[str, Any]:
     """Answer n items truly; returns the card after that, and looks ahead from there only."""
     give_answers(session, n)

@@ -29,7 +29,7 @@ from closecall.core.map import PoolMap, build_map
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
-from tests.projects import answer, give_answers, new_project, open_workspace
+from tests.projects import answer, new_project, open_workspace, teach
 
 SEED = 5
 
@@ -58,12 +58,6 @@ def session(project):
 @pytest.fixture
 def live(session):
     return LiveMap.of(session)
-
-
-def teach(session) -> None:
-    """Answer until there is a hyperplane."""
-    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        give_answers(session, 1)
 
 
 def say(session, word: str) -> int:

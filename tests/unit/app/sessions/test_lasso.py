@@ -32,7 +32,9 @@ from tests.projects import (
     marks,
     new_project,
     open_workspace,
+    session_of,
     tamper,
+    teach,
     truth_word,
     wait_for_index,
 )
@@ -60,12 +62,7 @@ def project(workspace) -> OpenProject:
 @pytest.fixture
 def session(project):
     """Ada's session, in which nothing is answered yet."""
-    return session_of(project, "ada")
-
-
-def session_of(project, name):
-    wait_for_index(project, "exhaustive")
-    return project.session(project.log.start_session(1, name, "exhaustive", seed=SEED).id)
+    return session_of(project, "ada", seed=SEED)
 
 
 def drawn(session, polygon=TRIANGLE) -> Lasso:
@@ -77,12 +74,6 @@ def look(session, polygon=TRIANGLE) -> LassoSession:
     view = session.project.enclosed(session)
     view.look_in(drawn(session, polygon))
     return view
-
-
-def teach(session) -> None:
-    """Answer until there is a hyperplane."""
-    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        give_answers(session, 1)
 
 
 def is_inside(x, y, polygon) -> bool:
@@ -243,7 +234,7 @@ def test_two_people_in_one_lasso_share_it(project, session):
     """What one has in view is not shown to the other, but in the queue and in searches it is held."""
     teach(session)
     expected = nearest(session)
-    bob = session_of(project, "bob")
+    bob = session_of(project, "bob", seed=SEED)
     ada_card, bob_card = card_of(look(session)), card_of(look(bob))
     assert (ids(ada_card), ids(bob_card)) == (expected[:PAGE], expected[PAGE : 2 * PAGE])
     assert bob_card["search"]["found"] == len(expected) - PAGE
@@ -281,7 +272,7 @@ def test_an_item_is_asked_once_where_several_answer_each(project, session):
     submit(view, truly(project, card_of(view)["cells"]))
     card_of(session)  # Ada's next page is free again
     assert session.item_view.ahead.wait(60)
-    bob = session_of(project, "bob")
+    bob = session_of(project, "bob", seed=SEED)
     held = set(project.leases.held(but_for={bob.id}))
     assert ids(card_of(look(bob))) == nearest(session, but=held)[:PAGE]
     assert card_of(bob)["notes"]["why"] == "overlap"
@@ -301,7 +292,7 @@ def test_near_duplicates_of_what_was_asked_are_left_out(project, session):
         assert card["search"]["found"] == len(nearest(session, but=asked))
         submit(view, truly(project, card["cells"][:8]))
     assert {record.parameters[GROUPS] for record in of_lasso(view)} == {groups.digest}
-    bob = session_of(project, "bob")
+    bob = session_of(project, "bob", seed=SEED)
     held = {member for item in ids(card_of(view)) for member in groups.members(item).tolist()}
     assert not held & set(ids(card_of(look(bob))))
     project.set_ask_once(False)
@@ -409,7 +400,7 @@ def test_a_lasso_keeps_its_items_while_the_pool_and_the_map_grow(workspace, monk
     small = project.pool
     now = [small]
     build_map(small)
-    session = session_of(project, "ada")
+    session = session_of(project, "ada", seed=SEED)
     monkeypatch.setattr(OpenProject, "pool", property(lambda _: now[0]))
     view = look(session)
     before = view.items(now[0]).tolist()
@@ -448,7 +439,7 @@ def test_a_lasso_outlasts_its_map(project, session, monkeypatch, tmp_path):
     assert PoolMap.open(project.pool).digest != view.lasso.layout
     after = submit(view, truly(project, card["cells"][:9]))
     assert set(ids(after)) <= set(expected)
-    bob = session_of(project, "bob")
+    bob = session_of(project, "bob", seed=SEED)
     other = project.enclosed(bob)
     other.look_in(coming)
     assert card_of(other)["cells"]
@@ -581,7 +572,7 @@ def labeled(tmp_path_factory) -> Path:
         patch.setattr(laying_out, "umap_positions", lambda sample, *, seed: sample[:, :2] * (1 + seed))
         project = new_project(workspace)
         build_map(project.pool)
-        session = session_of(project, "ada")
+        session = session_of(project, "ada", seed=SEED)
         teach(session)
         view = look(session)
         submit(view, truly(project, card_of(view)["cells"][:9]))

@@ -18,14 +18,14 @@ from closecall.storage.errors import StorageError
 from closecall.storage.predictions import Predicted, Predictions
 from tests.projects import (
     find_groups,
-    give_answers,
     marks,
     new_project,
     open_workspace,
+    session_of,
     shown_to,
     tamper,
+    teach,
     truth_word,
-    wait_for_index,
 )
 
 SEED = 6
@@ -44,12 +44,7 @@ def project(workspace) -> OpenProject:
 
 @pytest.fixture
 def session(project):
-    return session_of(project, "ada")
-
-
-def session_of(project, name):
-    wait_for_index(project, "exhaustive")
-    return project.session(project.log.start_session(1, name, "exhaustive", seed=SEED).id)
+    return session_of(project, "ada", seed=SEED)
 
 
 def predict(project, *, model=MODEL, seed=1, scores=True, labels=False, items=None) -> dict[int, Predicted]:
@@ -73,11 +68,6 @@ def look(session, order="doubtful", model=MODEL):
     view = session.project.predicted(session)
     view.choose_by(Choosing(model, order))
     return view
-
-
-def teach(session) -> None:
-    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        give_answers(session, 1)
 
 
 def left(session) -> list[int]:
@@ -187,7 +177,7 @@ def test_without_a_hyperplane_doubt_chooses_and_difference_says_what_it_needs(pr
 
 def test_items_in_another_sessions_view_are_left_out(project, session):
     made = predict(project)
-    other = session_of(project, "ben")
+    other = session_of(project, "ben", seed=SEED)
     taken = doubtful(session, made)[:2]
     held = ids(card_of(look(other)))
     assert held[:2] == taken
