@@ -33,8 +33,8 @@ MOST_CROWDING = 0.03
 """The server is overloaded if more people per core wait for a selection beside another one, in the mean.
 
 Two cores reach this when about ten people label a million items as fast as they can. Between this and 0.12,
-look-ahead and people hinder each other: 20 people waited 213 to 234 ms in 95 of 100 cases, instead of 125 to
-167 ms.
+look-ahead and people hinder each other: for 20 people, the 95th percentile of the wait was 213 to 234 ms,
+instead of 125 to 167 ms.
 """
 
 TURNS_A_ROUND = 3

@@ -267,9 +267,9 @@ def _with_article(label: str) -> str:
 def source_word(
     choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: Path | None = None
 ) -> str:
-    """Return the word for the source (`core.sources.words`) of a choice.
+    """Return the word (`core.sources.words`) for the source that a person has described in the form.
 
-    `paths` has the entered paths by field name. If `model` is given, this image model computes the features.
+    `choice` is the key of the chosen kind in `CHOICES`. `paths` has the entered paths by field name. If `model` is given, this image model computes the features.
 
     Raises
     ------

@@ -107,7 +107,8 @@ class Uploads:
     def all(self) -> Iterator[tuple[str, Upload | None]]:
         """Yield every upload's digest with the upload, or with None if the upload is damaged.
 
-        The features are those under the first description, or no bytes if these are missing.
+        The features are those that the project's first description of items gives (`app.projects.descriptions`).
+        They are empty if they are missing.
         """
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):

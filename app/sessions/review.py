@@ -227,7 +227,7 @@ class Review:
         }
 
     def _visible(self) -> Answers:
-        """Return the answers that the person may see: the same object until something changes."""
+        """Return the answers that the person may see. The object stays the same until an answer changes."""
         everything = self._shared.answers()
         if self.person.is_owner:
             return everything

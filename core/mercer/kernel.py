@@ -152,7 +152,7 @@ class Intersection(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does; its eigenvalues decay more slowly.
+    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does. A large s slows the decay of its eigenvalues.
 
     Parameters
     ----------

@@ -33,7 +33,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `kernel`, but let the compiler reorder sums; the last bits then depend on the machine."""
+    """Compile like `kernel`, but let the compiler reorder sums, and assume that all values are finite.
+
+    The last bits of results then depend on the machine.
+    """
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath=True)(function))
 
 

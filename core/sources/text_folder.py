@@ -84,7 +84,7 @@ class TextFolder(Texts):
         return len(self.files.paths)
 
     def spec(self) -> dict[str, Any]:
-        """Return the path of the folder, and digests of what `save` writes."""
+        """Return the source's settings, and digests of what `save` writes."""
         return {
             "kind": self.kind,
             "path": str(self.path),

@@ -263,7 +263,7 @@ class LiveRace:
 
 
 def _told(turn: Turn | None) -> Told:
-    """Return one strategy's results of a round as a list for the browser; see `LiveRace.since`.
+    """Return one strategy's results of a round for the browser, or None without a turn; see `LiveRace.since`.
 
     The selection time is the shorter of the wall-clock and the processor time, because other work may delay a
     selection.

@@ -79,7 +79,7 @@ class Guarantees(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield a row for each family and radius.
+        """Yield the rows of each family, one for each radius.
 
         Raises
         ------
