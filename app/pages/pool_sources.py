@@ -269,7 +269,8 @@ def source_word(
 ) -> str:
     """Return the word (`core.sources.words`) for the source that a person has described in the form.
 
-    `choice` is the key of the chosen kind in `CHOICES`. `paths` has the entered paths by field name. If `model` is given, this image model computes the features.
+    `choice` is the key of the chosen kind in `CHOICES`, and `paths` has the entered paths by field name. If
+    `model` is given, this image model computes the features.
 
     Raises
     ------

@@ -152,7 +152,9 @@ class Intersection(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does. A large s slows the decay of its eigenvalues.
+    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does.
+
+    With a large s, its eigenvalues decay more slowly than those of κ.
 
     Parameters
     ----------
