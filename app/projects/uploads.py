@@ -107,8 +107,8 @@ class Uploads:
     def all(self) -> Iterator[tuple[str, Upload | None]]:
         """Yield every upload's digest with the upload, or with None if the upload is damaged.
 
-        The features are those under the project's first description (`app.projects.descriptions`). If these are
-        missing, the features are empty.
+        The features are those under the project's first description (`app.projects.descriptions`). Missing
+        features are an empty bytes object.
         """
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
