@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards import card_of
@@ -64,7 +65,7 @@ class Drawn:
     def last(self) -> dict[str, Any] | None:
         """The answer that the undo button takes back, or None."""
         strip: list[dict[str, Any]] = self.card["strip"]
-        return strip[-1] if strip else None
+        return max(strip, key=itemgetter("seq"), default=None)
 
     def shows_the_same_as(self, card: dict[str, Any]) -> bool:
         """Return whether `card` has the same item and the same last answers."""

@@ -207,6 +207,8 @@ export interface Following {
 /** One of the latest answers. */
 export interface StripEntry {
   answer_id: string;
+  /** Position in the log: the entry with the largest one was given last, which the key U undoes. */
+  seq: number;
   item: number;
   answer: WordOrUndo;
   /** Whether it is an owner's decision, which can't be corrected to "skip". */

@@ -158,6 +158,25 @@ def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, lab
     expect(labeling.page.locator(".thumb").last).to_have_attribute("data-given", "skip")
 
 
+def test_undo_takes_back_what_was_done_last_a_correction_included(server: Server, labeling: Labeling) -> None:
+    """First the correction of an earlier answer, then the last answer, then the earlier one."""
+    labeling.press("n")
+    labeling.press("s")
+    thumbs = labeling.page.locator(".thumb")
+    thumbs.first.click()
+    labeling.page.locator("[data-correct=yes]").click()
+    labeling.wait()
+    in_view = labeling.selection
+    labeling.press("u")
+    expect(thumbs.first).to_have_attribute("data-given", "no")
+    assert labeling.selection == in_view
+    labeling.press("u")
+    labeling.press("u")
+    first, last, correction, *undone = server.answers(labeling.session)
+    assert [first["answer"], last["answer"], correction["answer"]] == ["no", "skip", "yes"]
+    assert [row["undoes"] for row in undone] == [correction["id"], last["id"], first["id"]]
+
+
 def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
     """A question with a y, an n and an s in it is only a question; why one is refused widens no panel, and an
     empty one is refused, too.

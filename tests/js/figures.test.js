@@ -3,7 +3,7 @@ import test from "node:test";
 import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
 import { yScale } from "../../app/components/compare/heights.js";
 import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
-import { merged } from "../../app/components/label/strip.js";
+import { merged, newest } from "../../app/components/label/strip.js";
 import { standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
 import { between, fixed, whole } from "../../app/components/shared/figures.js";
@@ -200,6 +200,23 @@ test("the strip shows what is stored, changed by what waits to be saved", () => 
     [["g", true]],
     "an item that is put off has no decision to undo or correct",
   );
+});
+
+test("what was given last may be a correction, which stands in the place of the corrected answer", () => {
+  const stored = [
+    { answer_id: "c", seq: 3, item: 1, answer: "yes", src: "1" },
+    { answer_id: "b", seq: 2, item: 2, answer: "no", src: "2" },
+  ];
+  const answer = { selection: "s3", answer: "no", undoes: null, corrects: null };
+  const last = (pending) => newest(merged(stored, pending, new Map()))?.answer_id;
+  const given = { ...answer, id: "d", item: 3 };
+  const corrected = { ...answer, id: "e", item: 2, answer: "skip", corrects: "b" };
+  assert.equal(newest([]), null);
+  assert.equal(last([]), "c");
+  assert.equal(last([given]), "d");
+  assert.equal(last([given, corrected]), "e");
+  assert.equal(last([corrected, given]), "d");
+  assert.equal(last([corrected, { ...answer, id: "f", item: 2, answer: "undo", undoes: "e" }]), "c");
 });
 
 test("an undo takes the answers about a whole group from the strip", () => {

@@ -126,9 +126,13 @@ def _alike(session: SessionState, item: int) -> dict[str, Any]:
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer's entry in the strip of last answers. A correction refers to the ids in it."""
+    """Return an answer's entry in the strip of last answers. A correction refers to the ids in it.
+
+    A correction is shown in the place of the corrected answer. `seq` tells which answer was stored last.
+    """
     return {
         "answer_id": answer.id,
+        "seq": answer.seq,
         "item": answer.item,
         "answer": answer.answer,
         "decides": answer.purpose == "decision",

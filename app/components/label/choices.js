@@ -111,7 +111,7 @@ export class Choices {
         concept ? word : word.toLowerCase(),
       ]),
       ...(hasGroups && !this.areClasses ? [[["⇧Y", "⇧N"], "yes or no for all near-duplicates shown"]] : []),
-      [["U", "⌫"], "undo the last answer"],
+      [["U", "⌫"], "undo the last answer or correction"],
       [["Z"], "zoom in at the mouse, or out; a click and the wheel zoom as well"],
       [["⇧←", "⇧→"], "move a zoomed image"],
       [["PgUp", "PgDn"], "scroll a text"],

@@ -22,23 +22,38 @@ const UNDO = { action: "undo", answer: "undo", word: "Undo", key: "u", symbol: "
  */
 export function merged(strip, pending, pictures) {
   let shown = strip.map((entry) => ({ ...entry, saving: false }));
+  let seq = newest(strip)?.seq ?? 0;
   for (const answer of pending) {
+    seq += 1; // as if it were stored next
     const place = shown.findIndex((entry) => entry.answer_id === (answer.undoes ?? answer.corrects));
     if (answer.answer === "undo") {
       const { undoes } = answer;
       shown = shown.filter(({ answer_id, along }) => answer_id !== undoes && along !== undoes);
     } else if (place >= 0) {
       const { id, answer: word, concept } = answer;
-      shown[place] = { ...shown[place], answer_id: id, answer: word, concept, saving: true };
+      shown[place] = { ...shown[place], answer_id: id, seq, answer: word, concept, saving: true };
     } else if (!answer.corrects && !shown.some((entry) => entry.answer_id === answer.id)) {
       const src = pictures.get(answer.selection) ?? "";
       const { id, item, answer: word, concept } = answer;
       const decides = isDecision(answer);
       if (decides && word === "skip") continue; // it is not stored, and can be neither undone nor corrected
-      shown.push({ answer_id: id, item, answer: word, decides, concept, src, saving: true });
+      shown.push({ answer_id: id, seq, item, answer: word, decides, concept, src, saving: true });
     }
   }
   return shown;
+}
+
+/**
+ * Return the entry that was given last; a correction stands in the place of the corrected answer.
+ *
+ * @template {StripEntry} T
+ * @param {T[]} entries
+ */
+export function newest(entries) {
+  return entries.reduce(
+    (/** @type {T | null} */ last, entry) => (last && last.seq > entry.seq ? last : entry),
+    null,
+  );
 }
 
 export class Strip {
@@ -71,7 +86,7 @@ export class Strip {
   }
 
   get last() {
-    return this.#entries.at(-1) ?? null;
+    return newest(this.#entries);
   }
 
   get menuIsOpen() {
