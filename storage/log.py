@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from closecall.storage.append import append
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.fold import IsItem, LabelState
-from closecall.storage.models import Answer, Concept, Selection
+from closecall.storage.models import Answer, Concept, Selection, Session
 from closecall.storage.records import AnswerRecord, AppendResult, Counts, Labels, LogRow, Purpose
 from closecall.storage.selections import SelectionLog, paged
 from closecall.storage.session_claims import Claims
@@ -224,6 +224,12 @@ class LabelLog(SelectionLog):
                 selection=None if chosen[0] is None else rows.selection(chosen),
                 undone_by=row[-1],
             )
+
+    def last_answers(self, sessions: Iterable[str]) -> dict[str, int]:
+        """Return the `seq` of each session's last answer. Sessions without an answer are left out."""
+        last = select(func.max(Answer.seq)).where(Answer.session_id == Session.id).scalar_subquery()
+        found = self._all(select(Session.id, last).where(Session.id.in_(list(sessions))))
+        return {session: int(seq) for session, seq in found if seq is not None}
 
     def was_answered(self, concept_id: int, item: int) -> bool:
         """Return whether the item was ever answered for the concept, even if the answer was undone."""

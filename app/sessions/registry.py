@@ -63,12 +63,13 @@ class OpenProject(Project):
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
-        """Return the session with this id; without an id, return the annotator's newest session.
+        """Return the session with this id; without an id, return one that the annotator has left.
 
-        Start a new session if there is no such session or if it has another concept. Without an id, also
-        start one if somebody is using the newest session (`SessionState.is_attended`), unless its page has
-        been closed. A session that is opened again continues after its last round in the log. This method
-        does not check whose session it returns; `session_of` does.
+        Without an id, this is the session with the annotator's last answer. If somebody is using it, it is
+        the annotator's newest session. A session is in use if it is attended (`SessionState.is_attended`) and
+        its page is open. Start a new session if there is none, or if the session has another concept. A
+        session that is opened again continues after its last round in the log. This method does not check
+        whose session it returns; `session_of` does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
@@ -139,20 +140,24 @@ class OpenProject(Project):
             return view
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """Return the annotator's newest session with the concept, or None if there is none.
+        """Return the annotator's session with the last answer or, if it is in use, the newest; or None.
 
-        The result is also None if somebody uses this session now (`SessionState.is_attended`), here or on
-        another server, and its page is open.
+        A session is in use if it is attended, here or on another server, and its page is open. The result is
+        None if both are in use, or if the annotator has no session with the concept.
         """
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
-        newest = own[-1]
-        if self.claims is not None and self.claims.is_attended(newest.id, ATTENDED_SECONDS):
-            return None
-        opened = self._sessions.get(newest.id)
-        is_free = opened is None or opened.is_left or not opened.is_attended()
-        return newest if is_free else None
+        last = self.log.last_answers(record.id for record in own)
+        answered = max(own, key=lambda record: last.get(record.id, 0))
+        candidates = (answered, own[-1]) if last else (own[-1],)
+        return next((record for record in candidates if not self._is_in_use(record.id)), None)
+
+    def _is_in_use(self, session_id: str) -> bool:
+        if self.claims is not None and self.claims.is_attended(session_id, ATTENDED_SECONDS):
+            return True
+        opened = self._sessions.get(session_id)
+        return opened is not None and opened.is_attended() and not opened.is_left
 
     def close_page(self, session: LabelingSession) -> None:
         """Note that the page with this session is closed. The leases of its views expire."""

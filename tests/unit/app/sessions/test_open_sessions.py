@@ -124,3 +124,20 @@ def test_sessions_that_come_and_go_store_each_answer_once(
     rounds = Counter((record.session_id, record.round) for record in project.log.selections(concept))
     assert set(rounds.values()) == {1}
     assert len(sent) == 36
+
+
+def test_who_comes_back_goes_on_in_the_session_with_the_last_answer(project: OpenProject) -> None:
+    """Not in the empty session of a second tab; that one is used while the other is in use."""
+    answered = project.session(annotator="Ada")
+    label(answered, 3)
+    answered.touch()
+    empty = project.session(annotator="Ada")
+    assert empty is not answered
+    project.close_page(empty)
+    assert project.session(annotator="Ada") is empty
+    empty.touch()
+    project.close_page(answered)
+    assert project.session(annotator="Ada") is answered
+    project.close_page(empty)
+    assert project.session(annotator="Ada") is answered
+    assert project.session(annotator="Bob") not in (answered, empty)
