@@ -39,6 +39,29 @@ def rounds(server: Server, grid: Gridding) -> list[tuple[int, str | None, int]]:
 
 
 @pytest.mark.thorough
+def test_a_look_elsewhere_costs_no_mark_and_enter_still_sends(server: Server, grid: Gridding) -> None:
+    """Marks are still there after another view and after another page, whose link has no keys any more."""
+    page = grid.page
+    first = dict(grid.mark("yes", "no", "no"))
+    grid.send()  # from now on, the items nearest to the hyperplane are shown, and shown again
+    marked = dict(grid.mark("yes", "no", "skip"))
+    page.get_by_role("radio", name="One").click()
+    expect(page.locator(".card:not(.grid)")).to_have_attribute("data-answerable", "true", timeout=30_000)
+    page.get_by_role("radio", name="Grid").click()
+    expect(page.locator(".card:not(.grid)")).to_have_count(0)
+    grid.wait()
+    page.get_by_role("link", name="Projects", exact=True).click()
+    expect(page.get_by_role("heading", name="New project")).to_be_visible()
+    page.get_by_role("link", name="Label", exact=True).click()
+    grid.wait()
+    kept = {item: word for item, word in zip(grid.items, grid.marks, strict=True) if word}
+    assert kept == {item: word for item, word in marked.items() if item in grid.items}
+    assert len(kept) >= 2
+    grid.send()
+    assert {row["item"]: row["answer"] for row in server.answers(grid.session)} == first | kept
+
+
+@pytest.mark.thorough
 def test_the_switch_leads_to_the_grid_and_back(server: Server, context: BrowserContext) -> None:
     """The keys go on at once, and a reload stays where it was."""
     page = context.new_page()

@@ -30,6 +30,19 @@ test("marks are those of one project and session, and of the cells in view", () 
   assert.deepEqual([...new Draft("p", "s").of(cells.slice(1, 2))], [["b", "no"]]);
 });
 
+test("marks hold for items that are shown again", () => {
+  useStore();
+  new Draft("p", "s").keep(cells, ["yes", null, "skip"]);
+  const again = cells.map(({ id }) => ({ id, selection: `again ${id}` }));
+  assert.deepEqual(
+    [...new Draft("p", "s").of(again)],
+    [
+      ["again 7", "yes"],
+      ["again 9", "skip"],
+    ],
+  );
+});
+
 test("what was sent is marked no more", () => {
   useStore();
   const draft = new Draft("p", "s");

@@ -5,6 +5,7 @@
 
 /** @typedef {Pick<Cell, "id" | "selection">} Named */
 /** @typedef {Named[keyof Named]} Name */
+/** @typedef {[name: Name, word: Word, item?: number]} Kept earlier versions stored no item */
 
 export class Draft {
   /** @type {string} */
@@ -14,7 +15,8 @@ export class Draft {
 
   /**
    * Create a draft whose marks are identified by the cells' `selection`, or by the items' `id` so that they outlive
-   * the grid.
+   * the grid. Marks of a grid also hold for an item that the next grid shows again, for example after a look at
+   * another view.
    *
    * @param {string} project
    * @param {string} session
@@ -34,7 +36,9 @@ export class Draft {
    * @param {(Standing | null)[]} words the marks, null for open cells
    */
   keep(cells, words) {
-    const marked = cells.flatMap((cell, place) => (words[place] ? [[cell[this.#by], words[place]]] : []));
+    const marked = cells.flatMap((cell, place) =>
+      words[place] ? [[cell[this.#by], words[place], cell.id]] : [],
+    );
     const kept = this.#by === "id" ? this.#elsewhere(cells) : [];
     try {
       localStorage.setItem(this.#key, JSON.stringify([...kept, ...marked]));
@@ -49,8 +53,15 @@ export class Draft {
    * @param {Named[]} cells
    */
   of(cells) {
-    const own = new Set(cells.map((cell) => cell[this.#by]));
-    return new Map(this.#stored().filter(([name]) => own.has(name)));
+    const stored = this.#stored();
+    const named = new Map(stored.map(([name, word]) => [name, word]));
+    const about = new Map(stored.map(([, word, item]) => [item, word]));
+    return new Map(
+      cells.flatMap((cell) => {
+        const word = named.get(cell[this.#by]) ?? about.get(cell.id);
+        return word ? [[cell[this.#by], word]] : [];
+      }),
+    );
   }
 
   /**
@@ -68,7 +79,7 @@ export class Draft {
     return this.#stored().filter(([name]) => !own.has(name));
   }
 
-  /** @returns {[Name, Word][]} */
+  /** @returns {Kept[]} */
   #stored() {
     try {
       return JSON.parse(localStorage.getItem(this.#key) ?? "[]") ?? [];

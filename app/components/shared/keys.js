@@ -28,6 +28,7 @@ export function isShortcut(event) {
   return event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
 }
 
+const NAVIGATION = "[data-testid=stTopNav],[data-testid=stSidebarNav]";
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
 /** @typedef {{ text: string, end: AbortController }} Typed */
@@ -163,11 +164,14 @@ export async function releaseFocus() {
 }
 
 /**
- * Give the keys back after each choice in one of Streamlit's pickers.
+ * Give the keys to the page: now, if the link that led to it still has them, and after each choice in one of
+ * Streamlit's pickers.
  *
  * @param {AbortSignal} signal
  */
 export function watchPickers(signal) {
+  const active = /** @type {HTMLElement | null} */ (document.activeElement);
+  if (active?.closest?.(NAVIGATION)) active.blur();
   /** @type {(event: Event) => void} */
   const picked = (event) => {
     if (mayChoose(event)) releaseFocus();
