@@ -144,7 +144,7 @@ export type History = Record<string, (number | null)[]>;
 export interface RoundNotes extends Record<Measured, number | null> {
   full_scan_ms: number | null;
   total: number;
-  n_labels: number;
+  n_labels: number | null;
   held_out: number;
   always_no: number | null;
   counts: Counts;

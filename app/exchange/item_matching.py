@@ -67,7 +67,7 @@ class Items:
         self._can_be_labeled = pool.can_have_rows()
         self._names: _Hashes | None = None
         self._files: _Hashes | None = None
-        self._found: dict[str, int | None] = {}
+        self._found: dict[str, list[int]] = {}
         self.unmatched = Unmatched()
         self.by_end = 0
 
@@ -78,11 +78,12 @@ class Items:
         """
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
-            item = self._named(claim)
-            if item is None:
-                name = claim.name
-                self.unmatched.add(claim, lambda: f"no item is called {shown(name)}")
+            name, named = claim.name, self._named(claim.name)
+            if len(named) != 1:
+                number = "several items are" if named else "no item is"
+                self.unmatched.add(claim, lambda: f"{number} called {shown(name)}")
                 return None
+            item = named[0]
         assert item is not None
         if item < len(self._can_be_labeled) and self._can_be_labeled[item]:
             return item
@@ -101,21 +102,20 @@ class Items:
             return f"item {item} is held out to measure accuracy, and is not labeled"
         return f"item {item} can't be read"
 
-    def _named(self, claim: Claim) -> int | None:
-        name = claim.name
-        assert name is not None
+    def _named(self, name: str) -> list[int]:
+        """Return the item with this name; no item, or two items if the name is ambiguous."""
         if name not in self._found:
             if len(self._found) >= _BLOCK:
                 self._found.clear()
             self._found[name] = self._search(name)
         return self._found[name]
 
-    def _search(self, name: str) -> int | None:
+    def _search(self, name: str) -> list[int]:
         if self._names is None:
             self._names = _Hashes(self._source, lambda name: name)
         found = self._names.find(name)
         if len(found):
-            return found[0] if len(found) == 1 else None
+            return found
         path = _path(name)
         ends = ["/".join(path[first:]) for first in range(len(path))]
         bare = path[0] if len(path) == 1 else None
@@ -125,15 +125,14 @@ class Items:
         for end in ends:
             if len(found := self._names.find(end)) == 1:
                 self.by_end += 1
-                return found[0]
+                return found
         if bare is None:
-            return None
+            return []
         if self._files is None:
             self._files = _Hashes(self._source, _file_name)
-        if len(found := self._files.find(bare)) == 1:
-            self.by_end += 1
-            return found[0]
-        return None
+        found = self._files.find(bare)
+        self.by_end += len(found) == 1
+        return found
 
 
 def _path(name: str) -> list[str]:

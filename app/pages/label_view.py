@@ -12,7 +12,7 @@ from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.state import state
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
-from closecall.app.sessions.grid import USUAL, GridSession
+from closecall.app.sessions.grid import LEAST, MOST, USUAL, GridSession
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
     if not wanted or is_one_at_a_time(session):
         return session
     if not (wanted.isdecimal() and len(wanted) < 9):
-        raise InputError(f"grid in the address must be how many items a grid shows, got {wanted!r:.80}")
+        raise InputError(f"grid in the address must be from {LEAST} to {MOST} (items), got {wanted!r:.80}")
     grid = project.grid(session)
     grid.resize(int(wanted))
     show_in_grid(wanted)

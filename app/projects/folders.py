@@ -104,7 +104,7 @@ def offer(typed: str, recent: Iterable[str]) -> Offer:
     """
     text = typed.strip()
     if not text:
-        return Offer("Recent folders", tuple(recent)[:MOST_OFFERED])
+        return Offer("Recent and usual folders", tuple(recent)[:MOST_OFFERED])
     path = Path(text).expanduser()
     if not path.is_absolute():
         return Offer("", ())

@@ -193,11 +193,11 @@ def _contents(pool: Pool) -> str:
 
 
 def _status(counts: Counts, accuracy: float | None, *, growing: bool) -> str:
-    if not counts.yes + counts.no + counts.skip:
+    if not counts.yes + counts.no + counts.skip + counts.unsure:
         return "No labels yet. Start with an example or at random."
-    words = (
-        f"{counts.yes:,} yes, {counts.no:,} no" + (f", {counts.skip:,} skipped" if counts.skip else "") + "."
-    )
+    others = [(counts.skip, "skipped"), (counts.unsure, "unsure")]
+    given = [(counts.yes, "yes"), (counts.no, "no"), *(pair for pair in others if pair[0])]
+    words = ", ".join(f"{number:,} {word}" for number, word in given) + "."
     if accuracy is not None:
         words += f" {100 * accuracy:.1f} % on held-out items."
     return words + (" Labeling can continue while the pool grows." if growing else "")

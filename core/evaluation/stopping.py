@@ -149,7 +149,8 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
         if number < LEAST_OF_EACH:
             return Advice(False, f"Only {number} of {last.n_labels:,} labels are a {word}.", found)
     if len(found) < WINDOW:
-        return Advice(False, f"Too early to say: {last.n_labels:,} labels are not enough.", found)
+        reason = f"Too early to say: at the last check, there were {last.n_labels:,} labels."
+        return Advice(False, reason, found)
     mean = float(np.mean(found[-WINDOW:]))
     since = f"from {checkpoints[-1 - WINDOW].n_labels:,} to {last.n_labels:,} labels"
     if mean < enough:

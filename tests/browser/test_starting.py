@@ -146,7 +146,7 @@ def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -
     # The folder runs the whole page, which would write it into the field once more.
     expect(start_page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     typed.fill("")
-    expect(offered).to_contain_text("Recent folders")
+    expect(offered).to_contain_text("Recent and usual folders")
 
 
 def test_a_folder_of_another_computer_is_uploaded(start_page: Page, server: Server, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/
 import { yScale } from "../../app/components/compare/heights.js";
 import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged, newest } from "../../app/components/label/strip.js";
-import { standing } from "../../app/components/review/row.js";
+import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
 import { between, fixed, whole } from "../../app/components/shared/figures.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../../app/components/shared/scales.js";
@@ -263,6 +263,18 @@ test("an annotator's answer is the last one that was not taken back", () => {
   assert.deepEqual(names(standing(events, "ada", [decided, changed, undo])), [["a", "yes"]]);
   const stored = event("h", "no", { annotator: "ada, deciding" });
   assert.deepEqual(names(standing([...events, stored], "ada", [changed])), [["a", "yes"]]);
+});
+
+test("a row says which answer was corrected, not which correction was undone before", () => {
+  const said = (id, answer, more = {}) => ({ id, annotator: "ada", answer, undoes: null, time: 0, ...more });
+  const events = [
+    said("a", "no"),
+    said("b", "skip", { is_correction: true }),
+    said("c", "undo", { undoes: "b" }),
+    said("d", "yes", { is_correction: true, in_force: true }),
+  ];
+  assert.match(byline(1, "leaf", events, null), /corrected from no$/);
+  assert.match(byline(1, "leaf", events.slice(1), null), /, corrected$/);
 });
 
 test("times are formatted for readers", () => {

@@ -155,7 +155,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,
         "retrain_ms": shown.retrain_ms if shown else None,
-        "n_labels": shown.n_labels if shown else 0,
+        "n_labels": shown.n_labels if shown else None,
         "accuracy": shown.accuracy if shown else None,
         "held_out": len(pool.held_out.ids) if pool else 0,
         "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,

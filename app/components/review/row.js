@@ -197,7 +197,7 @@ function modelSays(score) {
  * @param {ReviewEvent[]} events
  * @param {Given | null} mine
  */
-function byline(item, name, events, mine) {
+export function byline(item, name, events, mine) {
   const now = events.filter((event) => event.in_force);
   const known = name.includes(String(item)) ? [] : [`item ${item}`];
   if (now.length > 1)
@@ -206,9 +206,7 @@ function byline(item, name, events, mine) {
   if (!last) return [...known, mine ? "being saved" : "no answer any more"].join(", ");
   const parts = [...known, last.annotator, clock(last.time)];
   if (last.is_correction) {
-    const before = events.findLast(
-      (event) => event !== last && event.annotator === last.annotator && event.answer !== "undo",
-    );
+    const before = standing(events, last.annotator, []).at(-2); // an undone correction doesn't count
     return [...parts, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
   }
   if (last.taken_ms !== null) parts.push(seconds(last.taken_ms));

@@ -61,7 +61,7 @@ const ROWS = [
     brief: "retrain",
     unit: "ms",
     write: fixed(1),
-    aside: (notes) => `${whole(notes.n_labels)} ${notes.n_labels === 1 ? "label" : "labels"}`,
+    aside: ({ n_labels: n }) => (n === null ? "" : `${whole(n)} ${n === 1 ? "label" : "labels"}`),
     scale: Math.log,
   },
   {

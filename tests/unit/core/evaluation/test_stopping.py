@@ -61,7 +61,7 @@ def test_never_stop_at_the_beginning():
     assert advise([]).reason == "There is no classifier yet to judge by."
     settled = course([0.0] * 4)
     assert [advise(settled[:n]).stop for n in range(5)] == [False, False, False, False, True]
-    assert advise(settled[:3]).reason == "Too early to say: 300 labels are not enough."
+    assert advise(settled[:3]).reason == "Too early to say: at the last check, there were 300 labels."
 
 
 def test_the_first_tenth_is_compared():
