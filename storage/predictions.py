@@ -40,8 +40,9 @@ class ModelRecord:
     items : int
         Number of items with a prediction.
     labeled, agree : int
-        `labeled` is the number of items whose prediction is yes or no and whose status is yes or no. `agree`
-        is the number of these items whose prediction equals the status.
+        `labeled` is the number of predicted items whose status is yes or no. `agree` is the number of these
+        items whose prediction equals the status. A score without an answer means yes above 0.5 if all of the
+        model's scores are from 0 to 1, otherwise above 0.
     """
 
     id: int
@@ -117,10 +118,17 @@ class Predictions:
         """Return the records of all models, ordered by concept and model."""
         query = """
             SELECT s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created, COUNT(p.item),
-                   SUM(CASE WHEN l.status IN ('yes', 'no') AND p.label IS NOT NULL THEN 1 ELSE 0 END),
-                   SUM(CASE WHEN l.status = p.label THEN 1 ELSE 0 END)
+                   SUM(CASE WHEN l.status IN ('yes', 'no') THEN 1 ELSE 0 END),
+                   SUM(CASE WHEN l.status = COALESCE(
+                       p.label, CASE WHEN p.score > r.threshold THEN 'yes' ELSE 'no' END
+                   ) THEN 1 ELSE 0 END)
             FROM prediction_sets AS s JOIN concepts AS c ON c.id = s.concept_id
             LEFT JOIN predictions AS p ON p.set_id = s.id
+            LEFT JOIN (
+                SELECT set_id,
+                       CASE WHEN MIN(score) >= 0 AND MAX(score) <= 1 THEN 0.5 ELSE 0.0 END AS threshold
+                FROM predictions GROUP BY set_id
+            ) AS r ON r.set_id = s.id
             LEFT JOIN current_labels AS l ON l.concept_id = s.concept_id AND l.item = p.item
             GROUP BY s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created
             ORDER BY s.concept_id, s.model

@@ -132,6 +132,8 @@ export interface Counts {
   no: number;
   skip: number;
   unsure: number;
+  /** Items about which annotators disagree. */
+  tied: number;
   left: number;
 }
 
@@ -496,6 +498,8 @@ export interface ProgressData {
   course: { when: number[]; yes: number[]; no: number[] };
   milestones: Milestone[];
   audit: AuditData;
+  /** Whether the person may change the audit. */
+  is_owner: boolean;
 }
 
 export interface PersonRow {

@@ -99,7 +99,8 @@ def _why_not(rows: Sequence[Sequence[object]], active: set[str]) -> str:
     for status, reason in (("tied", TIED), ("unsure", UNSURE), ("skip", SKIPPED)):
         if status in statuses:
             return reason
-    return AUDITED if active <= {row[0] for row in rows} else UNASKED
+    is_audited = any(row[3] in ("yes", "no") and not row[2] for row in rows)
+    return AUDITED if is_audited or active <= {row[0] for row in rows} else UNASKED
 
 
 def _folder_names(classes: list[str]) -> dict[str, str]:

@@ -99,7 +99,7 @@ def another(project: OpenProject) -> None:
         plan = planned(project.folder, word, provider)
         n_bytes, seconds = cost(plan)
     except InputError as error:
-        show_problem(error)
+        st.caption(literal(str(error)))  # nothing was asked for yet
         return
     if any(one.name == plan.name and one.problem is None for one in known):
         st.caption("The images are described by it already.")

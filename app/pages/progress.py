@@ -36,9 +36,10 @@ def show_progress(session: LabelingSession) -> None:
     sent = st.session_state.get(key, {})
     share = sent.get("share")
     try:
+        person = person_at(session.project)
         if isinstance(share, int | float):
-            session.set_audit_share(share, by=person_at(session.project))
-        page = progress(session)
+            session.set_audit_share(share, by=person)
+        page = progress(session) | {"is_owner": person.is_owner}
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:

@@ -108,7 +108,7 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
     kind = source.feature_kind(plain_spec(source), None)
     if kind == first.feature_kind:
         raise InputError(
-            f"These are the features that the project was made with: use the description {FIRST!r}"
+            f"The project was made with these features: they are its first description, {FIRST!r}"
         )
     names = _names(folder)
     name = next((name for name in names if _kind_of(folder, name) == kind), None)

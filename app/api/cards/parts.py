@@ -176,7 +176,8 @@ def figures(counts: Counts, n_items: int) -> dict[str, int]:
     return {
         "yes": counts.yes,
         "no": counts.no,
-        "unsure": counts.unsure + counts.tied,
+        "unsure": counts.unsure,
+        "tied": counts.tied,
         "skip": counts.skip,
         "left": counts.left(n_items),
     }

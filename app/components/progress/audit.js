@@ -44,16 +44,19 @@ export class Audit {
   }
 
   /** @param {ProgressData} data */
-  show({ audit, counts, items }) {
+  show({ audit, counts, items, is_owner }) {
     for (const [i, row] of this.#rows.entries())
       row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level);
     say(this.#summary, sentence(audit, items));
-    this.#showShares(audit);
+    this.#showShares(audit, is_owner);
     this.#tally.show(counts);
   }
 
-  /** @param {AuditData} audit */
-  #showShares({ share, shares }) {
+  /**
+   * @param {AuditData} audit
+   * @param {boolean} mayChange
+   */
+  #showShares({ share, shares }, mayChange) {
     if (this.#shares.dataset.written !== String(shares)) {
       this.#shares.dataset.written = String(shares);
       this.#shares.replaceChildren(...shares.map((value) => this.#makeShare(value)));
@@ -62,6 +65,8 @@ export class Audit {
       const isChosen = Number(button.dataset.share) === share;
       button.setAttribute("aria-checked", String(isChosen));
       button.tabIndex = isChosen ? 0 : -1;
+      button.toggleAttribute("disabled", !mayChange);
+      button.title = mayChange ? "" : "Owners choose this";
     }
   }
 

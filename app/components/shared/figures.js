@@ -24,7 +24,9 @@ export const whole = (value) => Math.round(value).toLocaleString("en-US");
  * @returns {(value: number) => string}
  */
 export const fixed = (digits) => (value) =>
-  value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  value
+    .toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })
+    .replace("-", "−");
 
 /**
  * Format an interval to follow its figure; return "" if there is none.
@@ -97,11 +99,15 @@ export class Tally {
 
   /** @param {Counts} counts */
   show(counts) {
-    COUNTS.forEach(({ name, hideZero }, i) => {
-      say(this.#counts[i].value, whole(counts[name]));
-      this.#counts[i].whole.hidden = Boolean(hideZero) && !counts[name];
+    COUNTS.forEach(({ name, word, hideZero }, i) => {
+      // Items about which people disagree are undecided, as are those about which somebody is unsure.
+      const tied = name === "unsure" ? (counts.tied ?? 0) : 0;
+      const value = counts[name] + tied;
+      say(this.#counts[i].value, whole(value));
+      say(this.#counts[i].word, tied ? "undecided" : word);
+      this.#counts[i].whole.hidden = Boolean(hideZero) && !value;
     });
-    const rest = counts.skip + counts.unsure;
+    const rest = counts.skip + counts.unsure + (counts.tied ?? 0);
     for (const [name, share] of Object.entries({ no: counts.no, yes: counts.yes, rest })) {
       part(this.#bar, `.${name}`).style.flexGrow = String(share);
       part(this.#bar, `.${name}`).hidden = !share;
@@ -115,15 +121,11 @@ export class Tally {
  */
 function makeCount({ name, word, symbol }, list) {
   const value = element("b");
-  const label = element(
-    "span",
-    {},
-    ...(symbol ? [glyph(symbol)] : []),
-    element("span", { className: "word" }, word),
-  );
+  const said = element("span", { className: "word" }, word);
+  const label = element("span", {}, ...(symbol ? [glyph(symbol)] : []), said);
   const place = element("li", { className: name }, value, label);
   list.append(place);
-  return { whole: place, value };
+  return { whole: place, value, word: said };
 }
 
 /**

@@ -14,7 +14,7 @@ const DIGITS = 2;
 export function inShort(prediction) {
   if (!prediction) return "";
   const { answer, score } = prediction;
-  return score === null ? answer : `${answer} ${fixed(DIGITS)(score).replace("-", "−")}`;
+  return score === null ? answer : `${answer} ${fixed(DIGITS)(score)}`;
 }
 
 /**

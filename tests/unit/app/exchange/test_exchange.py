@@ -340,16 +340,18 @@ def test_no_to_all_is_a_no_to_every_question(database, tmp_path):
     of_seal.says("no", 7)
     of_gull.says("no", 7)
     of_old.says("yes", 7)
+    of_seal.says("yes", 8, purpose="audit")
     exported = export_folder(database, pool(), None, tmp_path / "sorted")
     assert exported.files == {"none": 1, "seal": 1, "old": 1}
     assert [path.name for path in (tmp_path / "sorted" / "none").iterdir()] == [
         pool().source.name(0).replace("/", "_")
     ]
-    unasked = len(AWKWARD) - 6
+    unasked = len(AWKWARD) - 7
     assert exported.left_out == {
         "tied": 1,
         "unsure": 1,
         "skipped": 1,
+        "answered for an audit only": 1,
         "without an answer to every question": unasked,
     }
 

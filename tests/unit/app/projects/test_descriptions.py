@@ -293,7 +293,7 @@ def test_what_can_not_be_described_is_one_sentence(project, model, tmp_path):
     """Nothing is begun."""
     project.close()
     folder = project.folder
-    assert "the features that the project was made with" in refused("describe", folder, "--by", "gist")
+    assert "The project was made with these features" in refused("describe", folder, "--by", "gist")
     assert "there is no model" in refused("describe", folder, "--by", tmp_path / "nowhere")
     assert "There is no project" in refused("describe", tmp_path, "--by", "edges")
     assert refused("describe", folder, "--use", "clip") == (

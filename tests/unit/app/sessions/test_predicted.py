@@ -17,6 +17,7 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.storage.errors import StorageError
 from closecall.storage.predictions import Predicted, Predictions
 from tests.projects import (
+    answer,
     find_groups,
     marks,
     new_project,
@@ -317,3 +318,22 @@ def test_the_models_are_known_while_the_database_fails(project, session, monkeyp
     assert known.models() == ["another", MODEL]
     with pytest.raises(StorageError, match="the disk is gone"):
         known.of(MODEL)
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+def test_the_list_of_models_compares_labels_with_scores_as_the_pages_show_them(project, session, shift):
+    """Probabilities mean yes above 0.5; scores of other ranges above 0. Skipped items are not compared."""
+    made = {item: its.score - shift * 0.1 for item, its in predict(project).items()}
+    store(project, {item: Predicted(item, score, None) for item, score in made.items()})
+    teach(session)
+    for word in ("yes", "no", "no", "skip", "yes"):
+        shown = session.in_view()
+        session.store([answer({"item": {"id": shown.item, "selection": shown.id}}, word)])
+    state = session.concept.catch_up()
+    given = {item: state.status(item) for item in made}
+    compared = [item for item, word in given.items() if word in ("yes", "no")]
+    above = 0.5 if min(made.values()) >= 0 else 0.0
+    agree = sum((made[item] > above) == (given[item] == "yes") for item in compared)
+    (record,) = Predictions(project.database).all()
+    assert (record.items, record.labeled, record.agree) == (len(made), len(compared), agree)
+    assert 0 < agree < len(compared)
