@@ -2,6 +2,7 @@
 
 import { around, element, glyph, part, partsOf, targetOf, treeOf } from "../shared/dom.js";
 import { isDecision } from "../shared/queue.js";
+import { absenceOf } from "../shared/text.js";
 
 /** @import { Answer, StripEntry } from "../types" */
 
@@ -196,6 +197,9 @@ export class Strip {
     /** @type {HTMLImageElement} */
     const picture = part(thumb, "img");
     picture.hidden = !src;
+    const isLacking = !src && !saving;
+    thumb.classList.toggle("lacking", isLacking);
+    thumb.title = isLacking ? absenceOf({ alt: `Item ${item}` }) : "";
     if (src && picture.src !== src) picture.src = src;
     part(thumb, ".badge").replaceChildren(mark(choice));
     const name = this.#choices.nameOf(entry);

@@ -3,6 +3,7 @@
 import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, say } from "../shared/dom.js";
 import { isDecision } from "../shared/queue.js";
+import { absenceOf } from "../shared/text.js";
 import { clock, seconds } from "./times.js";
 
 /** @import { Answer, ReviewEvent, ReviewRow, Word, WordOrUndo } from "../types" */
@@ -19,6 +20,7 @@ const CHOICES = [
 /** @type {Record<string, string>} */
 const WORDS = { no: "no", skip: "skipped", unsure: "unsure", yes: "yes" };
 const MINUS = "\u2212";
+const ALIKE = "Items like this one (L)";
 
 /**
  * Return an annotator's answers about an item, oldest first, without undone ones and decisions, and with those waiting
@@ -61,11 +63,7 @@ export class Row {
     this.score = element("span", { className: "score" }, this.bar, this.figure);
     this.buttons = CHOICES.map(makeButton);
     const group = element("span", { className: "choices", role: "group" }, ...this.buttons);
-    this.alike = element(
-      "a",
-      { className: "alike", target: "_self", title: "Items like this one (L)" },
-      this.picture,
-    );
+    this.alike = element("a", { className: "alike", target: "_self", title: ALIKE }, this.picture);
     const what = element("span", { className: "what" }, this.name, this.by);
     this.history = element("ol", { className: "history", hidden: true });
     this.place = element("li", { className: "row" }, this.alike, what, this.score, group, this.history);
@@ -88,6 +86,10 @@ export class Row {
    */
   show({ item, name, src, score, events }, annotator, pending, scale) {
     if (src) this.picture.src = src;
+    if (src !== null) {
+      this.alike.classList.toggle("lacking", !src);
+      this.alike.title = src ? ALIKE : absenceOf({ alt: name });
+    }
     this.lacksPicture = src === null && this.lacksPicture;
     say(this.name, name);
     this.alike.href = alikeAddress(item);
