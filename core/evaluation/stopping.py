@@ -143,7 +143,7 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
     """
     found = tuple(agreement(one.first, other.first) for one, other in pairwise(checkpoints))
     if not checkpoints:
-        return Advice(False, "There is no classifier yet to judge by.", found)
+        return Advice(False, f"The first check comes with {LEAST_GROWTH} labels, both yes and no.", found)
     last = checkpoints[-1]
     for number, word in ((last.n_yes, "yes"), (last.n_no, "no")):
         if number < LEAST_OF_EACH:

@@ -58,7 +58,7 @@ def test_never_stop_for_want_of_examples(n_yes, n_no, word):
 
 def test_never_stop_at_the_beginning():
     """There is no advice before there are three agreements."""
-    assert advise([]).reason == "There is no classifier yet to judge by."
+    assert advise([]).reason == "The first check comes with 20 labels, both yes and no."
     settled = course([0.0] * 4)
     assert [advise(settled[:n]).stop for n in range(5)] == [False, False, False, False, True]
     assert advise(settled[:3]).reason == "Too early to say: at the last check, there were 300 labels."
