@@ -358,7 +358,7 @@ def _histograms(X: Rows, word: str) -> Matrix:
         row = int(np.flatnonzero((X < 0).any(axis=1))[0])
         raise InputError(
             f"the kernel {word} compares histograms, and row {row} has the negative feature "
-            f"{X[row].min():.3g}: use raw features, neither centred nor projected"
+            f"{X[row].min():.3g}: use the kernel cosine, or features without negative values"
         )
     return _scaled(X, 1, word)
 

@@ -8,6 +8,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane, unit_rows
 from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import Rows, cut, is_sparse
@@ -27,12 +28,17 @@ class ArrayPool:
     Raises
     ------
     InputError
-        If a row is zero or not finite.
+        If X is not two-dimensional, a row is zero or not finite, or the ids are not N ascending numbers.
     """
 
     def __init__(self, X: Rows, ids: ArrayLike | None = None) -> None:
+        if np.ndim(X) != 2 and not is_sparse(X):
+            raise InputError(f"X must have the shape (N, n_features), got {np.shape(X)}")
         self._X = unit_rows(X)
-        self.ids: Ids = np.arange(self._X.shape[0]) if ids is None else np.asarray(ids, dtype=np.int64)
+        n_rows = self._X.shape[0]
+        self.ids: Ids = np.arange(n_rows) if ids is None else np.asarray(ids, dtype=np.int64)
+        if self.ids.shape != (n_rows,) or (np.diff(self.ids) <= 0).any():
+            raise InputError(f"ids must be {n_rows} ascending numbers, one for each row")
         self.n_features = self._X.shape[1]
         self.dtype = self._X.dtype
         self.is_sparse = is_sparse(self._X)

@@ -57,6 +57,8 @@ def run_comparison(
         write_results(results, out, label_seconds=label_seconds)
         measures = Measures(results, label_seconds)
         figures = draw_figures(measures, first_pictures(measures), out)
+        for name, reasons in results.failures.items():
+            click.echo(f"{name} can't run here: {next(iter(reasons.values()))}.", err=True)
         click.echo(f"The report is {write_report(measures, figures, out)}.")
 
 

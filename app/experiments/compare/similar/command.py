@@ -58,9 +58,8 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
 )
 @click.option(
     "--kernel",
-    default="chi2",
-    show_default=True,
-    help="Of kernelized hashing: cosine, chi2, intersection or rbf:gamma=NUMBER.",
+    help="Of kernelized hashing: cosine, chi2, intersection or rbf:gamma=NUMBER.  "
+    "[default: chi2; cosine if the pool has negative features]",
 )
 @click.option(
     "--landmarks",

@@ -16,7 +16,11 @@ from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, families_named
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.mercer import kernel_from
+from closecall.core.mercer.kernel import ChiSquared, Cosine
 from closecall.core.pool.pool import Pool
+
+SIGN_ROWS = 1_000
+"""Number of rows that are searched for negative features."""
 
 
 class FamilyUnit(NamedTuple):
@@ -77,7 +81,8 @@ class SimilarityPlan(Plan[FamilyUnit]):
     def of(cls, pool: Pool, *, families: Sequence[str], bits: Sequence[int], **words: Any) -> Self:
         """Make the plan from the pool and the options of the command.
 
-        If no family is named, the plan has all families. `bits` may be in any order.
+        If no family is named, the plan has all families. `bits` may be in any order. Without a kernel, it is
+        χ², or the cosine if the pool has negative features.
 
         Raises
         ------
@@ -89,6 +94,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
             raise InputError(
                 f"{neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
             )
+        words["kernel"] = words["kernel"] or _kernel_for(pool)
         kernel_from(words["kernel"])
         plan = cls(
             pool=str(pool.path),
@@ -145,3 +151,9 @@ class SimilarityPlan(Plan[FamilyUnit]):
             seed=self.seed + number,
         )
         return draw.taught(self.labels)
+
+
+def _kernel_for(pool: Pool) -> str:
+    """Return the name of the usual kernel that suits the features of the pool's first items."""
+    has_negatives = bool((pool.rows(np.arange(min(SIGN_ROWS, len(pool)))) < 0).sum())
+    return Cosine.word if has_negatives else ChiSquared.word

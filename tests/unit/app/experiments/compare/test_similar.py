@@ -235,14 +235,16 @@ def test_families_that_do_not_apply_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
     source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
     made = build(source, tmp_path / "pool").path
-    words = ("--family", "lsh", "--family", "klsh", "--draws", 1)
+    words = ("--family", "lsh", "--family", "klsh", "--draws", 1, "--kernel", "chi2")
     run(made, tmp_path / "out", *words)
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "Families that do not apply here" in page
     assert "the kernel chi2 compares histograms" in page
-    said = refused(made, tmp_path / "none", "--family", "klsh")
+    said = refused(made, tmp_path / "none", "--family", "klsh", "--kernel", "chi2")
     assert "no family applies to the pool" in said
     assert "compares histograms" in said
+    run(made, tmp_path / "usual", "--family", "klsh", "--draws", 1)
+    assert SimilarityPlan.read(tmp_path / "usual").kernel == "cosine"
 
 
 @pytest.mark.parametrize(
