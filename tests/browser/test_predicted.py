@@ -41,7 +41,7 @@ def test_predictions_choose_are_confirmed_at_once_and_shown_only_if_wanted(
     expect(page.get_by_role("button", name="End search")).to_be_visible()
     expect(page.get_by_role("radio", name="By predictions")).to_have_count(0)
     predict(predicted, "resnet", scores)
-    page.wait_for_timeout(1000 * CHECK_SECONDS)  # then the names of the models are read anew
+    page.wait_for_timeout(1000 * CHECK_SECONDS)  # then the names of the models are read again
     page.reload()
     page.get_by_role("radio", name="By predictions").click()
     grid = Gridding.__new__(Gridding)

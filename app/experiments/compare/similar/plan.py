@@ -12,15 +12,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from closecall.app.experiments.compare.plan import Plan
+from closecall.app.indexes.estimates import SIGN_ROWS
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, families_named
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.mercer import kernel_from
 from closecall.core.mercer.kernel import ChiSquared, Cosine
 from closecall.core.pool.pool import Pool
-
-SIGN_ROWS = 1_000
-"""Number of rows that are searched for negative features."""
 
 
 class FamilyUnit(NamedTuple):
