@@ -50,13 +50,16 @@ KEEP_WANTED = f"""<script>
 </script>"""
 
 GO_TO_WANTED = f"""<script>
-  const cookies = document.cookie.split("; ");
-  const [kept] = ["{WANTED}", "{FORMER_WANTED}"].flatMap((name) => {{
-    document.cookie = `${{name}}=; path=/; max-age=0; samesite=lax`;
-    return cookies.filter((part) => part.startsWith(`${{name}}=`));
-  }});
-  const home = new URL("./", document.baseURI).href;
-  location.replace(kept ? location.origin + decodeURIComponent(kept.split("=")[1]) : home);
+  if (!window.closecallGoes) {{ // Streamlit may run this again before the browser has left the page
+    window.closecallGoes = true;
+    const cookies = document.cookie.split("; ");
+    const [kept] = ["{WANTED}", "{FORMER_WANTED}"].flatMap((name) => {{
+      document.cookie = `${{name}}=; path=/; max-age=0; samesite=lax`;
+      return cookies.filter((part) => part.startsWith(`${{name}}=`));
+    }});
+    const home = new URL("./", document.baseURI).href;
+    location.replace(kept ? location.origin + decodeURIComponent(kept.split("=")[1]) : home);
+  }}
 </script>"""
 
 

@@ -50,5 +50,11 @@ def end_run() -> None:
 
 
 def end_other_tabs() -> None:
-    """Make the browser's other tabs ask to sign in, too."""
-    st.html(SIGNED_OUT, unsafe_allow_javascript=True)
+    """Make the browser's other tabs ask to sign in, too.
+
+    The page on which a person signs out must not do this. Its browser still has the cookie, so the other tabs
+    would be signed in again, and a reload of this page would interrupt its way to the provider. The page that
+    comes after it tells the other tabs.
+    """
+    if BEFORE not in state:  # nobody was signed in on this page
+        st.html(SIGNED_OUT, unsafe_allow_javascript=True)

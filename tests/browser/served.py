@@ -127,8 +127,11 @@ class Server:
                 self.process = None
 
     def last_words(self, most: int) -> str:
-        """Return the end of its log."""
-        return self.log.read_text("utf-8", "replace")[-most:] if self.log.exists() else ""
+        """Return the end of its log, without the names of modules that end what an aborted process says."""
+        if not self.log.exists():
+            return ""
+        lines = self.log.read_text("utf-8", "replace").splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("Extension modules:"))[-most:]
 
     def answers(self, session: str) -> list[dict[str, Any]]:
         """The answers stored for a session, oldest first, each with the item of its selection."""

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
+from closecall.app.pages.person import GO_TO_WANTED, WANTED
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port, make_demo
 from tests.openid import Account, Provider, serving
@@ -70,6 +71,12 @@ def sign_in(page: Page, server: Server, account: Account, path: str = "/?project
     return page
 
 
+def slowly(route: Route) -> None:
+    """Let a request wait for longer than pages take to load."""
+    route.request.frame.page.wait_for_timeout(3000)
+    route.continue_()
+
+
 def annotators(server: Server) -> set[str]:
     """Under which names answers are stored."""
     with sqlite3.connect(f"file:{server.database}?mode=ro", uri=True) as connection:
@@ -128,6 +135,19 @@ def test_a_page_that_an_earlier_version_remembered_is_gone_to(
     assert "marginalia_wanted" not in {cookie["name"] for cookie in context.cookies(team.url)}
 
 
+def test_the_wanted_page_is_found_although_the_script_runs_twice(
+    server: Server, context: BrowserContext
+) -> None:
+    """Streamlit may run it again before the browser has left the page; the cookie is then used up."""
+    page, script = context.new_page(), GO_TO_WANTED.removeprefix("<script>").removesuffix("</script>")
+    page.goto(f"{server.url}/projects")
+    wanted = "/progress?project=digits"
+    context.add_cookies([{"name": WANTED, "value": quote(wanted, safe=""), "url": server.url}])
+    page.evaluate(f"() => {{ {{ {script} }} {{ {script} }} }}")
+    page.wait_for_url(f"{server.url}{wanted}**", timeout=30_000)
+    assert WANTED not in {cookie["name"] for cookie in context.cookies(server.url)}
+
+
 @pytest.mark.thorough
 def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserContext]) -> None:
     """In one sentence, wherever they go; no project is named, and they can leave."""
@@ -142,13 +162,17 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
 
 @pytest.mark.thorough
 def test_signing_out_lets_another_person_in(team: Server, contexts: list[BrowserContext]) -> None:
-    """At the provider, too. Then all tabs ask to sign in, and answers are the next person's."""
+    """At the provider, too. Then all tabs ask to sign in, and answers are the next person's.
+
+    This takes time, during which the cookie is still there: no tab may be loaded again before.
+    """
     page = sign_in(contexts[0].new_page(), team, ADA)
     other = contexts[0].new_page()
     other.goto(f"{team.url}/review?project=digits")
     expect(other.get_by_role("link", name=ADA.name)).to_be_visible(timeout=30_000)
     page.get_by_role("link", name=ADA.name).click()
     expect(page.get_by_text(f"Your answers are stored under {ADA.email}.")).to_be_visible()
+    contexts[0].route("**/auth/logout", slowly)
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(f"{team.url}/", timeout=30_000)  # by way of the provider
     expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
