@@ -407,6 +407,8 @@ export interface SimilarData extends Labeling {
 export interface ReviewEvent {
   id: string;
   annotator: string;
+  /** The owner who decided; null if the answer is a vote. */
+  decides: string | null;
   answer: WordOrUndo;
   undoes: string | null;
   time: number;

@@ -1,9 +1,9 @@
 """Review: list, search and correct the answers about a concept, likely mistakes first.
 
 Likely mistakes are answers that the model contradicts; they are called doubted. If reviewers have answered an
-item themselves, they correct their own answer. If only other people have answered it, the reviewer's answer
-is added, and the majority counts. A tie is not used for training until it is adjudicated. Nothing is
-overwritten: the history of an item shows every answer, correction and undo.
+item themselves, they correct their own answer, or their decision if they have decided the item. If only other
+people have answered it, the reviewer's answer is added, and the majority counts. A tie is not used for training
+until it is adjudicated. Nothing is overwritten: the history of an item shows every answer, correction and undo.
 
 Audit answers are listed but never doubted. If only audit answers that the model contradicts were corrected,
 the audit would overestimate the model's accuracy.
@@ -342,6 +342,7 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
     return {
         "id": answers.ids[row],
         "annotator": _voice(answers, row),
+        "decides": _name(answers, row) if answers.is_decision[row] else None,
         "answer": WORDS[int(answers.word[row])],
         "time": int(answers.time[row]),
         "taken_ms": None if taken == UNKNOWN else taken,
@@ -355,8 +356,12 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 def _voice(answers: Answers, row: int) -> str:
     """Return the annotator's name, with a note if the answer is an owner's decision instead of a vote."""
-    name = answers.annotators[answers.annotator[row]]
+    name = _name(answers, row)
     return f"{name}, deciding" if answers.is_decision[row] else name
+
+
+def _name(answers: Answers, row: int) -> str:
+    return answers.annotators[answers.annotator[row]]
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:

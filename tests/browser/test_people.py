@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling
+from tests.browser.reviewing import Reviewing
 from tests.browser.served import Server, free_port, make_demo
 from tests.scale import scaled
 
@@ -188,6 +189,17 @@ def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContex
     expect(page.get_by_text("There is nothing to decide")).to_be_visible(timeout=30_000)
     expect(card).to_have_attribute("data-saving", "0")
     assert decided(team, ada.session)[-1] == (items[1], "yes")
+
+    reviewing = Reviewing(page, team.url, ada.session)
+    reviewing.show("all")
+    page.locator(f".row[data-item='{items[0]}']").click()
+    assert reviewing.given(items[0]) == "yes"  # the decision, not the vote
+    reviewing.press("n")
+    assert decided(team, ada.session)[-1] == (items[0], "no")
+    assert reviewing.given(items[0]) == "no"
+    reviewing.press("u")
+    assert decided(team, ada.session)[-1] == (items[0], "undo")
+    assert reviewing.given(items[0]) == "yes"
 
 
 def decided(server: Server, session: str) -> list[tuple[int, str]]:

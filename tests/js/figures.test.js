@@ -263,6 +263,11 @@ test("an annotator's answer is the last one that was not taken back", () => {
   assert.deepEqual(names(standing(events, "ada", [decided, changed, undo])), [["a", "yes"]]);
   const stored = event("h", "no", { annotator: "ada, deciding" });
   assert.deepEqual(names(standing([...events, stored], "ada", [changed])), [["a", "yes"]]);
+  const decisions = standing([...events, stored], "ada, deciding", [changed]);
+  assert.deepEqual(names(decisions), [
+    ["h", "no"],
+    ["i", "yes"],
+  ]);
 });
 
 test("a row says which answer was corrected, not which correction was undone before", () => {

@@ -334,13 +334,19 @@ class Review {
   }
 
   /**
-   * Record the annotator's answer, which replaces an earlier one of theirs and leaves those of others.
+   * Record the annotator's answer, which replaces an earlier one of theirs and leaves those of others. If they have
+   * decided about the item, it replaces their decision.
    *
    * @param {Word} answer
    */
   answer(answer) {
     const { row } = this;
-    if (!row || row.mine?.answer === answer) return;
+    if (!row) return;
+    if (row.decidedBy !== null) {
+      this.refuse(`${row.decidedBy} has decided about this item, and only they can change it.`);
+      return;
+    }
+    if (row.mine?.answer === answer) return;
     const id = this.outbox.add({ item: row.item, answer, corrects: row.mine?.id ?? null });
     this.changes.push({ id, item: row.item });
     this.changed(`${answer}.`);
@@ -352,6 +358,13 @@ class Review {
     this.outbox.add({ item: last.item, answer: "undo", undoes: last.id });
     if (this.isAnswered() && this.rows.has(last.item)) this.select(last.item, { scroll: true });
     this.changed("Undone.");
+  }
+
+  /** @param {string} sentence */
+  refuse(sentence) {
+    this.refusal = sentence;
+    this.showSaving();
+    say(this.spoken, sentence);
   }
 
   /** @param {string} sentence */

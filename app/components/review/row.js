@@ -23,8 +23,8 @@ const MINUS = "\u2212";
 const ALIKE = "Items like this one (L)";
 
 /**
- * Return an annotator's answers about an item, oldest first, without undone ones and decisions, and with those waiting
- * to be saved.
+ * Return an annotator's answers about an item, oldest first, without undone ones, and with those waiting to be saved.
+ * The decisions of an owner count as another annotator's.
  *
  * @param {Pick<ReviewEvent, "id" | "answer" | "undoes" | "annotator">[]} events
  * @param {string} annotator
@@ -48,6 +48,9 @@ export function standing(events, annotator, pending) {
   }
   return stack;
 }
+
+/** @param {Pick<Answer, "undoes" | "corrects">} given */
+const changesSomething = ({ undoes, corrects }) => Boolean(undoes ?? corrects);
 
 export class Row {
   /** @param {number} item */
@@ -73,6 +76,8 @@ export class Row {
     this.stack = [];
     /** @type {Given | null} */
     this.mine = null;
+    /** @type {string | null} */
+    this.decidedBy = null; // another owner, whose decision only they can change
     this.spoken = "";
   }
 
@@ -94,9 +99,13 @@ export class Row {
     say(this.name, name);
     this.alike.href = alikeAddress(item);
     this.alike.setAttribute("aria-label", `Items like ${name}`);
-    this.stack = standing(events, annotator, pending);
+    const decision = events.filter((event) => event.in_force && event.decides !== null).at(-1);
+    const isOwn = decision?.decides === annotator;
+    const voice = isOwn ? decision.annotator : annotator;
+    this.decidedBy = isOwn ? null : (decision?.decides ?? null);
+    this.stack = standing(events, voice, isOwn ? pending.filter(changesSomething) : pending);
     this.mine = this.stack.at(-1) ?? null;
-    const others = events.filter((event) => event.in_force && event.annotator !== annotator);
+    const others = events.filter((event) => event.in_force && event.annotator !== voice);
     this.#showAnswers(others, name);
     this.#showScore(score, scale);
     say(this.by, byline(item, name, events, this.mine));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
@@ -10,7 +11,7 @@ from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.blind.begin import begin
-from closecall.app.sessions.review import Review
+from closecall.app.sessions.review import Asked, Review
 from closecall.storage import new_id
 from tests.projects import answer, correct, label, new_project, open_workspace
 
@@ -103,6 +104,26 @@ def test_a_decision_that_arrives_on_review_stays_one(project):
     assert correct(Review(session, ADA), sent)["acked"] == [one["id"] for one in sent]
     assert {project.log.answer(one["id"]).purpose for one in sent} == {"decision"}
     assert session.concept.catch_up().status(decided["item"]) == "no"
+
+
+def test_a_decision_made_earlier_is_corrected_on_review(project):
+    """Its row says who decided; the decision changes, although its owner has a vote, too."""
+    session, bobs = (project.session(None, None, name) for name in ("Ada", "Bob"))
+    card = label(session, 2)
+    take(project, session, [in_session(session, card, "yes")], ADA)
+    take(project, bobs, [answer(card, "no", selection=None, session=bobs.id)], Person("Bob", is_owner=True))
+    decisions = project.decisions(session)
+    decided = in_session(session, card_of(decisions), "no")
+    take(project, decisions, [decided], ADA)
+    review = Review(session, ADA)
+    page = review.page(Asked.of({"view": "all"}), UTC)
+    (row,) = (row for row in page["rows"] if row["item"] == decided["item"])
+    assert [event["decides"] for event in row["events"]] == [None, None, "Ada"]
+    about = {"item": decided["item"], "selection": None}
+    changed = in_session(session, card, "yes", corrects=decided["id"]) | about
+    assert correct(review, [changed])["acked"] == [changed["id"]]
+    assert session.concept.catch_up().status(decided["item"]) == "yes"
+    assert project.log.answer(changed["id"]).purpose == "decision"
 
 
 def test_answers_of_a_blind_comparison_that_arrive_on_review_reach_their_sides(project):
