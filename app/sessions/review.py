@@ -2,8 +2,9 @@
 
 Likely mistakes are answers that the model contradicts; they are called doubted. If reviewers have answered an
 item themselves, they correct their own answer, or their decision if they have decided the item. If only other
-people have answered it, the reviewer's answer is added, and the majority counts. A tie is not used for training
-until it is adjudicated. Nothing is overwritten: the history of an item shows every answer, correction and undo.
+people have answered it, the reviewer's answer is added, and the majority counts. A tie is not used for
+training until it is adjudicated. Nothing is overwritten: the history of an item shows every answer,
+correction and undo.
 
 Audit answers are listed but never doubted. If only audit answers that the model contradicts were corrected,
 the audit would overestimate the model's accuracy.
@@ -361,7 +362,7 @@ def _voice(answers: Answers, row: int) -> str:
 
 
 def _name(answers: Answers, row: int) -> str:
-    return answers.annotators[answers.annotator[row]]
+    return str(answers.annotators[answers.annotator[row]])
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
