@@ -28,6 +28,18 @@ def in_session(session, card, word, **changes):
     return answer(card, word, session=session.id, **changes)
 
 
+def decided_by_ada(project):
+    """Ada says yes, Bob says no, and Ada decides no: her session, the card of the item, and her decision."""
+    session, bobs = (project.session(None, None, name) for name in ("Ada", "Bob"))
+    card = label(session, 2)
+    take(project, session, [in_session(session, card, "yes")], ADA)
+    take(project, bobs, [answer(card, "no", selection=None, session=bobs.id)], Person("Bob", is_owner=True))
+    decisions = project.decisions(session)
+    decided = in_session(session, card_of(decisions), "no")
+    assert take(project, decisions, [decided], ADA)["acked"] == [decided["id"]]
+    return session, card, decided
+
+
 def test_an_answer_that_arrives_on_decide_is_no_decision(project):
     """What waited in the queue, and what takes it back, was for Label: a decision outranks votes."""
     session = project.session(None, None, "Ada")
@@ -47,31 +59,17 @@ def test_an_answer_that_arrives_on_decide_is_no_decision(project):
 
 def test_what_takes_back_a_decision_is_one(project):
     """An undo on Decide names the decision, and no selection."""
-    session, other = (project.session(None, None, name) for name in ("Ada", "Bob"))
-    card = label(session, 2)
-    vote = in_session(session, card, "yes")
-    take(project, session, [vote], ADA)
-    contra = answer(card, "no", selection=None, session=other.id)
-    take(project, other, [contra], Person("Bob", is_owner=True))
-    decisions = project.decisions(session)
-    decided = in_session(session, card_of(decisions), "no")
-    assert take(project, decisions, [decided], ADA)["acked"] == [decided["id"]]
+    session, card, decided = decided_by_ada(project)
     undo = in_session(session, card, "undo", selection=None, undoes=decided["id"])
-    card = take(project, decisions, [undo], ADA)
+    card = take(project, project.decisions(session), [undo], ADA)
     assert card["acked"] == [undo["id"]]
-    assert card["item"]["id"] == vote["item"]
+    assert card["item"]["id"] == decided["item"]
     assert project.log.answer(undo["id"]).purpose == "decision"
 
 
 def test_a_correction_of_a_decision_that_arrives_on_label_stays_a_decision(project):
     """The queue is one for both pages: what waited when Label opened was given on Decide."""
-    session, other = (project.session(None, None, name) for name in ("Ada", "Bob"))
-    card = label(session, 2)
-    take(project, session, [in_session(session, card, "yes")], ADA)
-    take(project, other, [answer(card, "no", selection=None, session=other.id)], Person("Bob", is_owner=True))
-    decisions = project.decisions(session)
-    decided = in_session(session, card_of(decisions), "no")
-    take(project, decisions, [decided], ADA)
+    session, card, decided = decided_by_ada(project)
     correction = in_session(session, card, "yes", selection=None, corrects=decided["id"])
     assert take(project, session, [correction], ADA)["acked"] == [correction["id"]]
     assert project.log.answer(correction["id"]).purpose == "decision"
@@ -108,13 +106,7 @@ def test_a_decision_that_arrives_on_review_stays_one(project):
 
 def test_a_decision_made_earlier_is_corrected_on_review(project):
     """Its row says who decided; the decision changes, although its owner has a vote, too."""
-    session, bobs = (project.session(None, None, name) for name in ("Ada", "Bob"))
-    card = label(session, 2)
-    take(project, session, [in_session(session, card, "yes")], ADA)
-    take(project, bobs, [answer(card, "no", selection=None, session=bobs.id)], Person("Bob", is_owner=True))
-    decisions = project.decisions(session)
-    decided = in_session(session, card_of(decisions), "no")
-    take(project, decisions, [decided], ADA)
+    session, card, decided = decided_by_ada(project)
     review = Review(session, ADA)
     page = review.page(Asked.of({"view": "all"}), UTC)
     (row,) = (row for row in page["rows"] if row["item"] == decided["item"])
