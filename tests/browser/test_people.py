@@ -25,16 +25,17 @@ server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
 
 
 class TeamServer(Server):
-    """``closecall serve`` with an owner, over a project that is there."""
+    """``closecall serve`` with two owners, over a project that is there."""
 
     def command(self) -> list[str]:
         project = str(self.data / self.key)
-        return ["serve", project, "--owner", "Ada", "--headless", "--port", str(self.port)]
+        owners = ["--owner", "Ada", "--owner", "Cleo"]
+        return ["serve", project, *owners, "--headless", "--port", str(self.port)]
 
 
 @pytest.fixture(scope="module")
 def team(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A project that Ada owns."""
+    """A project that Ada and Cleo own."""
     folder = tmp_path_factory.mktemp("team") / "projects"
     make_demo(folder, server)
     made = TeamServer(folder, items=server.items, port=free_port())
@@ -200,6 +201,16 @@ def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContex
     reviewing.press("u")
     assert decided(team, ada.session)[-1] == (items[0], "undo")
     assert reviewing.given(items[0]) == "yes"
+
+    contexts[1].clear_cookies()
+    cleo = sign_in(contexts[1].new_page(), team, "Cleo")
+    reviewing = Reviewing(cleo.page, team.url, cleo.session)
+    reviewing.show("all")
+    reviewing.row(items[0]).click()
+    reviewing.press("n")
+    only = "Ada has decided about this item, and only they can change it."
+    expect(reviewing.card.locator(".status")).to_have_text(only)
+    assert team.answers(reviewing.session) == []
 
 
 def decided(server: Server, session: str) -> list[tuple[int, str]]:
