@@ -146,7 +146,7 @@ class _Reading:
         if any(record.item != item for record in found.values()):
             raise Refused("wrong-item", f"The answer {earlier} is not about item {item}")
         if any(record.purpose == "decision" for record in found.values()):
-            raise Refused("not-undoable", f"Item {item} was decided: change the decision on Decide")
+            raise Refused("not-undoable", f"Item {item} was decided: change the decision on Review")
         return {concept: record.id for concept, record in found.items()}
 
     def _chooser(self, concepts: Iterable[int], item: int) -> int | None:

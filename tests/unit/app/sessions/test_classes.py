@@ -352,7 +352,7 @@ def test_a_press_changes_no_decision(classes, project):
     assert card_of(classes)["strip"] == []
     for word, changes in (("1", {"corrects": decided["id"]}), ("undo", {"undoes": decided["id"]})):
         (refusal,) = submit(classes, [press(card, word, selection=None, **changes)])["refused"]
-        assert refusal["reason"] == f"Item {given['item']} was decided: change the decision on Decide"
+        assert refusal["reason"] == f"Item {given['item']} was decided: change the decision on Review"
     state = classes.session.concept.catch_up()
     assert (state.status(given["item"]), state.votes(given["item"])["annotator"]) == ("no", "yes")
 
