@@ -1,4 +1,4 @@
-"""The server, as a program sees it."""
+"""The entry point of the client: a server and its projects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60.0
 class Client:
     """A client of the HTTP API.
 
-    Requests are repeated after a lost connection, and if the server is overloaded or restarting. Several
+    A request is repeated if the connection is lost, or if the server is overloaded or restarting. Several
     threads may share a client, but not a session.
 
     Parameters
@@ -65,7 +65,7 @@ class Client:
         self.close()
 
     def projects(self) -> list[Project]:
-        """Return the projects that the token opens."""
+        """Return the projects to which the token gives access."""
         found = self._connection.get("/projects")["projects"]
         return [Project(self._connection, one["key"]) for one in found]
 
@@ -80,7 +80,7 @@ class Client:
         Raises
         ------
         NotFound
-            If there is no such project, or the token does not open it.
+            If there is no such project, or the token does not give access to it.
         """
         self._connection.get(path_of("projects", key))
         return Project(self._connection, key)

@@ -17,16 +17,16 @@ from closecall.client.patience import Patience
 
 BASE = "/api/v1"
 CONNECT_SECONDS, READ_SECONDS = 5.0, 60.0
-"""Time limits of one attempt. The server keeps the longest requests open for 15 seconds."""
+"""Time limits of one attempt. The server may keep a request open for up to 15 seconds."""
 
 REPEATED = frozenset({429, 500, 502, 503, 504})
-"""Statuses after which the same request may succeed."""
+"""HTTP statuses after which a request is repeated, because it may succeed later."""
 
 CHUNK_BYTES = 2**18
 
 
 def path_of(*parts: object) -> str:
-    """Return the path of an address whose parts may contain any characters."""
+    """Return the path of a URL, with each part percent-encoded."""
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 
@@ -34,7 +34,7 @@ class Connection:
     """A connection to one server. Several threads may share it.
 
     Requests are repeated after a lost connection and after the statuses in `REPEATED`. This is safe, because
-    each request of the API has the same effect if it is done twice.
+    a repeated request has no further effect.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Connection:
     timeout : float
         Seconds until `ConnectionLost` is raised.
     http : urllib3.PoolManager or None
-        Makes the requests. By default, a new one.
+        Makes the requests. None means a new pool manager.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Connection:
         return bytes(self._request("GET", path, query=query).data)
 
     def download(self, path: str, target: Path, **query: object) -> None:
-        """Write the bytes at a path to a file. The file appears when it is complete."""
+        """Write the bytes at a path to a file, which appears only when it is complete."""
         part = target.with_name(f"{target.name}.part")
         patience = Patience(self.timeout)
         while True:
@@ -111,7 +111,7 @@ class Connection:
         method : str
             Such as "POST".
         path : str
-            Path of the address, after that of the API.
+            Path of the address, relative to the path of the API.
         query : mapping, optional
             Parameters of the address, as in `get`.
         body : mapping, optional

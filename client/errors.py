@@ -27,7 +27,7 @@ class ApiError(Exception):
 
 
 class Forbidden(ApiError):  # noqa: N818 (its base class says that it is an error)
-    """The token is missing or unknown (status 401), or may not do this (status 403)."""
+    """The token is missing or unknown (status 401), or does not permit the request (status 403)."""
 
 
 class NotFound(ApiError):  # noqa: N818
@@ -35,16 +35,16 @@ class NotFound(ApiError):  # noqa: N818
 
 
 class Conflict(ApiError):  # noqa: N818
-    """The request contradicts the state of the project, such as a model before there is a classifier."""
+    """The request conflicts with the state of the project. For example, there is no classifier yet."""
 
 
 class Refused(ApiError):  # noqa: N818
-    """The server will never store some answers. All other answers that were sent with them are stored.
+    """The server refused some answers for good. It stored all other answers that were sent with them.
 
     Parameters
     ----------
     reasons : mapping of str to str
-        The reason by the id of the answer.
+        The reason for refusing each answer, by the id of the answer.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -57,14 +57,14 @@ class Refused(ApiError):  # noqa: N818
 
 
 class ConnectionLost(ConnectionError):  # noqa: N818
-    """The server could not be reached, or could not do the request, until the time limit.
+    """The server could not be reached, or could not do the request, within the time limit.
 
     Parameters
     ----------
     message : str
     answers : sequence of dict
         The answers that the server has not acknowledged, oldest first. They remain in the queue of their
-        session. `Session.restore` takes them in another process.
+        session. To send them from another process, give them to `Session.restore`.
     """
 
     def __init__(self, message: str, answers: Sequence[dict[str, Any]] = ()) -> None:

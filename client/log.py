@@ -9,15 +9,15 @@ from closecall.client.connection import Connection
 from closecall.client.records import Answer
 
 PAGE = 1000
-"""Answers per request."""
+"""Maximum number of answers per request."""
 
 
 class AnswerLog(Iterator[Answer]):
     """An iterator over a question's answers, in the order in which they were stored.
 
-    Store `cursor` together with what you make of an answer. After a crash, continue from the stored cursor:
-    each answer is then used exactly once. The iterator ends at the end of the log. Iterate again to read
-    the answers that have arrived later.
+    Store `cursor` together with your result for an answer. After a crash, continue from the stored cursor:
+    each answer is then used exactly once. The iterator ends at the end of the log. Iterate again to read the
+    answers that have arrived later.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Model:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_items, n_features)
-            Features, computed as those of the project's pool, and scaled to unit norm.
+            Features, computed in the same way as the features of the project's pool, and scaled to unit norm.
 
         Returns
         -------

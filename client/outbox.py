@@ -49,7 +49,7 @@ class Outbox:
         Refused
             If the server refuses some of the answers. All others are stored.
         ConnectionLost
-            If answers are left when the connection's time limit has passed without progress.
+            If the connection's time limit passes without progress while answers are left.
         """
         patience = Patience(self._connection.timeout)
         while batch := list(islice(self._pending.values(), MOST_AT_ONCE)):
@@ -70,7 +70,7 @@ class Outbox:
             raise Refused(refused)
 
     def _settle(self, outcome: Mapping[str, Any]) -> bool:
-        """Remove the answers that the server has stored or refused; return whether there are any."""
+        """Remove the answers that the server has stored or refused, and return whether any were removed."""
         before = len(self._pending)
         for answer_id in outcome["acked"]:
             self._pending.pop(answer_id, None)

@@ -6,13 +6,13 @@ import random
 import time
 
 FIRST_SECONDS, LONGEST_SECONDS = 0.1, 10.0
-"""First and longest pause. The pause doubles after each attempt."""
+"""First and longest pause, before it is shortened at random. The pause doubles after each attempt."""
 
 
 class Patience:
-    """Pauses that grow until a time limit.
+    """Growing pauses between attempts, up to a time limit.
 
-    Each pause is shortened at random, to half of its length at most. Otherwise, all programs would return to
+    Each pause is shortened by a random fraction of at most one half. Otherwise, all programs would return to
     a restarted server at the same moment.
 
     Parameters
@@ -26,7 +26,7 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """Start again after progress: with the first pause, and the whole time."""
+        """Return to the first pause and the whole time limit, after progress."""
         self._end = time.monotonic() + self.seconds
         self._pause = FIRST_SECONDS
 
@@ -36,7 +36,7 @@ class Patience:
         Parameters
         ----------
         at_least : float
-            Seconds for which the server asked.
+            Minimum length of the pause in seconds, as requested by the server.
         """
         left = self._end - time.monotonic()
         if left <= 0:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PAGE = 1000
-"""Labels or predictions in a reply."""
+"""Maximum number of labels or predictions in a reply."""
 
 ROWS = 10_000
-"""Labels in a request that adds some."""
+"""Maximum number of labels in a request that adds labels."""
 
 WhichConcept = Concept | int | str | None
-"""A question, its id, its name or its text. None stands for the only question of a project."""
+"""A question, or its id, name or text. None means the only question of a project."""
 
 
 class Project:
@@ -60,7 +60,7 @@ class Project:
         Raises
         ------
         NotFound
-            If there is no such question, or `which` is None and there are several.
+            If there is no such question, or if `which` is None and there are several questions.
         """
         known = self.concepts()
         if isinstance(which, Concept):
@@ -105,11 +105,11 @@ class Project:
         Parameters
         ----------
         concept : Concept, int or str, optional
-            The question. It can be left out if there is only one.
+            The question. It can be left out if the project has only one question.
         strategy : str, optional
-            The query strategy, such as "margin-index"; by default, that of the project.
+            The query strategy, such as "margin-index"; by default, the project's strategy.
         id : str, optional
-            Id of a session of the same person.
+            Id of the earlier session, which must be one of `sessions`.
         """
         if id is None:
             body = {"concept": self._id(concept)} | ({"strategy": strategy} if strategy else {})
@@ -120,11 +120,11 @@ class Project:
         return session
 
     def sessions(self) -> list[Session]:
-        """Return the person's sessions."""
+        """Return the sessions of the token's annotator, oldest first."""
         return [self._session(one) for one in self._connection.get(self._path("sessions"))["sessions"]]
 
     def answers(self, concept: WhichConcept = None, *, after: int = 0) -> AnswerLog:
-        """Iterate over the log of a question's answers, from a cursor on.
+        """Return an iterator over the log of a question's answers.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Project:
         return AnswerLog(self._connection, self._of(concept, "answers"), after)
 
     def labels(self, concept: WhichConcept = None) -> list[Label]:
-        """Return the items that are labeled yes or no, in their order, with their labels."""
+        """Return the current labels, yes or no, ordered by item."""
         pages = self._pages(self._of(concept, "labels"), "labels")
         return [Label.from_json(label) for label in pages]
 
@@ -184,7 +184,7 @@ class Project:
     ) -> dict[str, Any]:
         """Import labels while the project is served.
 
-        Labels that are already stored are not stored again. So it is safe to repeat an import.
+        Labels that are stored already are not stored again, so it is safe to repeat an import.
 
         Parameters
         ----------
@@ -192,15 +192,17 @@ class Project:
             The question.
         labels : pandas.DataFrame, pyarrow.Table, mapping or iterable
             With the columns `item` (id) or `name`, and `label`; `annotator` is optional. A mapping is from
-            items to labels. An iterable has mappings or pairs.
+            items to labels. An iterable has mappings, or pairs of an item and a label.
         annotator : str, optional
-            The annotator of all rows that name none.
+            The annotator of rows that name no annotator.
 
         Returns
         -------
         dict
-            The numbers of `new`, `known`, `same` and `contested` labels, and of the rows that match no item
-            (`unmatched`), with some `examples` of them.
+            Numbers of labels. `new` labels were stored now. `known` labels had been stored by an earlier
+            import of the same rows. `same` labels equal answers in the log. `contested` labels are the new
+            labels that contradict another annotator. `unmatched` is the number of rows that match no item;
+            `examples` has some of these rows.
         """
         path = self._of(concept, "labels")
         default = {"annotator": annotator} if annotator is not None else {}
@@ -222,13 +224,13 @@ class Project:
             A name for the model.
         predictions : pandas.DataFrame, pyarrow.Table, mapping or iterable
             With the columns `item` (id) or `name`, and `score` or `label`. A mapping is from items to scores.
-            An iterable has mappings or pairs.
+            An iterable has mappings, or pairs of an item and a score.
 
         Returns
         -------
         dict
-            The number of predictions `stored`, and that of the rows that match no item (`unmatched`), with
-            some `examples` of them.
+            `stored` is the number of stored predictions. `unmatched` is the number of rows that match no
+            item; `examples` has some of these rows.
         """
         rows = list(rows_of(predictions, ("score", "label")))
         body = {"model": model, "predictions": rows}

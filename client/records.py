@@ -26,9 +26,10 @@ class Concept(_FromJson):
     guideline : str
         Explains the question to annotators.
     positive_class : str or None
-        The class of the source that the question asks about, if there is one.
+        The class of the source whose items mean yes, if there is one.
     counts : mapping of str to int
-        Numbers of items by label ("yes", "no", "tied", "unsure", "skip"), of all labels, and of items left.
+        Numbers of items with the status "yes", "no", "tied", "unsure" and "skip", of training labels
+        ("labels"), and of items that are left to label ("left").
     """
 
     id: int
@@ -55,9 +56,9 @@ class Answer(_FromJson):
     answer : str
         "yes", "no", "unsure", "skip" or "undo".
     undoes, corrects : str or None
-        Id of the answer that this one takes back or replaces.
+        Id of the answer that this answer takes back (`undoes`) or replaces (`corrects`).
     purpose : str or None
-        The use of the answer: "train", "audit" or "decision".
+        The use of the answer: "train", "audit", "decision" (an adjudication) or "import".
     server_time, browser_time : int or None
         Milliseconds since 1970 UTC.
     selection : str or None

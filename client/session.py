@@ -41,7 +41,7 @@ class Item:
     _path: str = field(default="", repr=False, compare=False)
 
     def image(self, size: str = "card") -> bytes:
-        """Return the image, encoded, in one of the sizes "thumbnail", "tile", "card" or "original"."""
+        """Return the encoded image in one of the sizes "thumbnail", "tile", "card" or "original"."""
         assert self._connection is not None
         return self._connection.read(f"{self._path}/image", size=size)
 
@@ -58,8 +58,9 @@ class Session(Iterator[Item]):
     Iterate over a session to get the items to label. The iterator waits while the pool grows, and ends when
     no item is left. Use a session in one thread only.
 
-    Each answer is kept in a queue until the server has acknowledged it. It has an id, so that it is stored
-    once even if it is sent several times. In a ``with`` block, the queue is emptied at the end.
+    Each answer is kept in a queue until the server has acknowledged it. The server stores an answer once even
+    if it is sent several times, because each answer has an id. In a ``with`` block, the queue is emptied at
+    the end.
 
     Parameters
     ----------
@@ -115,14 +116,16 @@ class Session(Iterator[Item]):
         return self._outbox.pending
 
     def next(self) -> Item | None:
-        """Return the item in view: the same item until it is answered; None if no item is left.
+        """Return the item in view, or None if no item is left.
 
-        Wait while the pool grows.
+        The item in view stays the same until it is answered. If there is no item yet because the pool grows,
+        wait for an item.
 
         Raises
         ------
         ConnectionLost
-            As `flush`; also if a problem of the project has prevented items until the client's time limit.
+            As `flush`. Also if, because of a problem of the project, there is no item within the client's
+            time limit.
         Refused
             As `flush`.
         """
@@ -231,7 +234,8 @@ class Session(Iterator[Item]):
         Refused
             If the server refuses some of the answers. All others are stored.
         ConnectionLost
-            If answers are left when the time limit of the client has passed. They remain in the queue.
+            If the client's time limit has passed without progress. The answers that are left stay in the
+            queue.
         """
         try:
             self._outbox.flush()
@@ -250,8 +254,8 @@ class Session(Iterator[Item]):
     def look_ahead(self) -> None:
         """Send the answers, and fetch the items that may follow the item in view.
 
-        After the next answer, the session then has the next item at once. This is useful while a person looks
-        at the item in view. A program that answers at once does not need it.
+        The session then has the next item as soon as the item in view is answered. This is useful while a
+        person looks at the item in view. A program that answers at once does not need it.
         """
         self.flush()
         if self._item is None or (self._after and not self._is_coming):

@@ -21,7 +21,7 @@ def rows_of(table: Any, values: Sequence[str], more: Sequence[str] = ()) -> Iter
         A mapping is from items to values. An iterable has mappings, or pairs of an item and a value. Items
         are given by id or by name.
     values : sequence of str
-        Columns of which a row needs at least one. The second part of a pair belongs to the first of them.
+        Each row needs at least one of these columns. The value of a pair belongs to the first column.
     more : sequence of str
         Columns that a row may also have. All other columns are left out.
 
@@ -52,7 +52,7 @@ def chunks(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def columns(rows: Iterable[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of the attributes `names` of all rows, as columns."""
+    """Return, for each attribute in `names`, a column with the values of all rows."""
     kept = list(rows)
     return {name: [getattr(row, name) for row in kept] for name in names}
 
@@ -66,7 +66,7 @@ def _rows(table: Any) -> Iterable[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: None for a missing number, yes or no for a truth value."""
+    """Return a value that JSON can hold: None for NaN, and "yes" or "no" for a bool."""
     if hasattr(value, "item"):  # a number of NumPy
         value = value.item()
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
 """Compile all kernels in the order in which the application needs them: ``python -m closecall.core.warmup``.
 
 The warm-up builds very small pools of images and texts. It selects items with every query strategy, and again
-after the index of the strategy has been saved, loaded or extended. It finds similar items with every search
-structure. Each kernel is thus compiled for the argument types that the application uses. Numba keeps the
-machine code on disk, so a second warm-up only takes a few seconds.
+with the loaded and the extended index of the strategy. It finds similar items with every search structure.
+Each kernel is thus compiled for the argument types that the application uses. Numba keeps the machine code on
+disk, so a second warm-up takes only a few seconds.
 
 With the option ``--report``, a line is printed after each percent and each step. The line contains the share
 of kernels compiled, from 0 to 1, and the names of the completed steps (see
@@ -57,7 +57,7 @@ The process that builds a pool adds the same number.
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
-    """Compile the kernels that are not on disk yet; call `complete` with the name of each completed step."""
+    """Compile the kernels that are not on disk yet. Call `complete` with the name of each completed step."""
     with TemporaryDirectory(prefix="closecall-") as folder:
         # Train on random rows first. Features of images need other kernels, which the process that builds a
         # pool compiles at the same time.

@@ -1,4 +1,4 @@
-"""What MkDocs does beside rendering: it takes in files of the repository and draws figures into the pages.
+"""Hooks of MkDocs, which include files of the repository and draw figures into the pages.
 
 Links in the sources lead to real files (`../assets/label-desktop-light.png`, `../SECURITY.md`), so that the
 pages can be read in the repository as well. Here they become links of the site.

@@ -27,12 +27,12 @@ def is_address(where: str) -> bool:
 
 
 def parse(address: str) -> tuple[URL, str | None]:
-    """Return the URL to connect to, and the schema, which is None if the address names none.
+    """Return the URL to connect to, and the schema, or None if the address names no schema.
 
     Raises
     ------
     StorageError
-        If the address is malformed; of kind `invalid`. The message does not repeat the address, which may
+        If the address is malformed (kind `invalid`). The message does not repeat the address, which may
         contain a password.
     """
     try:
@@ -59,7 +59,7 @@ def has_password(address: str) -> bool:
     Raises
     ------
     StorageError
-        If the address is malformed; of kind `invalid`.
+        If the address is malformed (kind `invalid`).
     """
     return bool(secrets_of(parse(address)[0]))
 
@@ -71,12 +71,12 @@ def secrets_of(url: URL) -> list[str]:
 
 
 def with_schema(address: str, name: str) -> str:
-    """Return the address without its secrets, and with the schema `name` if the address names no schema.
+    """Return the address without its secrets. If it names no schema, add the schema `name`.
 
     Raises
     ------
     StorageError
-        If the address is malformed; of kind `invalid`.
+        If the address is malformed (kind `invalid`).
     """
     url, schema = parse(address)
     made = shown(url, schema or name)

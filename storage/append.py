@@ -1,4 +1,4 @@
-"""Append answers to the log: check each answer, and store each valid one once, all in one transaction."""
+"""Append answers to the log in one transaction. Each answer is checked, and stored once if it is valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Refused(Exception):  # noqa: N818 (no error, but the refusal of one answe
 
 
 def is_id(text: str) -> bool:
-    """Return whether an answer, a session or a selection may have this id."""
+    """Return whether the text may be the id of an answer, a session or a selection."""
     return _ID.fullmatch(text) is not None
 
 
@@ -87,7 +87,7 @@ def append(
 
 
 def _insert(connection: Connection, values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Insert answers; return their `seq` by id."""
+    """Insert answers, and return the `seq` of each answer by its id."""
     if len(values) == 1:
         key = connection.execute(_INSERT, values[0]).inserted_primary_key
         assert key is not None
@@ -108,7 +108,10 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
-    """Return the stored answer with the id of `given`, or None if there is none and `given` can be stored."""
+    """Return the stored answer with the id of `given`, or None if there is none.
+
+    Refuse `given` if it contradicts the stored answer, or if it is new but can't be stored.
+    """
     stored = known.answers.get(given.id)
     if stored is None:
         _check_references(given, known)
@@ -118,14 +121,14 @@ def _stored(given: AnswerRecord, known: _Known) -> AnswerRecord | None:
 
 
 def _check_leader(leader: str, batch: Mapping[str, AnswerRecord], known: _Known) -> None:
-    """Refuse an answer that depends on the answer `leader` if `leader` is refused."""
+    """Raise `_Refused` if the answer `leader`, on which another answer depends, is refused."""
     if leader not in batch:
         raise _Refused("unknown-answer", f"answer {leader}, which must be stored with this one, is refused")
     _stored(batch[leader], known)
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:
-    """Return the answer, without its duration if that is negative because a clock was set back."""
+    """Return the answer without a negative duration, which is due to a clock that was set back."""
     if given.time_taken_ms is not None and given.time_taken_ms < 0:
         return replace(given, time_taken_ms=None)
     return given
@@ -151,14 +154,14 @@ def _look_up(connection: Connection, answers: Sequence[AnswerRecord]) -> _Known:
 
 
 def _rows(connection: Connection, query: Select[Any], values: Iterable[object]) -> Iterator[Any]:
-    """Yield the rows of a query of `_among` for these values; None is ignored."""
+    """Run a query of `_among` for these values, except None, and yield its rows."""
     rest = iter([value for value in values if value is not None])
     while chunk := list(islice(rest, _CHUNK)):
         yield from connection.execute(query, {"values": chunk})
 
 
 def _among(wanted: Sequence[Any], key: Any) -> Select[Any]:
-    """Return a query for the rows whose `key` is one of `values`."""
+    """Return a query for the columns `wanted` of the rows whose `key` is in the parameter `values`."""
     return select(*wanted).where(key.in_(bindparam("values", expanding=True)))
 
 

@@ -15,25 +15,25 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Ascending:
-    """Set of items, each with a mark, true or false; items and marks are read as two arrays.
+    """Set of items, each with a mark, true or false.
 
-    Changes are collected until the next read. Returned arrays never change, and `read` returns the same
-    objects until an item or a mark changes. If the marks are not needed, all items may have the same mark.
-    Not thread-safe.
+    Items and marks are read as two arrays. Changes are collected until the next read. Returned arrays never
+    change, and `read` returns the same objects until an item or a mark changes. If the marks are not needed,
+    all items may have the same mark. Not thread-safe.
     """
 
     def __init__(self) -> None:
         self._changes: dict[int, bool | None] = {}
         self._read: tuple[Items, Marks] = NONE, NO_MARKS
         self._supposed: tuple[frozenset[int], tuple[Items, Marks]] = frozenset(), self._read
-        """The items whose marks were supposed last, and the result; both are of use for the next change."""
+        """Items whose marks the last `read` supposed, and its result, for use in the next `read`."""
 
     def put(self, item: int, mark: bool | None) -> None:
         """Set the item's mark; None removes the item."""
         self._changes[item] = mark
 
     def read(self, supposed: Mapping[int, bool | None] | None = None) -> tuple[Items, Marks]:
-        """Return the items, ascending, and their marks, both read-only.
+        """Return the items in ascending order, and their marks, as read-only arrays.
 
         The changes in `supposed` are applied to the result, but not kept.
         """
@@ -50,7 +50,7 @@ class Ascending:
     def _with(self, changes: Mapping[int, bool | None]) -> tuple[Items, Marks]:
         """Return the items and marks after `changes`.
 
-        If other marks of the same items were supposed last, only the marks are copied, not the items.
+        If the last `read` supposed marks for the same items, only the array of marks is copied.
         """
         items, last = self._supposed
         is_known = items == changes.keys() and None not in changes.values()
@@ -98,7 +98,7 @@ def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
-    """Return the position where each wanted item is or would be inserted, and whether it is there."""
+    """Return, for each wanted item, its position (or insertion point) in `items`, and whether it is there."""
     places = np.searchsorted(items, wanted)
     if not len(items):
         return places, np.zeros(len(wanted), dtype=np.bool_)

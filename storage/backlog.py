@@ -1,7 +1,7 @@
 """The backlog of a webhook: the events that it has not received yet, in order.
 
-Two logs are merged. An answer stands at its `seq`, and a happening after the last answer that was stored
-before it. The order is therefore the same whenever it is read.
+Two logs are merged: the answers, and the happenings (`storage.happenings`). The answers are ordered by `seq`,
+and a happening comes after the last answer that was stored before it. The order therefore never changes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Batch:
     concepts : mapping
         Names of the concepts of these events, by id.
     answers_through, happenings_through : int
-        The positions in both logs up to which this webhook has all events once it has these.
+        Positions in both logs. A webhook that has received these events has all events up to these positions.
     is_last : bool
-        Whether no more events wait.
+        Whether the backlog is empty after these events.
     """
 
     entries: Sequence[Entry]
@@ -44,7 +44,7 @@ class Batch:
 
 
 def next_batch(database: Database, webhook: WebhookRecord, most: int) -> Batch:
-    """Return the first events, at most `most`, after the webhook's positions."""
+    """Return the first `most` events after the webhook's positions, or fewer."""
     with database.read() as connection:
         answers_end = _end(connection, Answer.seq)
         happenings_end = _end(connection, Happening.seq)
@@ -79,12 +79,16 @@ def waiting(database: Database, webhook: WebhookRecord) -> int:
 
 
 def _place(entry: Entry) -> tuple[int, int, int]:
-    """Return where an event stands in the merged order."""
+    """Return a key that sorts events into the merged order."""
     return (entry.after, 1, entry.seq) if isinstance(entry, HappeningRecord) else (entry.seq, 0, 0)
 
 
 def _through(before: int, end: int, found: Sequence[Entry], sent: set[int]) -> int:
-    """Return the position in one log after sending some of the events `found`: just before the first left."""
+    """Return the webhook's position in a log after the events `sent` have been delivered.
+
+    The position is just before the first event of `found` that is not in `sent`. If all of `found` are in
+    `sent`, it is `end`. It is never less than `before`.
+    """
     left = next((entry.seq for entry in found if id(entry) not in sent), None)
     return max(before, end if left is None else left - 1)
 
@@ -94,7 +98,7 @@ def _end(connection: Connection, seq: Any) -> int:
 
 
 def _of_answers(webhook: WebhookRecord) -> Select[Any] | None:
-    """Return a query for the answers that the webhook has not received, or None if it gets none."""
+    """Return a query for the answers that the webhook has not received, or None if it gets no answers."""
     query = select(*rows.columns(Answer)).where(Answer.seq > webhook.answers_through)
     kinds = {"label", "decision"} & set(webhook.kinds)
     if not kinds:
@@ -116,7 +120,7 @@ def _answers(connection: Connection, webhook: WebhookRecord, most: int) -> list[
 
 
 def _of_happenings(webhook: WebhookRecord) -> Select[Any] | None:
-    """Return a query for the happenings that the webhook has not received, or None if it gets none."""
+    """Return a query for the happenings that the webhook has not received; None if it gets no happenings."""
     kinds = [kind for kind in webhook.kinds if kind not in ("label", "decision")]
     if not kinds:
         return None

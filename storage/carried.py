@@ -73,8 +73,8 @@ def read(file: Path) -> Iterator[Upload]:
     Raises
     ------
     StorageError
-        If an upload is too large, has a wrong type, is repeated or does not match its digest; of kind
-        `corrupt`. The uploads are checked because a backup may come from anywhere.
+        If an upload is too large, has a wrong type, is repeated or does not match its digest (kind
+        `corrupt`). The uploads are checked because a backup may come from anywhere.
     """
     part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
     name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"
@@ -125,7 +125,7 @@ def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
 
 
 def _fault_of(digest: Any, image: Any, feature: Any, feature_digest: Any) -> str | None:
-    """Return the reason why an upload is damaged, or None if it is not."""
+    """Return the reason why an upload is damaged, or None if it is intact."""
     if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
         return "its digest must be 32 hexadecimal digits"
     for what, content, wanted in (("image", image, digest), ("features", feature, feature_digest)):

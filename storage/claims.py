@@ -1,4 +1,4 @@
-"""Statements about items, as files make them. Words such as class names are not interpreted here."""
+"""Claims: statements about items in imported files. Words such as class names are not interpreted here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ITEM_COLUMNS = ("item",)
 NAME_COLUMNS = ("name", "path", "file", "filename", "image")
 
 WITHDRAWN = "undo"
-"""Word of a claim that withdraws what the file's annotation said before."""
+"""`Claim.word` of a claim that withdraws earlier answers; see `label_studio_reading.read_annotations`."""
 
 MAX_INT = 2**63 - 1
 
@@ -37,7 +37,7 @@ class Claim:
         An answer (yes, no, unsure or skip), a class, or `WITHDRAWN`; empty for a prediction that is only a
         score.
     annotator : str or None
-        The annotator; None if the file has none.
+        The annotator; None if the file does not name an annotator.
     number : int
         Number that distinguishes several unnamed annotators, from 1.
     purpose : {"import", "audit", "decision"}
@@ -46,14 +46,15 @@ class Claim:
     score : float or None
         The score of a prediction.
     replaces : bool
-        Whether the statement supersedes an earlier statement in the file by the same annotator about the
-        item, as in a log.
+        Whether the statement supersedes the annotator's earlier statement about the item in the file, as in a
+        log.
     is_certain : bool
         Whether `concept` must be a concept of the project. It is false for names that another program chose.
     is_counted : bool
-        Whether the file only counts this answer, without its annotator.
+        Whether the file counts answers without naming annotators, and this claim is one of the counted
+        answers.
     is_general : bool
-        Whether the statement is about all questions, if `concept` is None.
+        If `concept` is None: whether the statement is about all concepts.
     id : str or None
         Id of the answer in the log from which the file was exported.
     origin : str
@@ -87,7 +88,7 @@ class Claim:
 
 
 def purpose_of(given: object) -> Purpose:
-    """Return the purpose that an imported answer gets, by its purpose in the file."""
+    """Return the purpose of an imported answer, given its purpose in the file."""
     return _KEPT.get(str(given), "import")
 
 
@@ -95,12 +96,12 @@ _KEPT: dict[str, Purpose] = {"audit": "audit", "decision": "decision"}
 
 
 def storable(value: str, place: str) -> str:
-    """Return a text that a database can store; `place` is where it is, for the message.
+    """Return the text if a database can store it. `place` locates the text in the error message.
 
     Raises
     ------
     StorageError
-        If it contains half of a surrogate pair; of kind `invalid`.
+        If the text contains half of a surrogate pair (kind `invalid`).
     """
     try:
         value.encode()
@@ -110,7 +111,7 @@ def storable(value: str, place: str) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number from 0 to `MAX_INT`, given as a number or as text; None for anything else."""
+    """Convert a number or a text to a whole number from 0 to `MAX_INT`. Return None if that is impossible."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) < 20:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
@@ -121,7 +122,7 @@ def whole(value: Any) -> int | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a finite number, given as a number or as text; None for anything else."""
+    """Convert a number or a text to a finite number. Return None if that is impossible."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

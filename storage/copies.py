@@ -29,15 +29,15 @@ def backup(
     file : str or Path
         Path of the copy.
     overwrite : bool
-        Replace an existing `file` instead of refusing.
+        Whether an existing `file` is replaced.
     uploads : iterable of Upload
-        Images that the log may refer to, to be stored in the copy (see `storage.carried`). They are read
+        Images to store in the copy, because the log may refer to them (see `storage.carried`). They are read
         after the labels are copied, so that no image in the copied log is missing.
 
     Raises
     ------
     StorageError
-        Of kind `invalid` (malformed address, or damaged upload), `missing`, `not-a-database`, `exists`,
+        With kind `invalid` (malformed address, or damaged upload), `missing`, `not-a-database`, `exists`,
         `corrupt` (the copy failed its check), `full`, `read-only`, `locked` or `unreachable`; see
         `storage.errors.Kind`.
     """
@@ -72,7 +72,7 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
     Raises
     ------
     StorageError
-        Of kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`,
+        With kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `exists`,
         `locked`, `full`, `read-only` or `unreachable`; see `storage.errors.Kind`. The database at `where` is
         then unchanged.
     """

@@ -88,12 +88,11 @@ class Database:
         read_only : bool
             Only read: nothing is created, migrated or written. Another process may be serving the project.
         alone : bool
-            With PostgreSQL, raise an error (`locked`) while another program has the database open for
-            writing.
+            With PostgreSQL, raise an error (`locked`) if another program has the database open for writing.
         shared : bool
-            Several servers write to this PostgreSQL database. Raise an error (`locked`) while a program has
-            it open with `alone`. An older schema is only migrated while no other program has it open for
-            writing.
+            Several servers write to this PostgreSQL database. Raise an error (`locked`) if a program has the
+            database open with `alone`. An older schema is migrated only if no other program has the database
+            open for writing.
         backup_before_migration : bool
             Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
@@ -105,10 +104,10 @@ class Database:
         Raises
         ------
         StorageError
-            Of kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `older`
+            With kind `invalid` (malformed address), `missing`, `not-a-database`, `corrupt`, `newer`, `older`
             (with `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
             `unreachable`, `full` or `other`; see `storage.errors.Kind`. A database that could not be migrated
-            is unchanged. With `shared`, also of kind `invalid`, if the database is a file.
+            is unchanged. The kind is also `invalid` if `shared` is true but the database is a file.
         """
         place = place_of(where)
         server = new_id() if shared else None
@@ -193,10 +192,10 @@ class Database:
         Raises
         ------
         StorageError
-            If the database can't be written. The kind is `locked` after the busy timeout, or another, such as
-            `full` or `read-only`. Nothing that the block wrote is stored then, with one exception. If the
-            connection to the server is lost during the commit (kind `unreachable`), the writes may be stored.
-            The block must therefore be safe to repeat.
+            If the database can't be written. The kind is `locked` after the busy timeout. Other kinds are,
+            for example, `full` and `read-only`. After an error, nothing that the block wrote is stored, with
+            one exception. If the connection to the server is lost during the commit (kind `unreachable`), the
+            writes may be stored. The block must therefore be safe to repeat.
         """
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")
@@ -230,8 +229,8 @@ class Database:
     def announce(self, connection: Connection, kind: str, **data: Any) -> None:
         """Add a notice to the open transaction of `write`; see `storage.notices`.
 
-        Once the transaction is committed, the process itself gets it and, if several servers
-        share the database, so do the others.
+        After the commit, this process gets the notice. If several servers share the database, the other
+        servers get the notice, too.
         """
         notice = Notice(kind, data)
         self._notices.append(notice)
@@ -239,10 +238,11 @@ class Database:
             self.place.notify(connection, notice.message(self.server))
 
     def follow(self, told: Callable[[Notice], None], missed: Callable[[], None] = lambda: None) -> None:
-        """Call `told` with each notice of a committed transaction, in any thread. It must not raise errors.
+        """Call `told`, in any thread, with each notice of a committed transaction; `told` must not raise.
 
-        If several servers share the database, notices of the others follow, too. `missed` is called each time
-        the connection over which they come is made, because notices may have been missed.
+        If several servers share the database, `told` also gets the notices of the other servers. `missed` is
+        called whenever the connection for these notices is opened, because earlier notices may have been
+        missed.
         """
         self._told = told
         server = self.server
@@ -258,7 +258,7 @@ class Database:
 
     @property
     def is_told(self) -> bool:
-        """Return whether each change by another server is noticed; true if there is only one server."""
+        """Return whether this server gets every notice of other servers. True if there is only one server."""
         return self.server is None or (self._listening is not None and self._listening.is_current)
 
     def now(self, connection: Connection) -> int:
@@ -266,13 +266,13 @@ class Database:
         return int(connection.exec_driver_sql(f"SELECT {self.place.clock}").scalar_one())
 
     def leads(self, what: str) -> Lead:
-        """Return the handle of `what`, which only one of the servers that share the database may do."""
+        """Return a handle of work that only one of several servers may do. `what` names the work."""
         return Lead() if self.server is None else self.place.lead(what, self._busy_timeout)
 
     def check(self) -> None:
         """Check whether answers can be stored now, for monitoring.
 
-        If the last write failed, a write of no rows is attempted.
+        If the last write failed, the check also requires a write transaction and room for more rows.
 
         Raises
         ------
@@ -310,7 +310,7 @@ class Database:
         return self._noted(self.place.explain(error, self._busy_timeout))
 
     def _noted(self, explained: StorageError) -> StorageError:
-        """Return the error; log an event if the database caused it."""
+        """Return the error, and log an event if the database caused the error."""
         if explained.kind in _TROUBLES:
             _events.warning("storage", extra={"fields": {"kind": explained.kind, "message": str(explained)}})
         return explained
@@ -335,7 +335,7 @@ class Database:
             )
 
     def _migrate(self, *, keep_copy: bool, copies_in: Path | None = None, alone: bool = False) -> None:
-        """Migrate the schema. With `alone`, raise an error while another program has it open for writing."""
+        """Migrate the schema. With `alone`, raise an error if another program has it open for writing."""
         with self._explained(), self._engine.connect() as connection:
             connection.execution_options(**self.place.writing)
             self.place.before_migration(connection)

@@ -35,8 +35,8 @@ class StorageError(Exception):
     """Error for a request that could not be carried out.
 
     The message is one sentence that names the subject, the problem and a remedy. ``str(error)`` leaves out
-    the addresses of databases, because pages show it to people who don't run the server. Those who run it
-    see the whole message: on the command line (`full`), and in the log, since tracebacks contain it.
+    the addresses of databases, because pages show it to people who don't run the server. People who run the
+    server see the whole message on the command line (`full`), and in the log, because tracebacks contain it.
 
     Parameters
     ----------

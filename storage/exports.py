@@ -34,9 +34,9 @@ LABELS = (
 """Columns of the table of current labels, which has one row per item and concept."""
 
 ANSWERS = Column("answers", "json")
-"""A further column of this table in exports: the answers that the row counts, each as an object.
+"""An additional column in exported tables of current labels: the answers that the row counts.
 
-An object has the keys id, annotator, answer, purpose, time and time_taken_ms.
+Each answer is an object with the keys id, annotator, answer, purpose, time and time_taken_ms.
 """
 
 _SELECTION = (
@@ -97,7 +97,7 @@ def export(
     content: Content | None = None,
     bom: bool = False,
 ) -> int:
-    """Write the current labels or, if `log`, the answers, and return the number of rows written.
+    """Write the current labels, or all answers if `log` is true, and return the number of rows.
 
     The current labels have one row per item and concept, and the log has one row per answer.
 
@@ -112,7 +112,7 @@ def export(
         Export only this concept.
     format : {"csv", "jsonl", "parquet", "label-studio"}
         See `write_table`. With "label-studio", one task per item is written, with the answers of all
-        annotators, and the number of tasks is returned; see `storage.label_studio`.
+        annotators. In this case, the number of tasks is returned; see `storage.label_studio`.
     log : bool
         Export every answer with the reason why its item was shown, instead of the current labels.
     names_of : callable, optional
@@ -182,7 +182,7 @@ def export_predictions(
 def with_names(
     columns: Sequence[Column], rows: Iterable[Row], names_of: NamesOf
 ) -> tuple[tuple[Column, ...], Iterator[Row]]:
-    """Return the columns and rows with an additional column, the items' names, after the column of items."""
+    """Return the columns and rows with the items' names as a new column after the column of items."""
     place = [column.name for column in columns].index("item") + 1
 
     def named() -> Iterator[Row]:
@@ -209,7 +209,7 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
 
 
 def _answered_rows(database: Database, concept_id: int | None) -> Iterator[Row]:
-    """Yield the current labels as `label_rows` does, each followed by its answers as `ANSWERS` has them."""
+    """Yield the rows of `label_rows`, with a list of the row's answers as the last value (`ANSWERS`)."""
     query = (
         "SELECT c.name, l.item, l.label, l.status, l.yes, l.no, l.unsure, l.skip, l.last_time, "
         "a.id, a.annotator, a.answer, a.purpose, a.browser_time, a.time_taken_ms "

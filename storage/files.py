@@ -13,7 +13,7 @@ from closecall.storage.errors import Kind, StorageError
 
 
 def partial_name(file: Path) -> Path:
-    """Return a unique name in the folder of `file`, under which its content can be written first."""
+    """Return a unique name, in the folder of `file`, for a temporary file that is later renamed to `file`."""
     return file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")
 
 
@@ -43,9 +43,9 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     ------
     StorageError
         If `file` exists and `overwrite` is false (kind `exists`), or if writing fails (kind `full`,
-        `read-only` or `other`). Without `overwrite`, a failure leaves no new `file`. With `overwrite`, `file`
-        has either its complete earlier content or the complete new content after a failure. A replacement is
-        not undone if its name can't be flushed to disk.
+        `read-only` or `other`). After a failure without `overwrite`, there is no new `file`. After a failure
+        with `overwrite`, `file` has either its complete earlier content or the complete new content. If the
+        name of the new file can't be flushed to disk, the replacement is not undone.
     """
     with explained(file):
         _sync_file(partial)

@@ -1,15 +1,15 @@
 """Compute labels from the answers in a log, answer by answer. The server and replays share this code.
 
-The answer of an annotator about an item is the last one that was not undone. The status of an item combines
-the answers of its annotators: it is the majority of yes and no, or `tied` if there are equally many of both.
-If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise `skip`. An
-adjudication is a decision that takes precedence over all answers; the last one that was not undone counts.
-Only yes and no become training labels. Ties, and answers that were given for an audit, are not used for
-training.
+The answer of an annotator about an item is the annotator's last answer that was not undone. The status of an
+item combines the answers of its annotators: it is the majority of yes and no, or `tied` if there are equally
+many of both. If nobody answered yes or no, the status is `unsure` if anybody answered unsure, and otherwise
+`skip`. An adjudication is a decision that takes precedence over all answers; the last adjudication that was
+not undone counts. Only yes and no become training labels. Ties, and answers that were given for an audit, are
+not used for training.
 
-An item is *asked* if it has an answer that was given for training, even a skip, and not undone. Its
-near-duplicates are repeats (`storage.repeats`). An answer for an audit doesn't make an item asked, because it
-must not change what else is selected.
+An item is *asked* if it has an answer that was given for training, even a skip, and not undone. The
+near-duplicates of an asked item are repeats (`storage.repeats`). An answer for an audit doesn't make an item
+asked, because audits must not change which other items are selected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Vote:
 
 
 class _Meaning(NamedTuple):
-    """Status and training label of an item, and whether it is audited; computed from its answers."""
+    """An item's status, its training label, and whether it is audited, computed from its answers."""
 
     status: Status | None
     label: bool | None
@@ -78,7 +78,8 @@ class Standing(NamedTuple):
     repeats : array of shape (n_repeats,), int64
         All items of the groups that have an asked item, including the asked items; ascending.
     repeats_answered : array of shape (n_repeats,), bool
-        Whether each of the `repeats` is in a group with an asked item that has an answer other than a skip.
+        For each of the `repeats`, whether it is in a group with an asked item that has an answer other than a
+        skip.
     groups : ItemGroups or None
         The groups of near-duplicates from which `repeats` are computed; without them, there are no repeats.
     """
@@ -134,7 +135,7 @@ class LabelState:
         return self._repeats.groups if self._repeats is not None else None
 
     def regroup(self, groups: ItemGroups | None) -> None:
-        """Use these groups of near-duplicates for all answers, including those applied before."""
+        """Use these groups of near-duplicates for all answers, including answers applied before."""
         if groups is not self.groups:
             marks = ((item, _asked(votes)) for item, votes in self._votes.items())
             asked = {item: mark for item, mark in marks if mark is not None} if groups is not None else {}
@@ -204,11 +205,11 @@ class LabelState:
         return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
-        """Return the item's status, or None if there is no answer about it that was not undone."""
+        """Return the item's status, or None if the item has no answer or all its answers were undone."""
         return self._meaning(item).status
 
     def repeats(self, item: int) -> bool | None:
-        """Return the item's value in `Standing.repeats_answered`, or None if it is not in `repeats`."""
+        """Return the item's value in `Standing.repeats_answered`, or None if the item is not a repeat."""
         return self._repeats.mark(item) if self._repeats is not None else None
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
@@ -325,7 +326,7 @@ class LabelState:
 
 
 class _Overlap:
-    """Items that each annotator may still be asked about, if several annotators answer each item."""
+    """For each annotator, the items to ask about, if several annotators answer each item."""
 
     def __init__(self, persons: int, votes: Mapping[int, Sequence[_Vote]]) -> None:
         self._persons = persons
@@ -357,7 +358,7 @@ class _Overlap:
         return self._newest[1]
 
     def wanted_but(self, item: int, annotator: str) -> NDArray[np.int64]:
-        """Return `wanted` without one item. The look-ahead asks for the same item several times."""
+        """Return `wanted` without one item. The last result is cached: look-ahead needs it several times."""
         if self._but is None or self._but[:2] != (annotator, item):
             self._but = annotator, item, frozen(without(self.wanted(annotator), np.array([item])))
         return self._but[2]
@@ -372,13 +373,13 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """Return the mark that an item has in each set of `_Sets`, or None where the set lacks the item."""
+    """Return, for each set of `_Sets`, the item's mark, or None if the set lacks the item."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
 
 def _together(votes: Sequence[_Vote]) -> _Meaning:
-    """Combine the answers about an item. `votes` are those not undone, in the log's order."""
+    """Combine the answers about an item. `votes` are the answers not undone, in the log's order."""
     if not votes:
         return _NOTHING
     if len(votes) == 1:
@@ -393,7 +394,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
 
 
 def _asked(votes: Sequence[_Vote]) -> bool | None:
-    """Return whether there is an answer for training other than a skip; None if no answer is for training."""
+    """Return True if an answer for training is not a skip, False if all are skips, None if there are none."""
     given = [vote for vote in votes if vote.trains]
     if all(vote.decides for vote in given):
         return None
@@ -416,7 +417,7 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
 
 
 def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> Status | None:
-    """Return the status of an item with these numbers of answers, or None without answers."""
+    """Return the status of an item with these numbers of answers, or None if all numbers are 0."""
     if yes != no:
         return "yes" if yes > no else "no"
     if yes:

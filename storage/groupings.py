@@ -1,4 +1,4 @@
-"""Groups of near-duplicates in a project's database, so that selections made with them can be repeated."""
+"""Groups of near-duplicates in a project's database, with which selections can be computed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Groupings:
         self._database = database
 
     def keep(self, digest: str, content: bytes) -> None:
-        """Store groups under their digest, unless they are stored already, perhaps by another server.
+        """Store groups under their digest, unless this or another server has stored them already.
 
         Raises
         ------

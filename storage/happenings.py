@@ -1,4 +1,4 @@
-"""Happenings: facts about a project, other than answers, of which webhooks inform other programs."""
+"""Happenings: events of a project that webhooks report, other than answers."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ class Happenings:
         kind : str
             One of `HAPPENINGS`.
         key : str
-            Identifies the happening among those of its kind. If there is one with this key, nothing changes.
+            Identifies the happening among all happenings of its kind. If a happening with this key exists,
+            nothing changes.
         data : mapping
             Details, as JSON.
         concept_id : int or None
-            The concept that it is about; None means all concepts.
+            The concept that the happening is about; None means all concepts.
 
         Raises
         ------

@@ -2,9 +2,9 @@
 
 The labels in a file become answers, by default with the purpose "import". They are in separate sessions, one
 per file, concept and annotator. An answer that was exported with its id keeps this id, so that it is
-recognized wherever it comes back. Other ids are derived from the digest of the file and from their own
-content. A file that is imported twice is therefore stored once, and `closecall verify` can check that the log
-still agrees with the file.
+recognized when it is imported again. All other answers get ids that are derived from the digest of the file
+and from the content of the answer. A file that is imported twice is therefore stored once, and
+`closecall verify` can check that the log still agrees with the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IMPORT = "import"
 """Key of the session parameter that describes the imported file, and name of the session's strategy."""
 
 GIVEN = "given"
-"""Key in this parameter for the number and the digest of the answers that kept the ids of the file."""
+"""Key in the parameter `IMPORT` for the number and the digest of the answers that kept their ids."""
 
 _SUFFIXES: dict[str, ImportFormat] = {
     ".csv": "csv",
@@ -59,7 +59,7 @@ def format_of(path: Path) -> ImportFormat:
     Raises
     ------
     StorageError
-        If the name implies no format; of kind `invalid`.
+        If the name implies no format (kind `invalid`).
     """
     found = _SUFFIXES.get(path.suffix.lower())
     if found is None:
@@ -93,8 +93,8 @@ def read_labels(
     """Yield the labels of a file in order; lines without a label are skipped.
 
     Files written by `export` are supported. From a file of current labels, the counted answers and the
-    adjudications are read. From a file of the log, the answers that were not undone are read. `users` has the
-    annotators by their number or e-mail address in Label Studio; see
+    adjudications are read. From a file of the log, the answers that were not undone are read. `users` maps
+    the number or e-mail address of a user of Label Studio to an annotator; see
     `label_studio_reading.read_annotations`.
 
     Raises
@@ -109,7 +109,10 @@ def read_labels(
 
 
 def read_predictions(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
-    """Yield the predictions of a file in order: a score, a class, or both; errors as in `read_labels`."""
+    """Yield the predictions of a file in order: a score, a class, or both.
+
+    Errors are raised as by `read_labels`.
+    """
     if format == "label-studio":
         return read_predicted(path)
     return read_predicted_table(path, format)
@@ -121,7 +124,7 @@ def session_id(digest: str, concept_id: int, annotator: str) -> str:
 
 
 def answer_id(digest: str, said: AnswerRecord, origin: str = "") -> str:
-    """Return the id of an imported answer; `origin` is the annotation that says it, see `Claim`."""
+    """Return the id of an imported answer; `origin` is `Claim.origin`."""
     content = json.dumps([digest, said.concept_id, said.annotator, said.item, said.answer, said.purpose])
     if origin:
         return f"{origin}:{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
@@ -134,7 +137,7 @@ def undo_id(digest: str, undone: str) -> str:
 
 
 def origin_of(id: str) -> str:  # noqa: A002 (it is the answer's id)
-    """Return the origin of an answer that was made in Label Studio, "" for other answers."""
+    """Return the origin of an answer that was made in Label Studio, or "" for all other answers."""
     parts = id.split(":")
     return ":".join(parts[:-1]) if parts[0] == ORIGIN and len(parts) == _PARTS else ""
 
@@ -145,9 +148,9 @@ def is_derived(digest: str, said: AnswerRecord) -> bool:
 
 
 def combined(answers: Iterable[AnswerRecord], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the number of answers and a digest of their ids and contents, in any order.
+    """Return the number of answers, and a digest of their ids and contents that ignores their order.
 
-    `before` is the result for other answers, which are included.
+    `before` is an earlier result for other answers. The new result includes these answers.
     """
     number, total = (before["answers"], int(before["sum"], 16)) if before else (0, 0)
     for said in answers:
@@ -167,7 +170,8 @@ def store(
     Raises
     ------
     StorageError
-        If an answer is refused (kind `invalid`), or if `Database.write` raises it. Nothing is stored then.
+        Of the kind `invalid` if an answer is refused. Also if `Database.write` raises it. Nothing is stored
+        then.
     """
     new = known = 0
     with database.write() as connection:
@@ -190,7 +194,7 @@ def store(
 def _note_given(
     connection: Connection, accepted: Iterable[AnswerRecord], digests: Mapping[str, str | None]
 ) -> None:
-    """Note the answers that kept the ids of their file in the parameters of their sessions."""
+    """Update the sessions' parameter `GIVEN` with the accepted answers that kept their ids from the file."""
     by_session: dict[str, list[AnswerRecord]] = {}
     for said in accepted:
         digest = digests.get(said.session_id)
@@ -205,12 +209,12 @@ def _note_given(
 
 
 def checked_annotator(name: str, place: str) -> str:
-    """Return an annotator's name as it is stored; `place` is where it is in the file, for error messages.
+    """Return an annotator's name as it is stored. `place` locates the name in error messages.
 
     Raises
     ------
     StorageError
-        If the name is empty or too long; of kind `invalid`.
+        If the name is empty or too long (kind `invalid`).
     """
     stripped = name.strip()
     if not 0 < len(stripped) <= MAX_NAME:

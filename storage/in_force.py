@@ -1,4 +1,4 @@
-"""Find stored answers again: by their ids, by the items that they are about, and by their origins."""
+"""Look up stored answers by their ids, by their items and by their origins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ _CHUNK = 500  # values in one IN (...), well below each engine's limit
 
 
 class Origin(NamedTuple):
-    """What one annotation of another program says about one concept: as a vote, or as an adjudication."""
+    """The origin of an answer: an annotation in another program, and the concept of the answer.
+
+    Parameters
+    ----------
+    annotation : str
+        The annotation.
+    concept_id : int
+        Id of the concept.
+    is_decision : bool
+        Whether the answer is an adjudication; otherwise, it is a vote.
+    """
 
     annotation: str
     concept_id: int
@@ -28,7 +38,7 @@ class Origin(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An answer with an origin, and whether it was not undone."""
+    """An answer with an origin, and whether it is in force (not undone)."""
 
     answer: AnswerRecord
     is_in_force: bool
@@ -43,7 +53,7 @@ def answers_with(database: Database, ids: Iterable[str]) -> Iterator[AnswerRecor
 
 
 def in_force(database: Database, concept_id: int, items: Iterable[int]) -> dict[int, list[AnswerRecord]]:
-    """Return the answers about these items that were not undone, by item, in the order of the log."""
+    """Return, by item, the answers about these items that were not undone, in the order of the log."""
     found: dict[int, list[AnswerRecord]] = {}
     for chunk in batched(items, _CHUNK):
         query = _with_undo().where(Answer.concept_id == concept_id, Answer.item.in_(chunk))
@@ -56,7 +66,7 @@ def in_force(database: Database, concept_id: int, items: Iterable[int]) -> dict[
 
 
 def current_through(database: Database, concept_id: int, through: int) -> Iterator[AnswerRecord]:
-    """Yield the current answers, and adjudications, that were given up to the log position `through`."""
+    """Yield the current answers and adjudications up to the log position `through`."""
     query = text(
         "SELECT id, concept_id, session_id, annotator, item, answer, browser_time, purpose, seq "
         "FROM current_answers WHERE concept_id = :concept_id AND seq <= :through ORDER BY seq"
@@ -68,7 +78,7 @@ def current_through(database: Database, concept_id: int, through: int) -> Iterat
 
 
 def by_origin(database: Database) -> dict[Origin, list[Stored]]:
-    """Return all answers that were made in Label Studio, in the order of the log, by their origins."""
+    """Return, by origin, all answers that were made in Label Studio, in the order of the log."""
     found: dict[Origin, list[Stored]] = {}
     query = _with_undo().where(Answer.id.like(f"{ORIGIN}:%")).order_by(Answer.seq)
     with database.read() as connection:

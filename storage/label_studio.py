@@ -1,14 +1,14 @@
 """Label Studio tasks, in the format of its import: one task per item. `label_studio_reading` reads them.
 
 Each concept is a control, <Choices name="concept:NAME">. The answers of one annotator about an item are one
-annotation, with one result per concept; if all of them are skips, the annotation is cancelled. An
+annotation, with one result per concept. If all these answers are skips, the annotation is cancelled. An
 adjudication is a separate annotation, marked as ground truth. `labeling_config` returns the project's
 labeling interface, against which Label Studio checks the tasks.
 
 Label Studio keeps the `meta` of a task, and each annotation's number as its `import_id`. `meta` therefore
-says which answers each annotation was made of. Without this, an annotation that somebody edited or deleted in
-Label Studio could not be told from others. `completed_by` may only name users of Label Studio, so it is
-written only for annotators whose user is known.
+lists the answers that each annotation was made of. Otherwise, annotations that somebody edited or deleted in
+Label Studio could not be recognized. `completed_by` may only name users of Label Studio, so it is written
+only for annotators whose user in Label Studio is known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ITEM = "closecall:item"
 """Name of the image or text in the labeling interface, which is the `to_name` of each result."""
 
 OURS = "closecall"
-"""Key in the `meta` of a task under which this program says what it has sent."""
+"""Key in the `meta` of a task, under which this program records the answers that it has sent."""
 
 _CONTROL = "concept:"  # Label Studio ignores names that are a number, or "true"
 
@@ -74,7 +74,7 @@ DataOf = Callable[[Sequence[int]], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Content:
-    """What the tasks contain besides the answers.
+    """The content of tasks, apart from the answers.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Content:
     unlabeled : sequence of int
         Items without an answer that get a task, too.
     users : mapping
-        Number of the user in Label Studio, by annotator.
+        For each annotator, the number of the annotator's user in Label Studio.
     """
 
     data_of: DataOf | None = None
@@ -119,7 +119,7 @@ def _xml(text: str) -> str:
 
 
 def concept_of(control: str) -> tuple[str, bool]:
-    """Return the concept's name, and whether this program named the control."""
+    """Return the name of a control's concept, and whether this program named the control."""
     return control.removeprefix(_CONTROL), control.startswith(_CONTROL)
 
 
@@ -135,11 +135,11 @@ def write_tasks(
     out : file
         A text file.
     content : Content
-        The items' data and predictions, and items without an answer.
+        The data and predictions of the items, and the items without an answer that also become tasks.
     concepts : sequence of str
         Names of the concepts that the tasks are about.
     through : int
-        Position in the log up to which answers are certainly among the votes.
+        Position in the log. All answers up to this position are among the votes.
     """
     number = made = 0
     out.write("[")
@@ -172,7 +172,7 @@ def write_tasks(
 def _followed_by(
     answered: Iterable[tuple[int, list[Vote]]], unlabeled: Sequence[int]
 ) -> Iterator[tuple[int, list[Vote]]]:
-    """Yield the answered items, and then the others; an item may have got an answer meanwhile."""
+    """Yield the answered items, and then the items of `unlabeled` that are not among the answered items."""
     wanted = set(unlabeled)
     for item, votes in answered:
         wanted.discard(item)
@@ -186,7 +186,7 @@ def _of_one_annotator(votes: Sequence[Vote]) -> list[list[Vote]]:
 
 
 def _sent(votes: Sequence[Vote]) -> list[dict[str, Any]]:
-    """Return what the task's `meta` says about an annotation."""
+    """Return the entry of an annotation in the task's `meta`."""
     return [{key: value for key, value in vote._asdict().items() if key != "item"} for vote in votes]
 
 
@@ -241,12 +241,12 @@ def _predictions(guesses: Sequence[Guess]) -> list[dict[str, Any]]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each task of a file, one by one: its place for messages, such as "task 3", and the task itself.
+    """Yield, for each task of a file, its place for messages, such as "task 3", and the task itself.
 
     Raises
     ------
     StorageError
-        If something in the file is not a task; of kind `invalid`. The message names the file and the task.
+        If something in the file is not a task (kind `invalid`). The message names the file and the task.
     """
     for number, task in enumerate(_elements(path), start=1):
         place = f"task {number:,}"

@@ -1,14 +1,14 @@
 """Read annotations and predictions from Label Studio's JSON: its own exports, or tasks from `write_tasks`.
 
-An annotation that this program has sent is recognized by its `import_id`, and in a copy without this number
-by the `meta` of its results. If it still says what was sent, it is the answer that was sent. If it says
-something else, this is an answer of the user who edited it last (`updated_by`). Any other annotation is an
-answer of the user who edited it last or, in older exports, of the user who made it (`completed_by`). A
-cancelled annotation is a skip. An annotation marked as ground truth is also an adjudication, unless it was
-marked by an import, as Label Studio does by default.
+An annotation that this program has sent is recognized by its `import_id` or, if the task has lost its `meta`,
+by the `meta` of its results. If the annotation is unchanged, it is the answer that was sent. If it was
+changed, it is an answer of the user who edited it last (`updated_by`). Any other annotation is an answer of
+the user who edited it last or, in older exports, of the user who made it (`completed_by`). A cancelled
+annotation is a skip. An annotation marked as ground truth is also an adjudication, unless the mark was made
+by an import: Label Studio's imports mark annotations by default.
 
-Each answer that was made in Label Studio has an origin, which names its annotation. By the origin, a later
-file's edit or deletion of the annotation can be told from a new annotation (`answers_by_origin`).
+Each answer that was made in Label Studio has an origin, which names its annotation. The origins show whether
+an annotation in a later file is new, edited or deleted (`storage.in_force.by_origin`).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from closecall.storage.records import Purpose
 from closecall.storage.tabular import milliseconds_of, shown
 
 ORIGIN = "ls"
-"""First part of each origin: "ls:PROJECT:TASK:ANNOTATION", of which the first two are digests."""
+"""First part of each origin: "ls:PROJECT:TASK:ANNOTATION", where PROJECT and TASK are digests."""
 
 _DECISIONS = ("yes", "no", "unsure")
 
 
 @dataclass
 class Survey:
-    """What must be known before the statements of a file can be understood.
+    """The information about a file that is needed to interpret its annotations.
 
     Parameters
     ----------
     users : dict
-        Users whose answers the file contains: their e-mail addresses, "" if unknown, by number.
+        For each user whose answers the file contains, by number: the e-mail address, or "" if it is unknown.
     concepts : dict
-        Names of the controls with answers, with whether this program named them, as for `concept_of`.
+        For each concept with answers, by name: whether this program named its control (see `concept_of`).
     projects : set of str
         Digests of the projects in Label Studio from which the tasks come.
     through : int
-        Position in this program's log when the tasks were exported, 0 if unknown.
+        Position in this program's log when the tasks were exported, or 0 if it is unknown.
     sent_concepts : set of str
         Names of the concepts that were exported.
     """
@@ -106,7 +106,7 @@ def task_of(origin: str) -> str:
 
 
 def survey(path: Path) -> Survey:
-    """Read the file once, to find out which users it needs.
+    """Read the file once, and return the information that is needed to interpret it.
 
     Raises
     ------
@@ -136,11 +136,11 @@ def survey(path: Path) -> Survey:
 
 
 def read_annotations(path: Path, users: Mapping[str, str]) -> Iterator[Claim]:
-    """Yield the answers in a file; `users` has the annotator's name by the user's number or e-mail address.
+    """Yield the answers in a file. `users` maps a user's number or e-mail address to the annotator.
 
-    Claims with the word `WITHDRAWN` follow the answers of their task. With an `id`, they withdraw an answer
-    that was sent. With an `origin`, they withdraw what the task's annotations said before, unless another
-    claim repeats it.
+    Claims with the word `WITHDRAWN` follow the answers of their task. With an `id`, such a claim withdraws an
+    answer that was sent. With an `origin`, it withdraws the earlier answers of the task's annotations, except
+    answers that another claim repeats.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _sent(given: Mapping[str, Any], where: str) -> _Sent:
 
 
 def _claims(path: Path, its: _Task, task: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield the claims of one task; see `read_annotations`. `annotator` or `user` says whose each is."""
+    """Yield the claims of one task, each with its `annotator` or `user`; see `read_annotations`."""
     annotations = sorted(_objects(path, its.place, task, "annotations"), key=_age)
     of_us = _ours_of(path, its, annotations)
     for place, annotation in enumerate(annotations):
@@ -230,9 +230,9 @@ def _claims(path: Path, its: _Task, task: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _ours_of(path: Path, its: _Task, annotations: list[dict[str, Any]]) -> dict[int, tuple[_Sent, ...]]:
-    """Return what was sent of each annotation that this program has sent, by its place in the list.
+    """Return the answers that were sent in each annotation of this program, by the annotation's index.
 
-    Of an annotation and its duplicates, which have the same `meta`, only the first was sent.
+    If an annotation has duplicates, only the duplicate with the lowest id counts as sent.
     """
     found: dict[int, tuple[_Sent, ...]] = {}
     known: set[object] = set()
@@ -260,7 +260,7 @@ def _ours_of(path: Path, its: _Task, annotations: list[dict[str, Any]]) -> dict[
 
 
 def _sent_as(annotation: Mapping[str, Any]) -> str:
-    """Return the number with which the annotation was sent, if it was sent."""
+    """Return the number that the annotation had when it was sent, if it was sent."""
     return str(annotation.get("import_id", annotation.get("id")))
 
 
@@ -332,7 +332,11 @@ def _of_annotation(
 
 
 def _taken(annotation: Mapping[str, Any], sent: tuple[_Sent, ...], n_answers: int) -> int | None:
-    """Return the lead time of each answer in milliseconds, without the time of the answers that were sent."""
+    """Return the time taken per answer, in milliseconds.
+
+    From the annotation's lead time, the time taken for the answers `sent` is subtracted. The rest is divided
+    by `n_answers`.
+    """
     seconds = number_of(annotation.get("lead_time"))
     if seconds is None or not n_answers or abs(seconds) > 1e9:
         return None
@@ -354,7 +358,7 @@ def _by(annotation: Mapping[str, Any]) -> str | None:
 
 
 def _age(annotation: Mapping[str, Any]) -> tuple[int, int]:
-    """Return a key by which later statements come later."""
+    """Return a key that sorts annotations by the time of their last edit."""
     time = milliseconds_of(annotation.get("updated_at") or annotation.get("created_at"))
     return time or 0, _number(annotation)
 

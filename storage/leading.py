@@ -1,4 +1,7 @@
-"""What only one of several servers may do: one server leads, and if it dies, another takes its place."""
+"""Leader election among several servers. The leader does the work that only one server may do.
+
+If the leader dies, another server takes its place.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ CHECK_SECONDS = 1.0
 
 
 class Lead:
-    """The handle of what only one of several servers may do. With one server, it is always held.
+    """A handle of work that only one of several servers may do. A single server always holds it.
 
     Close it, for example with ``with``, when the work ends.
     """
@@ -26,7 +29,7 @@ class Lead:
         """Return whether this server leads; try to take the lead if no other server has it.
 
         Ask before each action. A server that loses its connection to the database learns this within
-        `CHECK_SECONDS`, during which two servers may act.
+        `CHECK_SECONDS`. Until then, two servers may act.
         """
         return True
 

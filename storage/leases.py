@@ -1,8 +1,8 @@
 """The leases of sessions as rows of the database, for servers that share a project.
 
 The rules of leases are in `app.engine.leases`. All times are the database's, so the clocks of the servers
-don't matter. Leases are changed in losable transactions (`Database.write`), because the selection of an item
-is stored on disk before the item is shown.
+don't matter. Leases are changed in losable transactions (`Database.write`). The lease of a shown item is not
+lost, because the item's selection is stored on disk after the lease, and before the item is shown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LeasesThen:
     ended : int
         Position in the log of ended leases.
     answered : int
-        Position in the log of answers, of all concepts. It was reached at this moment.
+        Position of the last answer, of any concept, in the log of answers.
     """
 
     now: int
@@ -76,7 +76,7 @@ class LeaseChange:
     _written: set[str] = field(default_factory=set)
 
     def put(self, session_id: str, items: Iterable[int], heard: int) -> None:
-        """Store the items leased to a session."""
+        """Store the items leased to a session, and the time `heard` of the session's last activity."""
         values = {"items": sorted(items), "heard": heard}
         key = {"scope": self._scope, "session_id": session_id}
         if session_id in self.then.rows or session_id in self._written:
@@ -92,7 +92,7 @@ class LeaseChange:
             self._connection.execute(insert(EndedLease).values(**values, ended=self.then.now))
 
     def ended_since(self, position: float) -> list[tuple[str, list[int]]]:
-        """Return the leases that ended after a position in the log of ended leases: (session, items)."""
+        """Return (session, items) of each lease that ended after a position in the log of ended leases."""
         after = {"scope": self._scope, "after": position}
         return [(row.session_id, row.items) for row in self._connection.execute(_ENDED, after)]
 
@@ -109,9 +109,10 @@ class LeaseTable:
     ----------
     database : Database
     scope : str
-        Separates these leases from others, for example those of adjudicating from those of labeling.
+        Separates these leases from others. For example, labeling and adjudicating have separate leases.
     clock : callable or None
-        Takes a connection, and returns the time in milliseconds since 1970 UTC; by default, the database's.
+        Takes a connection, and returns the time in milliseconds since 1970 UTC. None means the database's
+        time.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class LeaseTable:
 
     @contextmanager
     def change(self) -> Iterator[LeaseChange]:
-        """Open a transaction that changes leases; no other server changes them meanwhile."""
+        """Open a transaction that changes leases. Until it ends, no other server changes leases."""
         with self._database.write(losable=True) as connection:
             now, rows = self._read(connection)
             yield LeaseChange(LeasesThen(now, rows), connection, self._scope)
@@ -173,9 +174,9 @@ class LeaseTable:
             connection.execute(update(SessionLease).where(*own).values(heard=heard))
 
     def idle(self, seconds: float, kept_seconds: float) -> list[str]:
-        """Return the sessions whose last activity is longer ago than `seconds`.
+        """Return the sessions whose last activity was more than `seconds` seconds ago.
 
-        Sessions that another server has had in use within `kept_seconds` are left out.
+        Sessions that another server has used in the last `kept_seconds` seconds are left out.
         """
         query = (
             select(SessionLease.session_id, SessionLease.heard, SessionClaim.server, SessionClaim.renewed)
@@ -192,7 +193,10 @@ class LeaseTable:
         ]
 
     def drop(self, sessions: Collection[str], seconds: float) -> None:
-        """Delete the leases of idle sessions, and what ended longer ago than `seconds`."""
+        """Delete leases of `sessions`, and records of ended leases, that are older than `seconds` seconds.
+
+        The age of a lease is the time since the last activity of its session.
+        """
         with self._database.write(losable=True) as connection:
             now = self._database.now(connection) if self._clock is None else self._clock(connection)
             of_scope = SessionLease.scope == self._scope

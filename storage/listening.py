@@ -1,4 +1,4 @@
-"""Hear what other servers notify, over a connection of its own."""
+"""Listen to notices of other servers, over a separate connection."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SILENCE_SECONDS = 10.0
 """After this many seconds without a message, the connection is tested."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds before another attempt to connect, after the first and after many failures."""
+"""First and longest pause between attempts to connect, in seconds. The pause doubles after each failure."""
 
 _events = logging.getLogger("closecall.storage")
 
 
 class Listening(threading.Thread):
-    """A thread that listens on a channel of PostgreSQL until `close`, and reconnects when necessary.
+    """A thread that listens on a channel of PostgreSQL until `close` is called, and reconnects if necessary.
 
     Parameters
     ----------
@@ -34,15 +34,16 @@ class Listening(threading.Thread):
     heard : callable
         Called with each message.
     renewed : callable
-        Called after each new connection, before `is_current` becomes true. Messages may have been missed.
+        Called after each new connection, because messages may have been missed, and before `is_current`
+        becomes true.
     errors : type
         Base class of the driver's exceptions.
 
     Attributes
     ----------
     is_current : bool
-        Whether the thread listens, so that every message arrives. A connection that breaks without notice is
-        tested every `SILENCE_SECONDS`.
+        Whether the thread listens, so that every message arrives. A broken connection may be noticed only
+        after `SILENCE_SECONDS`.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Listening(threading.Thread):
         self._ear, self._mouth = socket.socketpair()
 
     def close(self) -> None:
-        """Stop the thread, and wait for its end, but not for an attempt to connect."""
+        """Stop the thread, and wait at most 2 seconds for its end. An attempt to connect may take longer."""
         self._is_closed = True
         self._mouth.send(b".")
         self.join(timeout=2.0)

@@ -52,16 +52,16 @@ class LabelLog(SelectionLog):
     def newest(self) -> object:
         """Token that changes whenever answers are appended, by this server or by another.
 
-        During an append, every access returns a new token. The same is true after an append that failed,
-        because its answers may nevertheless have reached the database, and while this server is not told of
-        the answers that other servers append.
+        During an append, every access returns a new token. The same is true after a failed append, because
+        the answers may nevertheless have reached the database. It is also true while this server gets no
+        notices from other servers (`Database.is_told`).
         """
         return object() if self._newest is None or not self.database.is_told else self._newest
 
     def hear(self, position: int | None = None) -> None:
         """Record that the log has reached a `position`, or that another server has appended answers.
 
-        The token `newest` changes, unless it is known that the log has reached the position.
+        The token `newest` changes, unless this object already knows that the log has reached this position.
         """
         with self._hearing:
             if position is None or position > self._reached:
@@ -76,25 +76,24 @@ class LabelLog(SelectionLog):
         shown: Sequence[str] = (),
         along: Mapping[str, str] | None = None,
     ) -> AppendResult:
-        """Store answers in one transaction; acknowledged answers are on disk when this returns.
+        """Store answers in one transaction; acknowledged answers are on disk when the method returns.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
-        invalid answer is refused with a reason, and the others are stored. Reasons include an id that is
-        already used for other content, a selection of another item, and an undo of an answer that is unknown,
-        already undone, or from another session.
+        invalid answer is refused with a reason, and all valid answers are stored. Reasons include an id that
+        is already used for other content, a selection of another item, and an undo of an answer that is
+        unknown, already undone, or from another session.
 
         `shown` lists the ids of foreseen selections that the browser has shown. These, and the foreseen
         selections to which an answer refers, are moved to the log of selections in the same transaction.
 
-        `along` maps the id of an answer to the id of another answer, in `answers`, on which it depends. If
-        the other answer is refused, the dependent answer is refused as well.
+        `along` maps the id of a dependent answer to the id of the answer on which it depends; both are in
+        `answers`. If an answer is refused, the answers that depend on it are refused as well.
 
         Raises
         ------
         StorageError
-            If `Database.write` raises it. The whole batch may be sent again. If several servers share the
-            database, also of kind `moved`, if another server has claimed a session of an answer to a
-            selection.
+            If `Database.write` raises it; the whole batch may then be sent again. Also if the session of an
+            answer to a selection has been claimed by another server that shares the database (kind `moved`).
         """
         if not answers and not shown:
             return AppendResult((), (), ())
@@ -119,7 +118,7 @@ class LabelLog(SelectionLog):
         return result
 
     def position(self) -> int:
-        """Return the `seq` of the last answer of any concept, 0 if there is none."""
+        """Return the `seq` of the last answer of any concept, or 0 if there are no answers."""
         return int(self._all(select(func.coalesce(func.max(Answer.seq), 0)))[0][0])
 
     def answers_after(
@@ -145,7 +144,7 @@ class LabelLog(SelectionLog):
         return self.state(concept_id, through, is_item=is_item).labels()
 
     def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
-        """Return the items that have an answer, even a skip, at a log position, ascending."""
+        """Return, in ascending order, the items that have an answer, even a skip, at a log position."""
         return self.state(concept_id, through).answered_items()
 
     def counts(self, concept_id: int) -> Counts:
@@ -173,7 +172,7 @@ class LabelLog(SelectionLog):
     ) -> list[AnswerRecord]:
         """Return up to n current answers, newest first.
 
-        The current answer of an annotator about an item is the last one that was not undone. A correction
+        The current answer of an annotator about an item is the last answer that was not undone. A correction
         takes the place of the answer that it corrects. Only the end of the log is read.
         """
         query = _in_force() if session_id is None else _in_force_of_session()
@@ -203,7 +202,7 @@ class LabelLog(SelectionLog):
     def log_rows(self, concept_id: int | None = None, through: int | None = None) -> Iterator[LogRow]:
         """Yield the log up to the position `through` as rows, in order, read page by page.
 
-        If `through` is None, it is the end of the log.
+        If `through` is None, the position is the end of the log.
         """
         through = self.position() if through is None else through
         undo = aliased(Answer)

@@ -37,7 +37,7 @@ def upgrade(connection: Connection, version: str = "head") -> None:
     Raises
     ------
     StorageError
-        If the database records a version that never existed; of kind `corrupt`.
+        If the database records a version that never existed (kind `corrupt`).
     """
     from alembic import command
     from alembic.config import Config

@@ -79,7 +79,7 @@ class Concept(Base):
 
 
 class AuditShare(Base):
-    """Fraction of a concept's rounds whose item is drawn at random for the audit; 0 without a row."""
+    """Fraction of a concept's rounds whose item is drawn at random for the audit. Without a row, it is 0."""
 
     __tablename__ = "audit_shares"
     __table_args__ = (CheckConstraint("share BETWEEN 0 AND 1", name="share"),)
@@ -89,7 +89,7 @@ class AuditShare(Base):
 
 
 class Example(Base):
-    """Image given as an example or, with `withdraws`, the withdrawal of an earlier example."""
+    """Image given as an example, or the withdrawal of an earlier example if `withdraws` is set."""
 
     __tablename__ = "examples"
     __table_args__ = (
@@ -132,10 +132,10 @@ class Withdrawal(Base):
 
 
 class ExampleFeature(Base):
-    """Features of an example under a description of the project's items.
+    """Features of an example under one of the project's descriptions (ways of computing features).
 
-    `Example.feature` has the features under the first description, "", unless a row here replaces it. If
-    a row has no features, the description can't compute features of the image.
+    `Example.feature` has the features under the first description, "", unless a row here replaces them. If a
+    row has no features, the description can't compute features of the image.
     """
 
     __tablename__ = "example_features"
@@ -235,8 +235,8 @@ class Foreseen(Base):
 class SessionLease(Base):
     """Items leased to a session, if several servers share the project; see `storage.leases`.
 
-    `scope` separates the leases of labeling from those of adjudicating a concept. `heard` is the time of the
-    session's last activity, in milliseconds since 1970 UTC by the database's clock.
+    `scope` separates the leases of labeling a concept from the leases of adjudicating it. `heard` is the time
+    of the session's last activity, in milliseconds since 1970 UTC by the database's clock.
     """
 
     __tablename__ = "session_leases"
@@ -248,7 +248,7 @@ class SessionLease(Base):
 
 
 class EndedLease(Base):
-    """Items whose lease a session has ended; rows are deleted once they are older than a lease's lifetime."""
+    """Items whose lease a session has ended. Rows that are older than a lease's lifetime are deleted."""
 
     __tablename__ = "ended_leases"
     __table_args__ = (Index(None, "scope", "seq"), {"sqlite_autoincrement": True})
@@ -276,7 +276,7 @@ class SessionClaim(Base):
 
 
 class Grouping(Base):
-    """Groups of near-duplicates, to which selections refer by their digest; `content` has all of them."""
+    """A set of groups of near-duplicates. Selections refer to it by `digest`; `content` has its groups."""
 
     __tablename__ = "groupings"
     __table_args__ = (CheckConstraint("length(digest) > 0", name="digest"),)
@@ -349,10 +349,10 @@ class Prediction(Base):
 
 
 class Happening(Base):
-    """Fact about a project, other than an answer, of which webhooks inform other programs.
+    """Fact about a project, other than an answer, that webhooks report to other programs.
 
     `kind` and `key` identify the fact, so that it is recorded once. `after` is the `seq` of the last answer
-    before it.
+    before the fact.
     """
 
     __tablename__ = "happenings"
@@ -377,7 +377,7 @@ class Webhook(Base):
     """Address that gets a project's events, and how far they have been delivered.
 
     `answers_through` and `happenings_through` are the positions in both logs up to which all events have been
-    delivered. `failures` is the number of failed attempts since the last successful one.
+    delivered. `failures` is the number of failed attempts since the last success.
     """
 
     __tablename__ = "webhooks"

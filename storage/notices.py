@@ -1,7 +1,8 @@
 """Notices: what a transaction has changed, for other parts of the program and for other servers.
 
-A notice is added in the transaction that makes the change. Once the transaction is committed, the process
-itself gets it. If several servers share the database, the others get it, too, by PostgreSQL's ``NOTIFY``.
+A notice is added in the transaction that makes the change. After the commit, the process itself gets the
+notice. If several servers share the database, the other servers get the notice, too, by PostgreSQL's
+``NOTIFY``.
 
 The kinds, with their data:
 
@@ -26,12 +27,12 @@ MOST_BYTES = 7_500
 
 @dataclass(frozen=True)
 class Notice:
-    """What a transaction has changed.
+    """A notice of a change that a transaction has made.
 
     Parameters
     ----------
     kind : str
-        See above.
+        One of the kinds in the module's docstring.
     data : mapping
         JSON values by name.
     is_own : bool
@@ -43,7 +44,7 @@ class Notice:
     is_own: bool = True
 
     def message(self, server: str) -> str:
-        """Return the notice as a message from `server`. If it is too long, `items` is None in it."""
+        """Return the notice as a message from `server`. If it is too long, `items` is replaced by None."""
         whole = json.dumps({"kind": self.kind, "server": server, "data": dict(self.data)})
         if len(whole) <= MOST_BYTES:
             return whole

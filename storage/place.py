@@ -32,9 +32,9 @@ class Place(Protocol):
 
     @property
     def writing_losable(self) -> Mapping[str, Any]:
-        """Return the same options for a transaction that may be lost if the database server crashes.
+        """Return the options of `writing` for a transaction that may be lost if the database server crashes.
 
-        It is lost only together with all transactions after it.
+        Such a transaction is lost only together with all transactions after it.
         """
 
     @property
@@ -46,10 +46,10 @@ class Place(Protocol):
     ) -> Engine:
         """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone`, the engine connects only while no other program has the place open for writing. With
-        `server`, the id of one of several servers, it connects only while no program has the place alone. An
-        SQLite file needs no such check, because the program that serves it holds a lock in the project's
-        folder.
+        With `alone`, the engine connects only while no other program has the place open for writing. If
+        `server`, the id of one of several servers, is given, the engine connects only while no program has
+        the place open with `alone`. An SQLite file needs no such check, because the program that serves it
+        holds a lock in the project's folder.
         """
 
     def require_shareable(self) -> None:
@@ -58,14 +58,14 @@ class Place(Protocol):
         Raises
         ------
         StorageError
-            Of kind `invalid`.
+            If they can't (kind `invalid`).
         """
 
     def take_alone(self, connection: Connection, before: str = "restoring") -> None:
         """Get exclusive access to the labels until the transaction ends.
 
-        Raise an error if another program has the labels open. The message says that it must be stopped
-        `before` this work.
+        Raise an error if another program has the labels open. The message ends with the words "stop it
+        before" and `before`.
         """
 
     def notify(self, connection: Connection, message: str) -> None:
@@ -74,13 +74,13 @@ class Place(Protocol):
     def listening(
         self, heard: Callable[[str], None], renewed: Callable[[], None], busy_timeout: float
     ) -> Listening:
-        """Return the thread that calls `heard` with each message of `notify`; it is not started yet.
+        """Return a thread, not yet started, that calls `heard` with each message of `notify`.
 
-        After each new connection, it calls `renewed`, because it may have missed messages.
+        After each new connection, the thread calls `renewed`, because it may have missed messages.
         """
 
     def lead(self, what: str, busy_timeout: float) -> Lead:
-        """Return the handle of what only one of several servers may do; see `storage.leading`."""
+        """Return a handle of work that only one of several servers may do. `what` names the work."""
 
     def is_serving(self, connection: Connection, server: str) -> bool:
         """Return whether the server with this id is connected."""
@@ -94,11 +94,11 @@ class Place(Protocol):
         Raises
         ------
         StorageError
-            If there is no room; of kind `full`.
+            If there is no room (kind `full`).
         """
 
     def exists(self) -> bool:
-        """Return whether anything exists at this place, a label database or not."""
+        """Return whether anything exists at this place, even if it is not a label database."""
 
     def unopenable(self) -> StorageError:
         """Return the error that explains why there is nothing to open."""
@@ -125,7 +125,7 @@ class Place(Protocol):
         """Check the migrated database in the transaction."""
 
     def copy_name(self, folder: Path | None, words: str) -> Path:
-        """Return the file for a copy before a migration, in `folder` or, if None, next to the database."""
+        """Return the path of a copy before a migration, in `folder`. None means the database's own folder."""
 
 
 class Server(Place, Protocol):
@@ -148,7 +148,9 @@ class Server(Place, Protocol):
 
 
 def place_of(where: Where) -> LabelFile | Server:
-    """Return the place of labels given as a path or a URL: ``postgresql://host/labels?schema=herbarium``.
+    """Return the place of labels, given as a path or a URL.
+
+    An example of a URL is ``postgresql://host/labels?schema=herbarium``.
 
     Raises
     ------

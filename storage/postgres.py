@@ -115,7 +115,7 @@ class Schema:
         Raises
         ------
         StorageError
-            If the address is malformed; of kind `invalid`.
+            If the address is malformed (kind `invalid`).
         """
         url, schema = address.parse(where)
         return cls(url, schema or _DEFAULT)
@@ -207,7 +207,7 @@ class Schema:
         connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.channel, message))
 
     def connect(self, busy_timeout: float) -> psycopg.Connection:
-        """Open a connection outside of the engine, which commits each statement.
+        """Open a connection that commits each statement and does not belong to the engine.
 
         Raises
         ------
@@ -268,7 +268,7 @@ class Schema:
         return reason
 
     def require_room(self, connection: Connection) -> None:
-        """See `storage.place.Place`. Nothing is checked for users who may not create temporary tables."""
+        """See `storage.place.Place`. If the user may not create temporary tables, nothing is checked."""
         query = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
         if connection.exec_driver_sql(query).scalar_one():
             connection.exec_driver_sql(_ROOM)
@@ -342,7 +342,7 @@ class Schema:
         Raises
         ------
         StorageError
-            If `folder` is None; of kind `older`.
+            If `folder` is None (kind `older`).
         """
         if folder is None:
             raise StorageError(
@@ -362,7 +362,7 @@ class Schema:
         Raises
         ------
         StorageError
-            If another program has the schema open; of kind `locked`.
+            If another program has the schema open (kind `locked`).
         """
 
         def is_locked() -> bool:

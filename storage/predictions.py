@@ -41,8 +41,8 @@ class ModelRecord:
         Number of items with a prediction.
     labeled, agree : int
         `labeled` is the number of predicted items whose status is yes or no. `agree` is the number of these
-        items whose prediction equals the status. A score without an answer means yes above 0.5 if all of the
-        model's scores are from 0 to 1, otherwise above 0.
+        items whose prediction equals the status. A prediction that is only a score means yes if the score is
+        above a threshold: 0.5 if all of the model's scores are from 0 to 1, otherwise 0.
     """
 
     id: int
@@ -82,13 +82,13 @@ class Predictions:
     def store(
         self, concept_id: int, model: str, predicted: Iterable[Predicted], *, file: str, digest: str
     ) -> int:
-        """Replace a model's predictions by new ones, all or none of them, and return their number.
+        """Replace all of a model's predictions by new predictions, and return the number of new predictions.
 
         Raises
         ------
         StorageError
-            If the model's name is empty or too long, or an item is repeated (kind `invalid`), or if
-            iterating over `predicted` raises it. The earlier predictions are then kept.
+            If the model's name is empty or too long, or an item is repeated (kind `invalid`), or if iterating
+            over `predicted` raises it. After an error, the earlier predictions are kept.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")
@@ -144,7 +144,7 @@ class Predictions:
             return [PredictionSource(*row) for row in connection.execute(query)]
 
     def of(self, set_id: int, *, after: int = -1) -> Iterator[Predicted]:
-        """Yield a model's predictions for items above `after`, in ascending order of the items."""
+        """Yield a model's predictions for items with ids above `after`, in ascending order of the ids."""
         query = select(Prediction.item, Prediction.score, Prediction.label)
         query = query.where(Prediction.set_id == set_id, Prediction.item > after).order_by(Prediction.item)
         with self.database.read() as connection:
@@ -160,7 +160,7 @@ class Predictions:
             yield from (Predicted(*row) for row in rows_of)
 
     def range_of(self, set_id: int) -> tuple[float, float]:
-        """Return the lowest and the highest score of a model, 0 and 0 without scores."""
+        """Return the lowest and the highest score of a model, or 0 and 0 if there are no scores."""
         query = select(func.min(Prediction.score), func.max(Prediction.score))
         with self.database.read() as connection:
             lowest, highest = connection.execute(query.where(Prediction.set_id == set_id)).one()

@@ -56,7 +56,7 @@ WHYS: tuple[Why, ...] = get_args(Why)
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 STATUSES: tuple[Status, ...] = get_args(Status)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""What a token permits, in ascending order: each scope includes the scopes before it."""
+"""Scopes of a token, in ascending order: each scope includes the permissions of the scopes before it."""
 HAPPENINGS: tuple[HappeningKind, ...] = get_args(HappeningKind)
 EVENTS: tuple[EventKind, ...] = get_args(EventKind)
 
@@ -110,8 +110,8 @@ class SelectionRecord:
     """Reason why an item was shown. It is stored before the item is sent to a browser, and never changed.
 
     `trained_through` is the `seq` of the last answer, and `examples_through` the id of the last example, with
-    which the hyperplane was trained. From these and from `c`, `class_weight`, `seed`, `leased`,
-    `pool_version` and `items_total` (the number of rows in the index), the selection can be computed again.
+    which the hyperplane was trained. The selection can be computed again from these two and from `c`,
+    `class_weight`, `seed`, `leased`, `pool_version` and `items_total` (the number of rows in the index).
 
     Items that are selected together have the same `round`. `leased` are the items that other sessions showed
     or might show next; only the record of the first item of a round has them. `margin` is |wᵀx + b|, or None
@@ -200,7 +200,8 @@ class AnswerRecord:
 class HappeningRecord:
     """Fact about the project, other than an answer: the pool is complete, or labeling may stop.
 
-    `after` is the `seq` of the last answer before it. `concept_id` is None for a fact about all concepts.
+    `after` is the `seq` of the last answer before the fact. `concept_id` is None for a fact about all
+    concepts.
     """
 
     seq: int
@@ -214,12 +215,12 @@ class HappeningRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRecord:
-    """Webhook: the address `url` gets the project's events of some `kinds`, in deliveries signed by `secret`.
+    """Webhook: the address `url` gets the project's events of some `kinds`.
 
-    Without a `concept_id`, it gets the events of all concepts. All events up to the positions
-    `answers_through` and `happenings_through` of the two logs have been delivered. `failures` is the number
-    of failed attempts since the last success, and `last_problem` the reason of the last failure, or None
-    after a success. `last_success` is a time.
+    Deliveries are signed with `secret`. Without a `concept_id`, the webhook gets the events of all concepts.
+    All events up to the positions `answers_through` and `happenings_through` of the two logs have been
+    delivered. `failures` is the number of failed attempts since the last success, and `last_problem` the
+    reason of the last failure, or None after a success. `last_success` is a time.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Items that repeat answered items: near-duplicates, about which nobody needs to be asked again."""
+"""Near-duplicates of answered items. Annotators need not be asked about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ItemGroups(Protocol):
         """Digest of the groups."""
 
     def members(self, item: int, /) -> Items:
-        """Return the items of the item's groups, ascending, itself among them; none if it has no group."""
+        """Return the items of the groups of `item`, including `item`, ascending; empty if it has no group."""
 
     def members_of(self, items: Sequence[int], /) -> Items:
         """Return the items of the groups of all `items`, ascending."""
@@ -25,23 +25,23 @@ class ItemGroups(Protocol):
 class Repeats:
     """The items of all groups of near-duplicates that have an asked item.
 
-    An item is asked if it has an answer that was given for training, even a skip, and not undone; see
-    `storage.fold`. An asked item is marked True if it has an answer other than a skip, and False otherwise;
-    an item that is not asked is marked None. The time for changing a mark is proportional to the size of the
+    An item counts as asked if it has an answer for training that was not undone; a skip counts as an answer
+    (`storage.fold`). An asked item is marked True if it has an answer other than a skip, and False otherwise.
+    An item that is not asked is marked None. The time for changing a mark is proportional to the size of the
     item's groups.
 
     Parameters
     ----------
     groups : ItemGroups
     answered : container of int
-        The items that have any answer that was not undone. It is kept, and changes with the log.
+        The items that have any answer that was not undone. The caller keeps this container up to date.
     asked : mapping of int to bool
         The marks of the asked items when the object is made.
 
     Attributes
     ----------
     n_open : int
-        Number of these items that have no answer.
+        Number of items without an answer that are in a group with an asked item.
     """
 
     def __init__(self, groups: ItemGroups, answered: Container[int], asked: Mapping[int, bool]) -> None:
@@ -74,7 +74,7 @@ class Repeats:
                 self.n_open += (mark is not None) - (member in was_in)
 
     def note(self, item: int, *, is_answered: bool) -> None:
-        """Update `n_open` after an item got its first answer or lost its last.
+        """Update `n_open` after an item got its first answer or lost its last answer.
 
         If the answer was given for training, call `settle` afterwards.
         """
@@ -82,7 +82,10 @@ class Repeats:
             self.n_open += -1 if is_answered else 1
 
     def n_open_after(self, item: int, *, is_asked: bool) -> int:
-        """Return `n_open` as it would be after an answer about the item, given for training if `is_asked`."""
+        """Return what `n_open` would be after an answer about the item.
+
+        `is_asked` is whether the item would then be asked.
+        """
         n_open = self.n_open - (self.mark(item) is not None and item not in self._answered)
         if is_asked:
             members = self.groups.members(item).tolist()
@@ -105,9 +108,9 @@ class Repeats:
     def mark(self, item: int, answered: int = 0, skipped: int = 0) -> bool | None:
         """Return True if the item is in a group with an asked item that has an answer other than a skip.
 
-        Return False if its groups only have asked items with skips, and None if they have no asked items.
-        The result supposes that there are `answered` more asked items of the first kind, and `skipped` more
-        with skips; a negative number means fewer.
+        Return False if its groups only have asked items with skips, and None if they have no asked items. The
+        result supposes that the groups have `answered` more asked items with an answer other than a skip, and
+        `skipped` more asked items with skips only. A negative number means fewer.
         """
         if self._numbers[True].get(item, 0) + answered:
             return True

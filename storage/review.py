@@ -88,8 +88,8 @@ class Answers:
         The answer, as a code of `CODES`.
     is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
         Whether the answer corrects another answer; whether it is an adjudication or the undo of an
-        adjudication; and whether it is in force. The answers in force are the last answer of each annotator
-        about each item, and the last adjudication of each item, that were not undone.
+        adjudication; and whether it is in force. Undone answers are not in force. Among all other answers,
+        the last answer of each annotator about each item and the last adjudication of each item are in force.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
@@ -186,7 +186,7 @@ class AnswerTable:
                 return self
 
     def fold(self, answers: Iterable[AnswerRecord]) -> Self:
-        """Add answers in the log's order; those at or before `seq` are ignored."""
+        """Add answers in the log's order; answers at or before `seq` are ignored."""
         for a in answers:
             if a.seq > self.seq:
                 taken = a.time_taken_ms
@@ -273,7 +273,7 @@ class Detail:
 
 @cache
 def _page() -> Select[Any]:
-    """Return a query for a page of a concept's answers `after` a `seq`; cached, since building it is slow."""
+    """Return a query for a page of a concept's answers `after` a `seq`. Cached, because building is slow."""
     of_concept = Answer.concept_id == bindparam("concept")
     return select(*_READ).where(of_concept, Answer.seq > bindparam("after")).order_by(Answer.seq).limit(_PAGE)
 

@@ -28,7 +28,7 @@ def table(model: type[Base]) -> Table:
 
 
 def columns(model: type[Base]) -> list[Column[Any]]:
-    """Return a table's columns, in the order in which `answer`, `selection`, ... expect their values."""
+    """Return a table's columns, in the order in which `answer`, `selection`, ... expect the values."""
     return list(table(model).columns)
 
 
@@ -80,7 +80,7 @@ def selection(values: Sequence[Any]) -> SelectionRecord:
 
 
 def foreseen(values: Mapping[str, Any]) -> SelectionRecord:
-    """Return a foreseen selection from its stored values."""
+    """Return a foreseen selection (`storage.models.Foreseen`) from its stored values."""
     return SelectionRecord(**{**values, "leased": tuple(values["leased"])})
 
 

@@ -1,4 +1,4 @@
-"""Secrets that all servers of a project share, such as the one that signs the keys of pages."""
+"""Secrets that all servers of a project share, such as the secret that signs the keys of pages."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class SelectionLog:
     ) -> SessionRecord:
         """Start a session of one annotator. Its id is generated if none is given.
 
-        If there is a session with this id, return it: another server may have started it.
+        If a session with this id exists, return that session, because another server may have started it.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class SelectionLog:
         return rows.session(found[0]) if found else None
 
     def sessions(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Return all sessions, or those of one concept, oldest first."""
+        """Return all sessions, or the sessions of one concept, oldest first."""
         query = select(*rows.columns(Session)).order_by(Session.created, Session.id)
         if concept_id is not None:
             query = query.where(Session.concept_id == concept_id)
@@ -111,7 +111,7 @@ class SelectionLog:
         Raises
         ------
         StorageError
-            If there is no such session; of kind `missing`.
+            If there is no such session (kind `missing`).
         """
         changes: dict[str, Any] = {}
         if strategy is not None:
@@ -136,7 +136,7 @@ class SelectionLog:
         Raises
         ------
         StorageError
-            If the session or the concept is unknown, or a value is not allowed; of kind `invalid`.
+            If the session or the concept is unknown, or a value is not allowed (kind `invalid`).
         """
         return self.record_selections([record])[0]
 
@@ -146,7 +146,7 @@ class SelectionLog:
         Raises
         ------
         StorageError
-            Also of kind `moved`, if another of several servers has claimed a session.
+            Also if another server has claimed one of the sessions (kind `moved`).
         """
         created = self._clock()
         values = [rows.selection_values(record, created) for record in records]
@@ -164,13 +164,13 @@ class SelectionLog:
     def foresee(self, records: Sequence[SelectionRecord]) -> None:
         """Store selections that a browser gets in advance, each for one possible answer to the current item.
 
-        `append_answers` moves foreseen selections that are shown or answered to the log of selections. The
-        last `FORESEEN` selections of each session are kept.
+        When a foreseen selection is shown or answered, `append_answers` moves it to the log of selections.
+        The last `FORESEEN` selections of each session are kept.
 
         Raises
         ------
         StorageError
-            Also of kind `moved`, if another of several servers has claimed a session.
+            Also if another server has claimed one of the sessions (kind `moved`).
         """
         created = self._clock()
         with self.database.write() as connection:
@@ -191,7 +191,7 @@ class SelectionLog:
         return rows.selection(found[0]) if found else None
 
     def foreseen(self, selection_id: str) -> SelectionRecord | None:
-        """Return the foreseen selection with this id, or None if there is none or it has been shown."""
+        """Return the foreseen selection with this id, or None if it does not exist or was shown."""
         found = self._all(_foreseen(), selection=selection_id)
         return rows.foreseen(found[0][0]) if found else None
 
@@ -223,7 +223,10 @@ class SelectionLog:
         return [rows.selection(row) for row in self._all(query.order_by(Selection.seq.desc()).limit(n))]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
-        """Return the newest accuracy, 0 … 1, that a selection for the concept has recorded, or None."""
+        """Return the accuracy, 0 … 1, in the newest selection for the concept that has one.
+
+        Return None if no selection has an accuracy.
+        """
         query = select(Selection.accuracy).where(
             Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
         )
@@ -269,8 +272,8 @@ class SelectionLog:
     def is_answered(self, selection_id: str) -> bool:
         """Return whether the annotator who was shown the selection has an answer to it that was not undone.
 
-        Corrections by other annotators do not count. Logs of earlier versions have corrections that refer to
-        the selection nevertheless.
+        Corrections by other annotators do not count, although they refer to the selection in logs of earlier
+        versions.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 

@@ -1,9 +1,11 @@
-"""Which of several servers has a session open. A session is open in one server at a time.
+"""Claims of sessions by servers.
 
-A server claims a session before it reads the session's rounds from the log. If another server has the
-session, the claim is taken from it without asking: the other server may be dead. It notices this at the
-latest when it writes, because the log refuses selections and answers of sessions that another server has
-claimed. No round number and no selection can therefore exist twice.
+If several servers share a project, only one server at a time has a session open.
+
+A server claims a session before it reads the session's rounds from the log. If another server holds the
+claim, the server takes the claim over without asking, because the other server may be dead. The other server
+notices this the next time it writes, if not earlier: the log refuses selections and answers of sessions that
+another server has claimed. No round number and no selection can therefore exist twice.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Claims:
         self._confirmed: dict[str, tuple[int, float]] = {}  # by session: number, and time of the last check
 
     def hold(self, session_id: str) -> int:
-        """Claim the session for this server, unless this server has it; return the number of the claim.
+        """Claim the session for this server, unless it has done so already, and return the claim's number.
 
         The number grows each time the session changes servers. If it has grown since the caller's last call,
         another server has had the session in the meantime.
@@ -91,7 +93,7 @@ class Claims:
         return int(number)
 
     def doubt(self, session_id: str) -> None:
-        """Ask the database at the next `hold`, however short ago the claim was confirmed."""
+        """Make the next `hold` ask the database, even if the claim was confirmed a moment ago."""
         self._confirmed.pop(session_id, None)
 
     def require(self, connection: Connection, sessions: Collection[str]) -> None:
@@ -100,7 +102,7 @@ class Claims:
         Raises
         ------
         StorageError
-            If another server has; of kind `moved`.
+            If another server has claimed one of the sessions (kind `moved`).
         """
         if not sessions:
             return

@@ -124,7 +124,7 @@ def _said(error: object) -> str:
 
 
 def unopenable(path: Path) -> StorageError:
-    """Return the error that explains why a database can't be opened, from the state of the file system."""
+    """Look at the file system, and return the error that explains why a database can't be opened."""
     folder = path.parent
     if not folder.is_dir():
         return StorageError(f"the folder {folder} does not exist, so there is no database in it", "missing")
@@ -151,7 +151,7 @@ def check_owner(path: Path, busy_timeout: float = BUSY_SECONDS) -> None:
     Raises
     ------
     StorageError
-        Of kind `missing`, `not-a-database`, `corrupt`, `locked` or `read-only`; see `storage.errors.Kind`.
+        With kind `missing`, `not-a-database`, `corrupt`, `locked` or `read-only`; see `storage.errors.Kind`.
     """
     if not path.is_file():
         raise unopenable(path)
@@ -225,7 +225,7 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     StorageError
-        If the file or its folder can't be written; of kind `read-only`.
+        If the file or its folder can't be written (kind `read-only`).
     """
     if path.exists() and not os.access(path, os.W_OK):
         raise StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
@@ -242,7 +242,7 @@ def fold_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        If merging fails; of kind `full` or another kind. The write-ahead log is then kept.
+        If merging fails (kind `full` or another). The write-ahead log is then kept.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -259,7 +259,7 @@ def leave_journal(path: Path) -> None:
     Raises
     ------
     StorageError
-        If writing fails; of kind `full` or another kind.
+        If writing fails (kind `full` or another).
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -284,7 +284,7 @@ def after_migration(connection: Connection, path: Path) -> None:
     Raises
     ------
     StorageError
-        If a row refers to a missing row; of kind `corrupt`.
+        If a row refers to a missing row (kind `corrupt`).
     """
     if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
         raise StorageError(f"{path} has rows that refer to missing rows; restore it from a backup", "corrupt")

@@ -1,4 +1,4 @@
-"""Read labels and predictions from tables: those of `exports`, of `closecall predict`, and others."""
+"""Read labels and predictions from tables, such as the tables of `exports` and of `closecall predict`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCORE_COLUMNS = ("score", "probability", "confidence", "margin")
 VOTE_COLUMNS = ("yes", "no", "unsure", "skip")
 
 ANSWERS_COLUMN = "answers"
-"""Column of current labels with the answers that a line counts, as JSON."""
+"""Column with the answers that a line counts, as JSON, in tables of current labels."""
 
 MOST_VOTES = 1_000
 """Maximum number of votes that one line may count."""
@@ -125,7 +125,7 @@ def _answers(path: Path, line: Line) -> Iterator[Claim]:
 
 
 def _require_unchanged(path: Path, line: Line, claims: Sequence[Claim]) -> None:
-    """Check that the line has the status and the label that its answers give."""
+    """Check that the line's status and label follow from its answers."""
     decided = [claim.word for claim in claims if claim.purpose == "decision"]
     votes = Counter(claim.word for claim in claims if claim.purpose != "decision")
     trains = Counter(claim.word for claim in claims if claim.purpose == "import")
@@ -149,9 +149,9 @@ def _sign(number: int) -> int:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """Yield the answers that a line of current labels counts, without annotators, and the adjudication.
+    """Yield the answers and the adjudication of a line of current labels that only counts answers.
 
-    Earlier versions exported labels in this form.
+    The answers have no annotators. Earlier versions exported labels in this form.
     """
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"

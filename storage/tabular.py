@@ -1,9 +1,8 @@
 """Read and write tables as CSV, JSON Lines and Parquet, without holding a whole table in memory.
 
-CSV is written according to RFC 4180, in UTF-8, on request with a byte order mark. CSV files from spreadsheets
+CSV is written according to RFC 4180, in UTF-8, optionally with a byte order mark. CSV files from spreadsheets
 can be read, too: they may have a byte order mark, be in UTF-16, use semicolons, tabs or bars instead of
-commas, and have any line ends.
-Headings are read in lower case.
+commas, and have any line ends. Headings are converted to lower case.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def write_table(
     *,
     bom: bool = False,
 ) -> int:
-    """Write rows while they are read, and return their number, not counting the heading.
+    """Write each row as soon as it is read, and return the number of rows without the heading.
 
     Parameters
     ----------
@@ -123,7 +122,7 @@ def write_table(
     Raises
     ------
     StorageError
-        If the format is unknown, or `bom` is true for another format than CSV; of kind `invalid`.
+        If the format is unknown, or if `bom` is true and the format is not CSV (kind `invalid`).
     """
     if format not in get_args(TableFormat):
         known = ", ".join(get_args(TableFormat))
@@ -362,12 +361,12 @@ _READERS: dict[TableFormat, Callable[[Path], Iterator[Line]]] = {
 
 
 def require_headings(names: Sequence[str], path: Path) -> None:
-    """Raise an error if all headings are empty, or one is repeated.
+    """Check the headings of a table.
 
     Raises
     ------
     StorageError
-        In these two cases; of kind `invalid`.
+        If all headings are empty, or if a heading is repeated (kind `invalid`).
     """
     if not any(names):
         raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")

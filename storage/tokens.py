@@ -1,6 +1,6 @@
 """Tokens: credentials with which programs use the HTTP API. Only the digest of a token is stored.
 
-A token is 32 random bytes, so that its digest can't be inverted by trying texts, as a password's could.
+A token is 32 random bytes. Its digest can't be inverted by trying texts, unlike the digest of a password.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class TokenRecord:
     note : str
         What the token is for, in the words of its owner.
     created : int
-        Time in milliseconds since 1970 UTC, like the next two.
+        Time of creation in milliseconds since 1970 UTC.
     expires, revoked : int or None
-        When the token ends; None if it does not, or was not revoked.
+        Times at which the token expires and was revoked, in milliseconds since 1970 UTC. None means never.
     """
 
     id: int
@@ -106,7 +106,7 @@ class Tokens:
             return TokenRecord(id=made.inserted_primary_key[0], **values), text  # type: ignore[arg-type]
 
     def find(self, text: str) -> TokenRecord | None:
-        """Return the token with this text, or None if there is none, or it has expired or was revoked."""
+        """Return the token with this text, or None if it does not exist, has expired or was revoked."""
         if not text.startswith(PREFIX):
             return None
         with self._database.read() as connection:
@@ -116,7 +116,7 @@ class Tokens:
         return _record(row) if row.expires is None or row.expires > self._clock() else None
 
     def all(self) -> list[TokenRecord]:
-        """Return all tokens, also those that have ended, oldest first."""
+        """Return all tokens, including expired and revoked tokens, oldest first."""
         with self._database.read() as connection:
             return [_record(row) for row in connection.execute(select(*_COLUMNS).order_by(Token.id))]
 
@@ -151,7 +151,7 @@ def _record(row: Sequence[Any]) -> TokenRecord:
 
 
 _WITH_DIGEST = select(*_COLUMNS).where(Token.digest == bindparam("digest"))
-"""Each request needs it, and SQLAlchemy takes longer to build it than to execute it."""
+"""The query of `Tokens.find`, built once, because SQLAlchemy takes longer to build it than to execute it."""
 
 
 def _digest(text: str) -> str:

@@ -61,7 +61,7 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
 
 
 def remove(place: Server, *, container: bool) -> None:
-    """Remove the labels at `place`, and the container of their tables, too, if `container`.
+    """Remove the labels at `place`. If `container`, also remove the container of their tables.
 
     Raises
     ------

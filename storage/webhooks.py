@@ -105,7 +105,7 @@ class Webhooks:
         Raises
         ------
         StorageError
-            If there is none; of kind `missing`.
+            If there is no such webhook (kind `missing`).
         """
         with self.database.read() as connection:
             return _one(connection, webhook_id)
@@ -116,19 +116,19 @@ class Webhooks:
         Raises
         ------
         StorageError
-            If there is no such webhook; of kind `missing`.
+            If there is no such webhook (kind `missing`).
         """
         with self.database.write() as connection:
             _one(connection, webhook_id)
             connection.execute(delete(Webhook).where(Webhook.id == webhook_id))
 
     def pause(self, webhook_id: int, is_paused: bool) -> None:
-        """Pause a webhook, or resume it. It gets the events in between later.
+        """Pause a webhook, or resume it. A resumed webhook first gets the events of the pause.
 
         Raises
         ------
         StorageError
-            If there is no such webhook; of kind `missing`.
+            If there is no such webhook (kind `missing`).
         """
         with self.database.write() as connection:
             _one(connection, webhook_id)
@@ -136,7 +136,7 @@ class Webhooks:
             connection.execute(changed)
 
     def ends(self) -> tuple[int, int]:
-        """Return the positions of the last answer and of the last happening; 0 if there is none."""
+        """Return the positions of the last answer and of the last happening, each 0 if there is none."""
         with self.database.read() as connection:
             return _ends(connection)
 
@@ -145,8 +145,8 @@ class Webhooks:
     ) -> None:
         """Record that all events up to both positions have been delivered.
 
-        Positions never move back. If the webhook has been removed, nothing changes. Unless `is_success`, no
-        events were sent, because there are none for this webhook up to these positions.
+        Positions never move back. If the webhook has been removed, nothing changes. If `is_success` is false,
+        no events were sent, because this webhook gets none of the events up to these positions.
         """
         outcome: dict[str, Any] = {"failures": 0, "last_problem": None, "last_success": self._clock()}
         its = Webhook.id == webhook_id

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def answers_after(project: OpenProject, concept: ConceptRecord, after: int, limit: int) -> dict[str, Any]:
-    """Return up to `limit` answers after the log position `after`, and the position of the last one.
+    """Return up to `limit` answers after the log position `after`, and the cursor for the next page.
 
-    The position is the cursor for the next page. An answer never comes before a position that was read.
+    The cursor is the log position of the last answer. New answers always get later positions.
     """
     found = list(islice(project.log.answers_after(concept.id, after), limit + 1))
     page = found[:limit]
@@ -29,7 +29,10 @@ def answers_after(project: OpenProject, concept: ConceptRecord, after: int, limi
 
 
 def labels_after(project: OpenProject, concept: ConceptRecord, after: int, limit: int) -> dict[str, Any]:
-    """Return up to `limit` labels of items above `after`, and the last of these items, the cursor."""
+    """Return up to `limit` labels of items with ids above `after`, and the cursor for the next page.
+
+    The cursor is the id of the last item.
+    """
     labels = project.live_concept(concept.id).standing().labels
     first = int(np.searchsorted(labels.items, after, side="right"))
     items, yes = labels.items[first : first + limit], labels.yes[first : first + limit]

@@ -1,8 +1,8 @@
-"""Images for pages: an item's picture, and tiles of its own pixels (`app.display.originals`).
+"""Images for pages: an item's picture, and tiles of it at full resolution (`app.display.originals`).
 
-A request for an image carries a key: a signature of the project and the item, by a secret that this process
-drew when it started. Only pages that may show the item get its address. After a restart, pages get new
-addresses with their next payload.
+A request for an image has a key: a signature of the project and the item, made with a random secret that the
+process drew when it started. Only pages that may show the item get the image's address with the key.
+After a restart, pages get new addresses with their next payload.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ _originals = Originals()
 
 
 def address(project: str, item: int) -> str:
-    """Return the address of an item's picture, relative to the pages, for pages that may show the item."""
+    """Return the address of an item's picture, relative to the pages.
+
+    Only pages that may show the item should get this address.
+    """
     return f"{PATH}?{urlencode({'project': project, 'item': item, 'key': _key(project, item)})}"
 
 
 def original_of(project: Project, item: int) -> dict[str, Any]:
-    """Return the field `original` of an item: the address of its picture, its width and height in pixels.
+    """Return the field `original` of an item: the address of its picture, and the image's width and height.
 
-    `tile` is the side of a tile in pixels. The width and height are those of the upright image. They are 0 if
-    the item has no resolution of its own, such as a drawing, or is damaged. There is no field for a text, nor
-    for an image that can't be reached. The address is "" if the card's picture has all pixels.
+    Width and height are in pixels, of the upright image. They are 0 if the item has no resolution of its own,
+    such as a drawing, or is damaged. `tile` is the side of a tile in pixels. The address is "" if the card's
+    picture already has all pixels. A text, or an image that can't be reached, has no such field.
     """
     try:
         pictures = project.pictures
@@ -55,13 +58,13 @@ def original_of(project: Project, item: int) -> dict[str, Any]:
 
 
 def image(asked: Mapping[str, str]) -> tuple[bytes, str] | None:
-    """Return an image as the bytes of a file and its media type; None without a valid key.
+    """Return an image as the bytes of a file and its media type. If the key is not valid, return None.
 
     Parameters
     ----------
     asked : mapping
         The request's parameters: `project`, `item` and `key` as in `address`. With `level`, `column` and
-        `row`, the image is a tile; without these, the picture of the card.
+        `row`, the image is a tile; without these, it is the card's picture.
 
     Raises
     ------

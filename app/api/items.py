@@ -19,7 +19,7 @@ _SIDES = {"thumbnail": THUMBNAIL_SIZE, "tile": TILE_SIZE, "card": CARD_SIZE}
 
 
 def found(project: Project, name: str, limit: int) -> dict[str, Any]:
-    """Return the number of items whose names contain all words of `name`, and the first `limit` of them.
+    """Return the number of items whose names contain all words of `name`, and the first `limit` items.
 
     Raises
     ------
@@ -49,7 +49,8 @@ def described(project: Project, pool: Pool, item: int) -> dict[str, Any]:
 def image(pool: Pool, item: int, size: Size) -> tuple[bytes, str]:
     """Return an item's image as bytes, and its media type.
 
-    An original is drawn as it is labeled: turned as its camera noted, and without transparency.
+    With the size "original", the image is as annotators see it: turned upright by its Exif data, and without
+    transparency.
 
     Raises
     ------

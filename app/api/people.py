@@ -61,11 +61,11 @@ def team_of(project: Project, concept: LiveConcept, person: Person, zone: tzinfo
 
 
 def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
-    """Return one annotator's statistics: the items answered, those answered since midnight, and the pace.
+    """Return one annotator's statistics: the numbers of items answered in all and today, and the pace.
 
-    `midnight` is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is the number of answers per
-    hour of active time, and `seconds` is the median time per answer; corrections don't count. Both are
-    None if unknown.
+    `midnight`, at which today began, is in milliseconds since 1970-01-01 UTC. In the result, `per_hour` is
+    the number of answers per hour of active time, and `seconds` is the median time per answer, without
+    corrections. Each of the two is None if unknown.
     """
     given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
     standing = given & answers.in_force

@@ -68,7 +68,7 @@ class Drawn:
         return max(strip, key=itemgetter("seq"), default=None)
 
     def shows_the_same_as(self, card: dict[str, Any]) -> bool:
-        """Return whether `card` has the same item and the same last answers."""
+        """Return whether `card` has the same item and the same last answers as the card that is shown."""
         return self._what(self.card) == self._what(card)
 
     @staticmethod

@@ -78,12 +78,13 @@ def with_concept(
 ) -> tuple[dict[str, Any], bool]:
     """Add a concept; return it, and whether it is new.
 
-    A concept of the same name and question is returned instead, so that a program may repeat its request.
+    If there is already a concept with this name and question, return that concept, so that a program can
+    repeat its request.
 
     Raises
     ------
     InputError
-        If the person is not an owner, or the question is not a question or too long.
+        If the person is not an owner, or the text `question` is not a question or is too long.
     OtherQuestionError
         If a concept of this name has another question.
     """

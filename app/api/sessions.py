@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from closecall.storage import Counts, SelectionRecord, SessionRecord
 
 BY = "by"
-"""Name of a session parameter: the credential with which a program started the session."""
+"""Name of the session parameter that stores the credential with which a program started the session."""
 
 
 def sessions_of(project: OpenProject, person: Person) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def started(
     concept_id : int or None
         Id of the concept; by default, the project's first concept.
     strategy : str or None
-        Name of the query strategy.
+        Name of the query strategy; None for the default.
     by : str
         Name of the program's credential, which the log keeps.
 
@@ -87,9 +87,9 @@ def _record(record: SessionRecord) -> dict[str, Any]:
 
 
 def in_view(session: LabelingSession, *, wait: float) -> dict[str, Any]:
-    """Return the item in view, and the items that follow each possible answer.
+    """Return the item in view and the next item for each possible answer, each with its image's address.
 
-    Wait at most `wait` seconds for the items that follow. The images are named by their addresses.
+    Wait at most `wait` seconds for the next items.
     """
     session.attend(wait)
     with session.lock:

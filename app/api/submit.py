@@ -51,7 +51,7 @@ def take(
 ) -> dict[str, Any]:
     """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns.
 
-    Wait at most `wait` seconds for the items that may follow.
+    Wait at most `wait` seconds for the next item after each possible answer.
     """
     settled = settle(project, view, answers, person)
     card = card_of(view, wait=wait)
@@ -61,7 +61,7 @@ def take(
 def settle(
     project: OpenProject, view: Taker, answers: list[dict[str, Any]], person: Person
 ) -> dict[str, Any]:
-    """Store a person's `answers`; return `acked`, `refused` and a `message`.
+    """Store a person's `answers`; return a dict with `message` and, as in `card_of`, `acked` and `refused`.
 
     Answers that are neither acknowledged nor refused stay in the browser's queue. Some can't be stored now,
     for the reason in `message`. Others were given in the same browser by another person, and wait until that

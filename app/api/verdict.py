@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PICTURES = 8
-"""Maximum number of pictures per side. They show the first items labeled after there was a classifier."""
+"""Maximum number of pictures per side. They show the items labeled directly after the first classifier."""
 
 POINTS = 100.0
 

@@ -94,9 +94,9 @@ def answered(
     wait: float = AHEAD_SECONDS,
     check: str | None = None,
 ) -> dict[str, Any]:
-    """Store answers, and return the card of a view with the parts for demonstrations; see `submit.take`.
+    """Store answers, and return the view's card, with the fields of `demonstrated`; see `submit.take`.
 
-    `check` is the id of a selection to compare with a full scan, if the page requests one.
+    `check` is the id of the selection to compare with a full scan.
     """
     card = take(project, view, answers, person, wait=wait)
     if isinstance(view, ClassSession):
@@ -107,12 +107,18 @@ def answered(
 
 
 def demonstrated(session: SessionState, card: dict[str, Any], check: object = None) -> dict[str, Any]:
-    """Return the card with the state of the full-scan check and, in the autopilot's session, its answers."""
+    """Add to the card the state of the full-scan check.
+
+    In the autopilot's session, also add the autopilot's answers.
+    """
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(session, check)}
 
 
 def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
-    """Return the state of the check that was requested last; start a new check if necessary."""
+    """Return the state of the last full-scan check, or None if there is none.
+
+    If `asked` is the id of another selection, first start a check of that selection.
+    """
     with session.lock:
         check: Check | None = session.check
         if isinstance(asked, str) and (check is None or check.selection_id != asked):
@@ -122,7 +128,10 @@ def _check(session: SessionState, asked: object) -> dict[str, Any] | None:
 
 
 def is_foreseen(view: View, selection_id: str, known: int = 0) -> bool:
-    """Return whether more than `known` answers to this selection have a next item, or no more will."""
+    """Return whether a request for the next items after a selection can be answered now.
+
+    This is so if next items are known for more than `known` possible answers, or if no more will be computed.
+    """
     if not isinstance(view, LabelingSession | ClassSession):
         return True
     ahead = (view.item_view if isinstance(view, LabelingSession) else view).ahead
@@ -132,7 +141,7 @@ def is_foreseen(view: View, selection_id: str, known: int = 0) -> bool:
 
 
 def coming(view: View, selection_id: str) -> dict[str, Any]:
-    """Return the items that may follow a selection; see `cards.coming_of`."""
+    """Return the next item after each possible answer to a selection; see `cards.coming_of`."""
     if isinstance(view, LabelingSession | ClassSession):
         return coming_of(view, selection_id)
     return {"selection": selection_id, "next": {}, "pictures": {}, "next_is_coming": False}

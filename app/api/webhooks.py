@@ -36,13 +36,13 @@ def added(project: Project, body: Mapping[str, Any], person: Person) -> dict[str
     Parameters
     ----------
     project : Project
-        The project whose events it gets.
+        The project whose events the webhook gets.
     body : mapping
         ``url``, and optionally ``events`` (kinds of events, by default all), ``concept`` (an id, by default
         all concepts), ``secret`` (by default a random one) and ``from_start`` (whether to send earlier
         events, too).
     person : Person
-        Who adds it.
+        The person who adds the webhook.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def removed(project: Project, webhook_id: int, person: Person) -> None:
     InputError
         If the person is not an owner.
     StorageError
-        If there is no such webhook; of kind `missing`.
+        If there is no such webhook (kind `missing`).
     """
     person.require_owner("remove webhooks")
     project.store.sender.webhooks.remove(webhook_id)
@@ -97,7 +97,7 @@ def _check(body: Mapping[str, Any]) -> None:
 
 
 def _shown(project: Project, its: WebhookRecord, names: Mapping[int, str]) -> dict[str, Any]:
-    """Return a webhook without its secret. `waiting` is the number of events that it has not received."""
+    """Return a webhook without its secret; `waiting` counts the events that the webhook has not received."""
     return {
         "id": its.id,
         "url": its.url,

@@ -107,10 +107,11 @@ def import_command(
     withdraw_missing: bool,
     model: str | None,
 ) -> None:
-    """Read labels into PROJECT, or another model's predictions, which are stored separately.
+    """Import labels, or the predictions of another model, into PROJECT.
 
-    Items are matched by id, or by name or path. What PROJECT has already is not stored again. A file that is
-    malformed, or contradicts itself, changes nothing.
+    Predictions are stored separately from labels. Items are matched by id, by name, or by path. Answers and
+    predictions that PROJECT already has are not stored again. A file that is malformed, or contradicts
+    itself, changes nothing.
     """
     from closecall.app.exchange.importing import import_labels
     from closecall.app.exchange.label_studio_users import users_given
@@ -134,7 +135,7 @@ def import_command(
 @click.command("predictions")
 @_PROJECT
 def predictions_command(project: Path) -> None:
-    """List the other models' predictions in PROJECT."""
+    """List the predictions of other models that PROJECT has imported."""
     from closecall.app.exchange.predicted import print_predictions
 
     print_predictions(project)
@@ -179,7 +180,7 @@ def predict_command(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def backup(project: Path, file: Path, force: bool) -> None:
-    """Copy the labels of PROJECT and its uploads to FILE, even while PROJECT is being served."""
+    """Copy the labels and uploads of PROJECT to FILE, even while PROJECT is being served."""
     from closecall.app.exchange.backup import backup_labels
 
     backup_labels(project, file, overwrite=force)

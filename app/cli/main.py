@@ -39,7 +39,10 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """Start the event log, before importing libraries that keep a reference to stderr."""
+    """If `chosen` is "json", start the event log.
+
+    Libraries that keep a reference to stderr must be imported after that.
+    """
     if chosen == "json":
         from closecall.app.projects.oidc import secret_files
         from closecall.app.runtime import event_log as events
@@ -48,7 +51,7 @@ def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str
 
 
 def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a server, as its argument `way`."""
+    """Add the server's options to a command. The command gets their values in its argument `way`."""
 
     @wraps(function)
     def called(
@@ -240,11 +243,11 @@ def _tell_of_owners(roles: Roles) -> None:
 def describe(
     project: Path, word: str | None, provider: str | None, name: str | None, quiet: bool, wait: bool
 ) -> None:
-    """Describe the images of PROJECT again, by other features, or list its descriptions.
+    """Compute other features of the images of PROJECT, or list its descriptions.
 
-    A description is a set of features of all images. All descriptions are kept, and labels stay. This command
-    can build a description while the project is served, but can switch to one only while it is not. On the
-    page, owners do both under Settings.
+    A description is a set of features of all images. All descriptions and labels are kept. While the project
+    is served, this command can build a description, but can't switch to it. On the project's page, owners
+    can do both under Settings.
     """
     from closecall.app.display.pool_output import show_build
     from closecall.app.projects.descriptions import name_from, planned, use_description
@@ -283,7 +286,7 @@ def _show_descriptions(project: Path) -> None:
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(project: Path, as_json: bool) -> None:
-    """Replay the log of PROJECT: train, select and rank by brute force again, and compare with the log."""
+    """Replay the log of PROJECT: train and select again, rank by brute force, compare with the log."""
     from closecall.app.verification.verify import verify_project
 
     sys.exit(verify_project(project, as_json=as_json))

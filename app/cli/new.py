@@ -23,7 +23,7 @@ database_option = click.option(
 )
 
 NO_CLASS = "none"
-"""Answer at the terminal: no class means yes."""
+"""The answer at the terminal that says that no class means yes."""
 
 
 @click.command("new")
@@ -67,8 +67,8 @@ def new_project(
 ) -> None:
     """Create PROJECT, a folder with a question about images, and prepare the images.
 
-    Labeling need not wait: closecall serve PROJECT works meanwhile, and finishes what is left if this command
-    is stopped.
+    You can label before all images are prepared: run closecall serve PROJECT meanwhile. If you stop this
+    command, closecall serve prepares the remaining images.
     """
     from closecall.app.display.phrases import some
     from closecall.app.display.pool_output import show_source
@@ -123,14 +123,17 @@ def new_project(
 
 
 def _classes(images: str, source: Source | None) -> tuple[str, ...]:
-    """Return the names of the classes of a source or, without one, of the pool in the folder `images`."""
+    """Return the class names of `source`; if it is None, return those of the pool in the folder `images`."""
     from closecall.core.pool.pool import Pool
 
     return source.classes if source is not None else Pool.open(Path(images).expanduser()).classes
 
 
 def _prepare(project: Path, source: Source, *, builds: bool) -> None:
-    """Begin the pool of a new project, so that labels can be matched to its items; build it if `builds`."""
+    """Begin the pool of a new project, so that labels can be matched to its items.
+
+    If `builds`, build the whole pool.
+    """
     from closecall.app.display.phrases import counted
     from closecall.app.display.pool_output import show_progress
     from closecall.app.projects.config import POOL_FOLDER
@@ -158,9 +161,10 @@ def _prepare(project: Path, source: Source, *, builds: bool) -> None:
 
 
 def positive_class(question: str, given: str | None, classes: Sequence[str], option: str) -> str | None:
-    """Return the class that means yes, or None; say which one it is, and ask if the question is not clear.
+    """Print and return the class that means yes; return None if no class does.
 
-    Without a terminal, the message names the `option` that chooses the class.
+    If it is not clear which class the question means, ask the user. Without a terminal, print how to choose
+    the class with `option` instead.
 
     Raises
     ------

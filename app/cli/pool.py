@@ -76,12 +76,12 @@ def build_pool(
       texts:FILE[,TEXT,CLASS] a table of texts (.csv, .jsonl, .parquet), and its columns
       arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
       vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
-      vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
+      vectors:FILE,QUERIES    vectors, and queries to hold out (.fvecs, .bvecs), such as SIFT1M
       points:FILE[,CLASSES]   sets of points (.npz), such as local features, and one class per set
-      enlarged:N:SOURCE       images (not of arrays:), N times larger
-      edges:SOURCE            images (not of arrays:), by edge histograms instead of GIST
-      sets:SOURCE             images (not of arrays:), each image as a set of local features
-      onnx:MODEL:SOURCE       images (not of arrays:), by a model of your own (an .onnx file, or a folder)
+      enlarged:N:SOURCE       images of SOURCE (not arrays:) and altered copies, N items per image
+      edges:SOURCE            images of SOURCE (not arrays:), by edge histograms instead of GIST
+      sets:SOURCE             images of SOURCE (not arrays:), each as a set of local features
+      onnx:MODEL:SOURCE       images of SOURCE (not arrays:), by your own model (an .onnx file, or a folder)
     """  # noqa: D301 (click wants the backspace itself)
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
@@ -117,7 +117,7 @@ def find_in_pool(
 ) -> None:
     """List the images of POOL that match DESCRIPTIONS best, the best first, with their similarity (cosine).
 
-    DESCRIPTIONS are texts that say what is sought, such as "a fox at night". Several of them are averaged.
+    DESCRIPTIONS are texts that describe what to find, such as "a fox at night". Several texts are averaged.
     POOL needs features from a model that also reads texts, such as CLIP.
     """
     from closecall.app.display.pool_output import show_found
@@ -131,7 +131,7 @@ def find_in_pool(
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @if_stopped(RESUMES)
 def map_pool(pool: Path, quiet: bool) -> None:
-    """Place the items of POOL on a map, similar items near each other, or continue an interrupted map."""
+    """Place the items of POOL on a map, with similar items near each other; continue an interrupted map."""
     from closecall.app.display.pool_output import show_map
 
     show_map(pool, quiet=quiet)
@@ -174,7 +174,7 @@ def pool_duplicates(
 ) -> None:
     """Find near-duplicates in POOL, save them in its folder, and print the largest groups.
 
-    When POOL has grown, the same command compares only its new items.
+    When POOL has grown, run the command again. Near-duplicates are then sought only for the new items.
     """
     from closecall.app.display.duplicate_output import show_duplicates
 

@@ -30,7 +30,8 @@ def question() -> None:
 def add(project: Path, question: str, name: str, guideline: str, given: str | None) -> None:
     """Add QUESTION, a yes/no question such as "Is it a leaf?", about the items of PROJECT.
 
-    The project must not be served meanwhile. On its page, owners add questions under Settings.
+    The project must not be served meanwhile. If it is served, owners can add questions on its page, under
+    Settings.
     """
     from closecall.app.projects.questions import add_question, classes_of
 

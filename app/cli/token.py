@@ -47,7 +47,7 @@ def create_token(project: Path, name: str, scope: Scope, note: str, days: int | 
 
     annotator = name_given(name)
     if "@" in annotator:
-        annotator = annotator.lower()  # as sign-in gives addresses
+        annotator = annotator.lower()  # sign-in gives addresses in lower case
     with open_beside_server(project) as database:
         expires = None if days is None else now_ms() + days * DAY_MS
         record, text = Tokens(database).create(annotator, scope, note=note, expires=expires)
@@ -92,7 +92,7 @@ def _date(milliseconds: int) -> str:
 @_PROJECT
 @click.argument("number", type=click.IntRange(1))
 def revoke_token(project: Path, number: int) -> None:
-    """End token NUMBER of PROJECT now."""
+    """Revoke token NUMBER of PROJECT at once."""
     from closecall.app.exchange.offline_project import open_beside_server
     from closecall.storage.tokens import Tokens
 

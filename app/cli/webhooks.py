@@ -14,7 +14,7 @@ _ID = click.argument("webhook_id", metavar="ID", type=click.IntRange(1))
 
 @click.group()
 def webhook() -> None:
-    """Send what happens in a project to other programs."""
+    """Manage webhooks, which send the events of a project to other programs."""
 
 
 @webhook.command("add")
@@ -61,7 +61,7 @@ def add_webhook(
 @webhook.command("list")
 @_PROJECT
 def list_webhooks(project: Path) -> None:
-    """List the webhooks of PROJECT: what they get, how many events wait, and the last problem."""
+    """List the webhooks of PROJECT: the events that each gets, how many events wait, and the last problem."""
     from closecall.app.exchange.webhooks import print_webhooks
 
     print_webhooks(project)
@@ -71,7 +71,7 @@ def list_webhooks(project: Path) -> None:
 @_PROJECT
 @_ID
 def remove_webhook(project: Path, webhook_id: int) -> None:
-    """Remove the webhook ID of PROJECT; it gets nothing more."""
+    """Remove the webhook ID of PROJECT. Nothing more is sent to it."""
     from closecall.app.exchange.webhooks import remove
 
     remove(project, webhook_id)
@@ -91,7 +91,7 @@ def pause_webhook(project: Path, webhook_id: int) -> None:
 @_PROJECT
 @_ID
 def resume_webhook(project: Path, webhook_id: int) -> None:
-    """Continue to send to the webhook ID of PROJECT, beginning with what it has missed."""
+    """Send events to the webhook ID of PROJECT again, beginning with those that it has missed."""
     from closecall.app.exchange.webhooks import pause
 
     pause(project, webhook_id, is_paused=False)

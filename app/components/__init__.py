@@ -169,7 +169,7 @@ PEOPLE = Component(
     module="people/people.js",
     states=(),
 )
-"""Each annotator's amount of work and agreement with the others."""
+"""Each annotator's amount of work, and agreement with the other annotators."""
 
 COMPARE = Component(
     "compare",
@@ -234,15 +234,15 @@ MAP = Component(
     module="map/map.js",
     states=("lasso", "beat"),
 )
-"""The pool's items in the plane, and the hyperplane among them."""
+"""A two-dimensional map of the pool's items, coloured by their scores."""
 
 
 PRESENCE = Component("presence", markup=(), styles=(), module="presence/presence.js", states=("again",))
-"""Nothing in view. It tells the server when the tab is closed."""
+"""An invisible component that tells the server when the tab is closed."""
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers that the browser sent last, from the component's entry in the session state.
+    """Return the answers that the browser sent last; `state` is the component's entry in the session state.
 
     Answers without a valid id and session are dropped, because they can be neither stored nor reported to
     the browser as refused.

@@ -1,1 +1,1 @@
-"""How labels, texts, images and numbers are shown to people."""
+"""Formatting of labels, texts, images and numbers for display."""

@@ -2,9 +2,10 @@
 
 Three things give a cell its colour:
 
-- the mean score of its items determines the hue, from the colour of no, through pale grey, to that of yes;
+- the mean score of its items determines the hue: from the colour of no through pale grey to that of yes;
 - the share of its items in the band around the hyperplane determines how much of the text colour is mixed in;
-- the number of its items, on a logarithmic scale, determines the opacity; a high share in the band raises it.
+- the number of its items, on a logarithmic scale, determines the opacity. A high share in the band raises the
+  opacity.
 """
 
 from __future__ import annotations

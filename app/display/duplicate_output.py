@@ -57,14 +57,15 @@ def show_duplicates(
 ) -> int:
     """Find the groups of the pool at `path`, save and print them, and write them to `out` as CSV.
 
-    `degrees` is the greatest angle between an item and the first item of its group, and `gap` the greatest
-    number of seconds between successive shots of a burst. If one is None, use the value that the saved groups
-    were found with, or a default if no groups are saved. With `check`, also compare held-out items.
+    `degrees` is the greatest angle between an item and the first item of its group. `gap` is the greatest
+    number of seconds between successive shots of a burst. If one of the two is None, use the value with which
+    the saved groups were found, or a default if no groups are saved. With `check`, also compare held-out
+    items.
 
     Returns
     -------
     int
-        Number of groups that contain both held-out items and others, or 0 without `check`.
+        Number of groups that contain held-out items as well as other items, or 0 without `check`.
     """
     pool = Pool.open(path)
     folder = folder_of(path, kind)
@@ -100,7 +101,7 @@ def show_duplicates(
 
 
 class Names:
-    """The names of the items in given rows. If the pool's source is missing, a name is like "item 12".
+    """The names of the items in given rows, or names such as "item 12" if the pool's source is missing.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class Names:
         return [f"item {item}" for item in items] if self.source is None else self.source.names(items)
 
     def all(self) -> tuple[list[str], NDArray[np.float64]]:
-        """Return the names of all items, and the times at which they were taken, NaN where unknown.
+        """Return the name of each item, and when it was photographed: a time in seconds, NaN if unknown.
 
         Raises
         ------

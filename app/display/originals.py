@@ -1,10 +1,10 @@
-"""The own pixels of images, for a closer look: square tiles of the image, at full and at halved resolutions.
+"""Square tiles of images at full resolution and at repeatedly halved resolutions, for zooming in.
 
-Level 0 is the image at its own resolution. Each further level has half the width and height, rounded up. A
-level is cut into tiles of `TILE` × `TILE` pixels; those at the right and lower edges may be smaller. A page
-loads only the tiles in view. They are of the coarsest level with at least as many pixels as the screen shows.
+Level 0 is the image at full resolution. Each further level has half the width and height, rounded up. A level
+is cut into tiles of `TILE` × `TILE` pixels; tiles at the right and lower edges may be smaller. A page loads
+only the tiles in view, from the coarsest level that has at least as many pixels as the screen shows.
 
-An image is decoded whole, once for all its tiles, since most formats can't be decoded in parts. Decoded
+An image is decoded whole, once for all its tiles, because most formats can't be decoded in parts. Decoded
 images are kept for a few seconds only, because they are large.
 """
 
@@ -31,13 +31,13 @@ QUALITY = 92
 """Quality of tiles, which are JPEG files."""
 
 LEAST_SIDE = 64
-"""Levels end where the longer side of the image would have fewer pixels."""
+"""Minimum number of pixels on the longer side of a level; level 0 may be smaller."""
 
 KEPT_PIXELS = 1 << 26
 """Maximum number of decoded pixels that are kept: 200 MB. The image used last is kept whatever its size."""
 
 KEPT_SECONDS = 20.0
-"""Seconds after their last use for which decoded images are kept."""
+"""Decoded images are kept for this many seconds after their last use."""
 
 
 def size_at(resolution: tuple[int, int], level: int) -> tuple[int, int]:
@@ -52,7 +52,7 @@ class Originals:
     def __init__(self) -> None:
         self._decoded: OrderedDict[tuple[Source, int, int], Image.Image] = OrderedDict()
         self._lock = threading.Lock()
-        self._decoding = threading.RLock()  # one image at a time, because an image may take 400 MB
+        self._decoding = threading.RLock()  # decode one at a time: an image may take 400 MB
         self._used = 0.0
         self._timer: threading.Timer | None = None
 
@@ -86,7 +86,7 @@ class Originals:
         return len(self._decoded)
 
     def _at(self, source: Source, item: int, level: int) -> Image.Image:
-        """Return the image at a level, decoded now or earlier."""
+        """Return the image at a level. Decode it only if it is not in the cache."""
         key = source, item, level
         if (known := self._known(key)) is not None:
             return known

@@ -51,13 +51,13 @@ _ASKED = (
     r"(?: (?:image|picture|photo|photograph))? (?:show|contain|depict|include|have)",
     r"(?:can|do) (?:you|we|i) see",
 )
-"""How questions about a class begin, before the article."""
+"""Patterns of the beginnings of questions about a class, before the article."""
 
 _WHERE = (
     r"(?: (?:here|visible)|(?: (?:visible|shown))? (?:in|on|at) "
     r"(?:it|(?:this|the) (?:image|picture|photo|photograph|frame|scene)))"
 )
-"""How such questions may end, after the class."""
+"""Pattern of the ends of such questions, after the class."""
 
 _CLASS = re.compile(rf"(?:{'|'.join(_ASKED)}) (?:an? |the |any |some )?(.+?){_WHERE}?", re.IGNORECASE)
 
@@ -83,10 +83,10 @@ def of_class(question: str, name: str) -> str:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """Return names without the words with which all of them begin or end, so that they differ at a glance.
+    """Return names without the words that all of them begin or end with, so that they differ at a glance.
 
     "Does anyone wear a hat" and "Does anyone wear a tie" become "hat" and "tie". At least one word of each
-    name stays. A single name, and names that have no such words, are returned as they are.
+    name stays. A single name, and names that share no such words, are returned as they are.
     """
     split = [name.split() for name in names]
     most = min(map(len, split), default=1) - 1
@@ -98,7 +98,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def _n_shared(split: Sequence[Sequence[str]], most: int) -> int:
-    """Return with how many equal words, at most `most`, all lists begin."""
+    """Return the length of the common prefix of all lists, at most `most`."""
     same = 0
     while same < most and len({words[same] for words in split}) == 1:
         same += 1
@@ -106,7 +106,7 @@ def _n_shared(split: Sequence[Sequence[str]], most: int) -> int:
 
 
 def described(texts: Sequence[str], excluded: Sequence[str]) -> str:
-    """Return a text that says what is sought: "a fox at night; a red fox, but not a dog"."""
+    """Return a search by words as one text: "a fox at night; a red fox, but not a dog"."""
     without = f", but not {'; '.join(excluded)}" if excluded else ""
     return "; ".join(texts) + without
 
@@ -180,7 +180,7 @@ def bytes_in_words(n: float) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first `NAMES_SHOWN` class names, and the number of the others; "no classes" for none."""
+    """Return the first `NAMES_SHOWN` class names, and how many more there are; "no classes" for none."""
     if not names:
         return "no classes"
     more = len(names) - NAMES_SHOWN
@@ -188,14 +188,17 @@ def some(names: Sequence[str]) -> str:
 
 
 def chosen_by_predictions(model: str, order: str, threshold: float) -> str:
-    """Return how a model's predictions choose items; see `app.engine.model_predictions.Choosing`."""
+    """Return a phrase that says how a model's predictions choose items.
+
+    See `app.engine.model_predictions.Choosing`.
+    """
     if order == "doubtful":
         return f"Scores of {model} nearest to {threshold:g} first"
     return f"Where {model} and the classifier differ, farthest from the hyperplane first"
 
 
 def none_by_predictions(model: str, order: str) -> str:
-    """Return why a model's predictions choose no item."""
+    """Return a sentence that says why a model's predictions choose no item."""
     if order == "doubtful":
         return f"No item with a score of {model} is left to answer."
     return f"{model} and the classifier differ about no item that is left to answer."

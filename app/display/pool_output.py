@@ -123,7 +123,7 @@ def show_pool(path: Path, *, check: bool) -> None:
 
 
 def show_found(path: Path, description: Description, n: int) -> None:
-    """Print the `n` images of the pool at `path` that match a description in words best, with cosines."""
+    """Print the `n` images of the pool at `path` that best match a description in words, with cosines."""
     pool = Pool.open(path)
     model = pool.source.text_model()
     direction = description.direction(model)

@@ -1,4 +1,4 @@
-"""Display names of query strategies, which of them fits a phase of labeling, and the shares of a mixture.
+"""Query strategies: display names, the strategy that fits a phase of labeling, and the shares of a mixture.
 
 A session's strategy is one string, as on the command line: a name, optionally with parameters, such as
 "subsample:n_scored=500".
@@ -90,16 +90,16 @@ RARE = 3
 
 
 def fitting(*, yes: int, no: int) -> str:
-    """Return the name of the strategy that fits the phase of a question with these numbers of answers.
+    """Return the name of the strategy that fits a question with these numbers of yes and no answers.
 
-    While yes answers are few and rare, it is worth more to find further ones than to refine the boundary.
+    If yes answers are few and rare, finding more of them is worth more than refining the boundary.
     """
     is_rare = no >= RARE * max(yes, 1)
     return LikelyPositive.name if yes < FEW_YES and is_rare else MarginIndex.name
 
 
 def about(name: str) -> str:
-    """Return in one line what a strategy selects; "" if it does not say, or can't be loaded."""
+    """Return one line about what a strategy selects; "" if there is none, or the strategy can't be loaded."""
     try:
         return strategy_class(name).about
     except InputError:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 CARD_SIZE = 800
 """Longest side in pixels of the image to label, as it is sent with the card.
 
-On a large screen, the card shows it larger. A closer look loads the original's own pixels; see
-`app.display.originals`.
+On a large screen, the card enlarges it. Zooming in loads the original's pixels; see `app.display.originals`.
 """
 
 DRAWING_SIZE = 560
@@ -41,7 +40,7 @@ THUMBNAIL_SIZE = 88
 LOSSLESS_UP_TO = 128
 """Images whose longest side has at most this many pixels are sent as PNG; larger ones as JPEG.
 
-Thumbnails of larger images are JPEG, too: a card has up to twelve.
+Thumbnails of the full `THUMBNAIL_SIZE` are JPEG, because a card has up to twelve of them.
 """
 
 
@@ -65,7 +64,7 @@ def encode(image: Image.Image) -> tuple[bytes, str]:
 
 
 def jpeg(image: Image.Image, *, quality: int) -> bytes:
-    """Return the image, of mode RGB or L, as a JPEG file whose colours are as fine as its greys."""
+    """Return the image, of mode RGB or L, as a JPEG file without chroma subsampling."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, subsampling=0)
     return buffer.getvalue()
@@ -109,11 +108,11 @@ class Pictures:
     def card_size(self, item: int) -> int:
         """Return the longest side in pixels of the item's picture on a card."""
         if isinstance(self.source, Texts):
-            return THUMBNAIL_SIZE  # its picture is only shown among the last answers
+            return THUMBNAIL_SIZE  # a text's picture is shown only among the last answers
         try:
             is_drawing = self.resolution(item) is None
         except InputError:
-            is_drawing = False  # the image itself says why it can't be shown
+            is_drawing = False  # reading the image will say why it can't be shown
         return DRAWING_SIZE if is_drawing else CARD_SIZE
 
     def _resolution(self, item: int) -> tuple[int, int] | None:
@@ -140,7 +139,7 @@ class Pictures:
 
 
 def look_of(item: int, draw: Callable[[int], str]) -> dict[str, str]:
-    """Return the fields with which a page shows an item's picture: `src`, or those of `absence`.
+    """Return the fields with which a page shows an item's picture: `src`, or the fields of `absence`.
 
     `draw` returns an item's picture, as `Pictures.card` does.
     """
@@ -153,7 +152,7 @@ def look_of(item: int, draw: Callable[[int], str]) -> dict[str, str]:
 def absence(error: InputError) -> dict[str, str]:
     """Return the fields with which a page shows that an item can't be shown.
 
-    The field `src` is empty. If the reason is known, `problem` has a sentence with the reason, which doesn't
+    The field `src` is empty. If the reason is known, the field `problem` says it in a sentence that does not
     tell where the images are.
     """
     if not isinstance(error, UnshownItemError):

@@ -1,4 +1,4 @@
-"""Inter-annotator agreement, computed from the annotators' answers in the log, without adjudications."""
+"""Inter-annotator agreement, computed from the annotators' answers in the log, not from adjudications."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ YES_OR_NO = (CODES["yes"], CODES["no"])
 
 
 def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any]]:
-    """Return Cohen's κ for each pair of annotators with at least one item that both answered yes or no.
+    """Return Cohen's κ for each pair of annotators, over the items to which both gave a yes or a no.
 
-    Pairs with the most items in common come first. With `intervals`, each pair also gets the 95 % interval of
-    its κ, which takes about a millisecond to compute.
+    Pairs without such items are left out. Pairs with the most such items come first. With `intervals`, also
+    return the 95 % interval of each κ. Each interval takes about a millisecond to compute.
     """
     pairs: list[dict[str, Any]] = []
     own = [_yes_or_no(answers, number) for number in range(len(answers.annotators))]
@@ -45,8 +45,8 @@ def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any
 def together_of(answers: Answers) -> dict[str, Any] | None:
     """Return Krippendorff's α of all yes and no answers, its 95 % interval, and Fleiss' κ.
 
-    Fleiss' κ needs the same number of answers for every item. It is computed for the items that have the most
-    common number of answers; this number is `voices` in the result. Return None if no item has two answers.
+    Fleiss' κ needs the same number of answers for every item. It therefore uses only the items with `voices`
+    answers: the most frequent number of answers, at least 2. Return None if no item has two answers.
     """
     none = np.empty(0, dtype=np.int64)
     rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])

@@ -1,9 +1,10 @@
 """The audit of a concept: items drawn with known probability, to measure the classifier's quality.
 
 `core.audit` estimates this quality from the annotators' answers about the drawn items. Each item is drawn
-from a frame, in which the pool is divided by the classifier's scores (`core.audit.Frame`). The log records
-the frame of each drawn item, so that ``closecall verify`` can repeat the draw. If a query strategy selects an
-audited item, the item is passed over (`core.audit.pass_over`), and the log records this.
+from a sampling frame: the pool, divided into strata by the classifier's scores (`core.audit.Frame`). The log
+records the frame of each drawn item, so that ``closecall verify`` can repeat the draw. If a query strategy
+selects an audited item, the item is passed over: the annotator gets the next item instead
+(`core.audit.pass_over`). The log records this, too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Choices on the Progress page for the share of rounds that draw an item for the audit."""
+"""Values that the Progress page offers for the share of rounds that draw an item for the audit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,9 @@ class Framed:
 
 
 Place = tuple[int, int, str]
-"""Log position of an audit frame: the numbers of the last answer and the last example that it is based on.
+"""Origin of a sampling frame: number of the last answer, number of the last example image, and description.
 
-The name of the features that it is based on comes last (`app.projects.descriptions`).
+The description is the name of a set of features (`app.projects.descriptions`).
 """
 
 
@@ -93,7 +94,7 @@ class FrameThen:
 
 
 def place_of_frame(record: SelectionRecord) -> Place:
-    """Return the log position of the sampling frame that the selected item was drawn from."""
+    """Return the origin of the sampling frame that the selected item was drawn from."""
     frame = record.parameters[AUDIT]
     return frame["through"], frame["examples_through"], description_of(record)
 
@@ -111,7 +112,7 @@ def frames_then(
     answers: Iterable[AnswerRecord],
     drawn: Iterable[SelectionRecord],
 ) -> dict[Place, FrameThen]:
-    """Rebuild, from the log, the data of the sampling frames that the audit's items were drawn from.
+    """Return the data that each sampling frame of the drawn items was made from, rebuilt from the log.
 
     Parameters
     ----------
@@ -150,9 +151,10 @@ def _stratum_of(ids: NDArray[np.int64], strata: Strata, pool: Pool) -> NDArray[n
 
 
 def frame_seed(concept_id: int, through: int, description: str = "") -> int:
-    """Return the seed of the sampling frame made at a log position.
+    """Return the seed of the sampling frame made at the log position `through`.
 
-    It differs by log position, by concept, and by `description`, the name of the items' features.
+    The seed depends on the log position, on the concept, and on the name of the items' features
+    (`description`).
     """
     under = f" under {description}" if description else ""
     return seed_for(f"audit of concept {concept_id}{under}", through)
@@ -185,7 +187,7 @@ class Audit:
         been added (`core.evaluation.stopping.is_checkpoint`).
         """
         self._concept.wait_until_trainable(pool)
-        with a_core(), self._making:  # in this order: a selection waits for the frame while it holds a core
+        with a_core(), self._making:  # core before lock: a selection that waits for the lock holds a core
             if self._newest is None:
                 self._newest = self._make(pool)
             elif not self._is_coming and self._is_due(self._newest):
@@ -196,13 +198,13 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An audited item doesn't count as drawn at random if a query strategy selected it, too. This is so
-        whether the item was then labeled for training or passed over because it is audited.
+        If a query strategy selected an audited item, too, and the item was then labeled for training or
+        passed over, the item doesn't count as drawn at random.
 
         Returns
         -------
         Audited or None
-            None without a hyperplane or before the audit's first answer.
+            None if there is no hyperplane, or no answer for the audit yet.
         """
         with self._concept.lock:
             state = self._concept.catch_up()
@@ -238,9 +240,9 @@ class Audit:
     def _drawn(self) -> dict[int, SelectionRecord]:
         """Return, for each audited item, the selection that drew the item for the audit.
 
-        If several draws of an item were answered, return the first. A query strategy may have selected the
-        item for other annotators; such selections have no known probability, and are ignored. Draws are
-        ignored, too, if the features that they were based on can't be read any more.
+        If several draws of an item were answered, return the first draw. A query strategy may have selected
+        the item for other annotators; such selections have no known probability, and are ignored. Draws whose
+        features can no longer be read are ignored, too.
         """
         drawn: dict[int, SelectionRecord] = {}
         records = list(self._concept.log.audited(self._concept.record.id))
@@ -251,12 +253,12 @@ class Audit:
         return drawn
 
     def _pool(self, place: Place, pool: Pool) -> Pool:
-        """Return the pool with the features that a frame is based on; `pool` has the current ones."""
+        """Return the pool with the features that a frame is based on; `pool` has the current features."""
         *_, description = place
         return pool if description == self._concept.description else self._concept.pool_under(description)
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
-        """Return the strata of the sampling frames that the records' items were drawn from, in log order."""
+        """Return the strata of each sampling frame that the records' items were drawn from, in log order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
         concept = self._concept
         for description in {description_of(record) for record in missing}:
@@ -290,7 +292,7 @@ class Audit:
             self._passed = frozenset(passed).union(items)
 
     def forget_passed(self) -> None:
-        """Read from the log again which items were passed over. Call this if other servers may add some."""
+        """Forget the cached result of `passed`. Call this if other servers may have recorded more items."""
         with self._passing:
             self._passed = None
 

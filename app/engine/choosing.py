@@ -25,7 +25,7 @@ from closecall.storage.records import Why
 from closecall.storage.repeats import ItemGroups
 
 REFILL = 4
-"""Items chosen per item wanted, after near-duplicates were left out of items chosen together."""
+"""Number of further items requested for each of the wanted items, if near-duplicates must be replaced."""
 
 
 def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
@@ -50,12 +50,15 @@ def choose(
     groups: ItemGroups | None = None,
     rule: int = RULE,
 ) -> Selection:
-    """Choose `n` items by the strategy or, without a hyperplane, by similarity to `likes` or at random.
+    """Choose `n` items by the strategy.
+
+    If the strategy needs a hyperplane and there is none, choose the items by similarity to `trained.likes`
+    or, if `likes` is empty, at random.
 
     `memory` is the strategy's memory of an earlier hyperplane, see `core.selection.QueryStrategy.remember`.
-    `diversity` is the minimum distance between the items, see `core.selection.diversity`. Of items that are
-    near-duplicates of each other (`groups`), only the first is chosen, and further items replace the rest.
-    The first version of the `rule` does not replace them (`app.engine.selection_parameters.GROUP_RULE`).
+    `diversity` is the minimum distance between the items, see `core.selection.diversity`. If several items
+    are near-duplicates of each other (`groups`), choose only the first, and replace the rest by further
+    items. With version 1 of the `rule` (`app.engine.selection_parameters.GROUP_RULE`), don't replace them.
 
     Raises
     ------
@@ -129,14 +132,15 @@ def without_repeats(
     *,
     rule: int,
 ) -> Selection:
-    """Select `n` items, or as many as are left, of which none is a near-duplicate of another.
+    """Select `n` items, or as many as are left, without near-duplicates among them.
 
-    With the first version of the `rule` (`app.engine.selection_parameters.GROUP_RULE`), there may be fewer.
+    Version 1 of the `rule` (`app.engine.selection_parameters.GROUP_RULE`) doesn't replace near-duplicates, so
+    it may select fewer items.
 
     Parameters
     ----------
     select : callable
-        ``select(n, known)`` selects `n` items, or as many as are left, without those in `known`. If none are
+        ``select(n, known)`` selects `n` items that are not in `known`, or as many as are left. If no item is
         left, it raises `PoolExhausted`.
     n : int
         Maximum number of items.
@@ -165,7 +169,7 @@ def without_repeats(
 
 
 def _without_repeats(selection: Selection, groups: ItemGroups) -> Selection:
-    """Return the selection without items that are near-duplicates of an earlier one."""
+    """Return the selection without items that are near-duplicates of an earlier item."""
     first: list[int] = []
     repeats: set[int] = set()
     for place, item in enumerate(selection.ids.tolist()):
@@ -199,17 +203,18 @@ def _first(n: int, one: Selection, other: Selection) -> Selection:
 def draw_wanted(
     standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
 ) -> tuple[NDArray[np.int64], float] | None:
-    """Draw `n` items that need a further annotator, or as many as there are.
+    """Draw at most `n` of the items that need a further annotator.
 
-    All items in `standing.wanted` that are not leased to other sessions are equally likely. Return the drawn
-    items and the probability that a given item is drawn, or None if there are no items to draw from.
+    Items leased to other sessions are not drawn. All other items in `standing.wanted` are equally likely.
+    Return the drawn items, and the probability that a given item is drawn. Return None if there are no items
+    to draw from.
     """
     wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):
         return None
     n = min(n, len(wanted))
     drawn: list[int] = []
-    moved: dict[int, int] = {}  # items that are no longer where `wanted` has them, by place
+    moved: dict[int, int] = {}  # by index: the item that the shuffle has moved there
     for place, draw in enumerate(uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]):
         other = place + int((len(wanted) - place) * draw)  # a step of a Fisher–Yates shuffle (1938)
         drawn.append(moved.get(other, int(wanted[other])))

@@ -30,10 +30,13 @@ from closecall.storage import (
 from closecall.storage.repeats import ItemGroups
 
 MODELS = 8
-"""Number of recent models kept per concept: the current model, and those trained for a look-ahead."""
+"""Number of recent models kept per concept: the current model, and models trained for look-aheads."""
 
 COMPARED = 4
-"""Maximum number of recent models whose labels are compared, to start training from the most similar."""
+"""Maximum number of recent models whose labels are compared with the new labels.
+
+Training starts from the model with the most similar labels.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +48,15 @@ class _Model:
     trained: Trained
 
     def is_of(self, pool: Pool, labels: Labels, examples_through: int) -> bool:
-        """Return whether the model was trained on exactly this pool, these labels and example images."""
+        """Return whether the model was trained on exactly this pool, `labels`, and these example images."""
         is_of_place = self.pool is pool and self.trained.examples_through == examples_through
         return is_of_place and self.labels.teach_the_same_as(labels)
 
     def changes_to(self, labels: Labels) -> int:
-        """Return how many labels must be removed or added to get `labels`; a flipped label counts twice."""
+        """Return how many removals and additions turn the model's labels into `labels`.
+
+        A flipped label counts twice.
+        """
         if not len(self.labels) or not len(labels):
             return len(self.labels) + len(labels)
         places = np.minimum(np.searchsorted(labels.items, self.labels.items), len(labels) - 1)
@@ -59,7 +65,7 @@ class _Model:
 
 
 def no_other_description(description: str) -> Pool:
-    """Raise an InputError. This is the `pool_under` of a concept whose items have one set of features."""
+    """Raise an InputError. This is the default `pool_under`, for items with only one set of features."""
     raise InputError(f"There is no description {description!r} here")
 
 
@@ -73,12 +79,12 @@ class ConceptState:
     store : Concepts
         The store that has the concept's example images, with the same kind of features as in the pool.
     pool : callable
-        Returns the newest snapshot of the pool, or None before the pool has items.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     groups : callable
-        Returns the groups of near-duplicates, or None; see `asks_once`.
+        Returns the groups of near-duplicates, or None if there are none; see `asks_once`.
     pool_under : callable
         Takes the name of a description, which is a set of features of all items, and returns the pool with
-        these features. Raises an InputError if it can't be read.
+        these features. Raises an InputError if the pool can't be read.
     """
 
     def __init__(
@@ -125,7 +131,7 @@ class ConceptState:
 
     @property
     def groups(self) -> ItemGroups | None:
-        """The groups of near-duplicates, if selections ask about only one item of each group; else None."""
+        """The groups of near-duplicates; None if there are none, or if `asks_once` is false."""
         return self._newest_groups() if self.asks_once else None
 
     def _apply(self, answer: AnswerRecord) -> None:
@@ -149,7 +155,7 @@ class ConceptState:
 
     @property
     def description(self) -> str:
-        """Name of the description that gives the pool's features; the project's first is named ""."""
+        """Name of the description that gives the pool's features; "" is the project's first description."""
         return self.store.description
 
     def can_read(self, description: str) -> bool:
@@ -183,7 +189,7 @@ class ConceptState:
     def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
         """Return the labels after all answers in the log, as `standing` does, and the model trained on them.
 
-        A thread first waits for a free core, and then reads the labels. While it waits, it needs no memory
+        The labels are read only when a core is free. A thread that waits for a core therefore needs no memory
         for labels.
         """
         self.wait_until_trainable(pool)
@@ -216,7 +222,7 @@ class ConceptState:
         return trained if trained.hyperplane is not None else trained.towards(self.direction())
 
     def leans_to_yes(self, pool: Pool, item: int) -> bool:
-        """Return whether the newest hyperplane has the item on its positive side; False if there is none."""
+        """Return whether the newest hyperplane scores the item above 0; False if there is no hyperplane."""
         with self.lock:
             models = list(self._models)
         planes = (model.trained.hyperplane for model in models if model.pool is pool)
@@ -236,7 +242,7 @@ class ConceptState:
     def last_direction(self) -> Direction | None:
         """Return the direction of the last search by words that was made with the pool's current features.
 
-        It may be withdrawn. Return None if there was no such search.
+        The direction may have been withdrawn. Return None if there was no such search.
         """
         with self.lock:
             if self._direction is None:
@@ -246,8 +252,8 @@ class ConceptState:
     def direction(self) -> Direction | None:
         """Return `last_direction`, or None if it was withdrawn.
 
-        Until there is a yes and a no, the items selected are those most similar to this direction or to the
-        positive example images.
+        Until there is a yes and a no, the items most similar to this direction, or to a positive example
+        image, are selected.
         """
         with self.lock:
             direction = self.last_direction()
@@ -270,9 +276,10 @@ class ConceptState:
 
 
 def _nearest_dual(models: Sequence[_Model], pool: Pool, labels: Labels) -> Dual | None:
-    """Return the dual variables of the recent model that was trained on the most similar labels, or None.
+    """Return the dual variables of the recent model whose labels are most similar to `labels`.
 
-    At most `COMPARED` models are compared, and none after a model that differs in only one label.
+    At most `COMPARED` models are compared. The comparison stops at a model that differs by at most one label.
+    Return None if no recent model can be used.
     """
     nearest, fewest = None, None
     usable = (model for model in models if model.pool is pool and model.trained.dual is not None)

@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 
 PAGE = 60
-"""Number of items that a search by words shows at once; only the first record has the direction."""
+"""Number of items that a search by words shows at once, as a page.
+
+Only the record of the page's first item has the direction.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,7 @@ class Direction:
     Parameters
     ----------
     texts : tuple of str
-        Texts that say what is sought, all about the same thing.
+        Texts that describe what to search for. All of them describe the same thing.
     excluded : tuple of str
         Texts that say what is not wanted.
     vector : array of shape (n_features,), float32
@@ -43,7 +46,7 @@ class Direction:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify the texts, whichever text model gave the vector."""
+        """Sixteen hexadecimal digits that identify the texts, but not the text model or the vector."""
         texts = json.dumps([self.texts, self.excluded])
         return blake2b(texts.encode(), digest_size=8).hexdigest()
 
@@ -59,7 +62,7 @@ class Direction:
         Raises
         ------
         InputError
-            If it is damaged.
+            If the JSON is damaged.
         """
         try:
             raw = base64.b64decode(params["vector"], validate=True)

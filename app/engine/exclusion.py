@@ -1,4 +1,4 @@
-"""The items that may not be selected: those answered, leased to others, or near-duplicates of these."""
+"""The items that may not be selected: items answered or leased to others, and their near-duplicates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def excluded_items(
 def _taken(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int]
 ) -> NDArray[np.int64]:
-    """Return the items that are answered or leased to others, as `excluded_items` describes, ascending."""
+    """Return the items that `excluded_items` excludes for their own answer or lease, ascending."""
     answered = standing.answered
     if include_skipped:
         answered = without(answered, standing.skipped)
@@ -56,7 +56,7 @@ def _taken(
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
-    """Return the items that can't be drawn for the audit, ascending: those answered, or leased to others."""
+    """Return the items that the audit can't draw, ascending: answered items, and items leased to others."""
     return joined(standing.answered, sorted_ids(leased))
 
 
@@ -65,7 +65,8 @@ def excluded_from_search(
 ) -> NDArray[np.int64]:
     """Return the items that can't be answered even if a search finds them, ascending.
 
-    They have an answer, or are leased to other sessions.
+    They have an answer, or are leased to other sessions. With `include_skipped`, a skip counts as an answer
+    only for audited items.
     """
     return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
@@ -73,9 +74,9 @@ def excluded_from_search(
 def excluded_from_subset(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, rule: int
 ) -> NDArray[np.int64]:
-    """Return the items in a lasso, or those with predictions, that are not shown, ascending.
+    """Return the items that can't be selected by a lasso or by a model's predictions, ascending.
 
-    They are the items of `excluded_from_search`, and the near-duplicates that `excluded_items` excludes.
+    These are the items of `excluded_from_search`, and the near-duplicates that `excluded_items` excludes.
     """
     passed = standing.audited
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)

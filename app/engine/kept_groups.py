@@ -15,7 +15,7 @@ from closecall.storage.groupings import Groupings
 
 
 class KeptGroups:
-    """The groups of near-duplicates in a project's database, cached once they are read. Thread-safe.
+    """The groups of near-duplicates in a project's database, with a cache of all groups used. Thread-safe.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class KeptGroups:
         Raises
         ------
         StorageError
-            If they can't be stored.
+            If the groups can't be stored.
         """
         with self._lock:
             if not self._groupings.has(groups.digest):

@@ -1,4 +1,4 @@
-"""Labels that the model contradicts, computed in the background. Pages wait briefly for a new result."""
+"""Find labels that the model contradicts, in the background. Pages wait briefly for a new result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """Return a copy in which `contradiction` is 0 for all labels except those of `items`."""
+        """Return a copy in which `contradiction` is 0 for all labeled items that are not in `items`."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
@@ -104,7 +104,7 @@ class Judge:
         self._examples: tuple[int, list[ExampleRecord]] = (-1, [])
 
     def judge(self, pool: Pool, labels: Labels) -> tuple[Judgement | None, bool]:
-        """Return the newest judgement, or None, and a bool: whether the judgement is about `labels`.
+        """Return the newest judgement, or None if there is none yet, and whether it is about these labels.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A lasso on the map of a pool, as the log keeps it, and the selection of items inside of it.
+"""A lasso on the map of a pool, as the log keeps it, and the selection of items inside it.
 
 The log has the corners, and the digest of the layout that they were drawn on. ``closecall verify`` therefore
 finds the same items, even if the map has been made again since.
@@ -24,7 +24,10 @@ from closecall.core.selection import RowReader, Selection
 from closecall.storage.repeats import ItemGroups
 
 PAGE = 60
-"""Number of items that a lasso shows at once; only the first record has the corners."""
+"""Number of items that a lasso shows at once, as a page.
+
+Only the record of the page's first item has the corners.
+"""
 
 MOST_CORNERS = 200
 """Maximum number of corners of a lasso."""
@@ -39,7 +42,7 @@ class Lasso:
     layout : str
         Digest of the map's layout; see `core.map.PoolMap`.
     n_rows : int
-        Number of the pool's rows that were on the map.
+        Number of the pool's rows that were on the map when the lasso was drawn.
     corners : tuple of (float, float)
         The corners in order, as positions on the map; see `core.map.inside`.
 
@@ -68,7 +71,7 @@ class Lasso:
         Raises
         ------
         InputError
-            If it is damaged, or has too many corners.
+            If the JSON is damaged, or has too many corners.
         """
         try:
             if not isinstance(params, Mapping):
@@ -112,7 +115,8 @@ def select_among(
 ) -> Selection:
     """Select the `n` items nearest to the hyperplane.
 
-    Equally near items are selected in the order of their ids, and so are all items if there is no hyperplane.
+    Equally near items are selected in the order of their ids. Without a hyperplane, all items are selected in
+    this order.
 
     Parameters
     ----------

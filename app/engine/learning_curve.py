@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""Minimum size of a pool for milestones: the top share `FIRST` of the stop set must not be empty."""
+"""Milestones need a pool of at least this many items, so that a share of `FIRST` is at least one item."""
 
 _NUMBERS = attrgetter(*(field.name for field in fields(Counts)))
 _COLUMNS = 1 + len(fields(Counts))
@@ -109,9 +109,9 @@ class Milestones:
 
     @property
     def stable_since(self) -> Milestone | None:
-        """Return the milestone at which the current advice to stop was first given; None if it is to go on.
+        """Return the milestone since which the advice has been to stop; None if the advice is to go on.
 
-        While milestones are being computed, this may be a milestone after which the advice changes again.
+        While milestones are being computed, the advice may still change.
         """
         return self._stable_since
 
@@ -121,9 +121,9 @@ class Milestones:
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """Return the numbers of items by status at up to `n` times, oldest first, as (time, numbers).
+        """Return the number of items of each status, at up to `n` moments, oldest first.
 
-        Times are in milliseconds since 1970-01-01 UTC.
+        Each element is a tuple of the moment, in milliseconds since 1970-01-01 UTC, and the numbers.
         """
         known = len(self._course) // _COLUMNS
         places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
@@ -133,7 +133,8 @@ class Milestones:
     def follow(self, answer: AnswerRecord, state: LabelState) -> None:
         """Record the numbers of items by status after an answer; queue a milestone if the answer reaches one.
 
-        `state` has the labels up to and including this answer. An answer recorded before has no effect.
+        `state` has the labels up to and including this answer. If the answer has been recorded before, do
+        nothing.
         """
         if answer.seq <= self._seq:
             return

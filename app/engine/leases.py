@@ -1,15 +1,15 @@
 """Leases: an item that one session shows now, or may show next, is not shown in other sessions.
 
 A lease ends when the item is answered. It expires if the session is inactive for `LEASE_SECONDS`, or as soon
-as its page is closed; other sessions can then lease the item. A session that becomes active again keeps its
-items, except those that another session has leased in the meantime, or of which another session has leased a
-near-duplicate. An answer that arrives after the lease has expired is stored, too.
+as its page is closed; other sessions can then lease the item. If the session becomes active again, it keeps
+its items, but loses an item if another session has leased this item or a near-duplicate in the meantime. An
+answer that arrives after the lease has expired is stored, too.
 
-Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the others,
-then reads the labels, chooses items, and leases them atomically. The last step fails if another session has
-leased one of the items since the first step. The session then chooses again without that item.
+Choosing takes time, and sessions choose concurrently. A session therefore reads the leases of the other
+sessions, then reads the labels, chooses items, and leases them atomically. The last step fails if another
+session has leased one of the items since the first step. The session then chooses again without that item.
 
-The leases are in memory. If several servers share a project, they are in the database
+The leases are in memory. If several servers share a project, the leases are in the database instead
 (`app.engine.shared_leases`), with the same rules.
 """
 
@@ -24,11 +24,14 @@ LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
 
 _ENDED_AT_MOST = 10_000
-"""If more than this many ended leases are remembered, those older than a lease's lifetime are dropped."""
+"""If more ended leases than this are remembered, the oldest are dropped.
+
+These are the leases that ended more than a lease's lifetime ago.
+"""
 
 
 LEFT = -(10**15)
-"""The time of the last activity of a session whose page is closed: before all other times."""
+"""Value of `Held.heard` for a session whose page is closed. It is less than any time."""
 
 
 @dataclass
@@ -40,7 +43,10 @@ class Held:
 
 
 def held_by_others(held: Mapping[str, Held], but_for: Collection[str], since: float) -> tuple[int, ...]:
-    """Return the items leased to sessions that were active since then, except `but_for`, ascending."""
+    """Return the items leased to sessions that were active at or after `since`, ascending.
+
+    Sessions in `but_for` are left out.
+    """
     those = (one.items for name, one in held.items() if name not in but_for and one.heard >= since)
     return tuple(sorted(frozenset().union(*those)))
 
@@ -54,10 +60,10 @@ def give(
     now: float,
     since: float,
 ) -> None:
-    """Lease `items` to the session; remove from `items` and `apart` the leases of sessions that expired.
+    """Lease `items` to the session, and end other sessions' expired leases on `items` and `apart`.
 
-    Those are the other sessions whose last activity was before `since`. If the session's page is closed, its
-    leases stay expired: only a selection in advance was still under way.
+    A lease has expired if its session's last activity was before `since`. If the session's page is closed,
+    the session's leases stay expired: `items` then come from a selection in advance that was still under way.
     """
     given, over = set(items), {*items, *apart}
     for name, other in held.items():
@@ -80,7 +86,7 @@ class Others:
     beside : frozenset of str
         This session, and the sessions that may share its items. Their leases are not in `items`.
     items : tuple of int
-        Items leased to the others, ascending.
+        Items leased to the other sessions, ascending.
     asked : float
         Moment at which the leases were read, by the clock of `leases`.
     """
@@ -102,8 +108,8 @@ class Others:
     def again(self, lost: Iterable[int]) -> Others:
         """Return the other sessions' current leases, plus this object's `items` and the `lost` items.
 
-        `take` returned the `lost` items. This object's `items` are included because some may have been
-        answered after this session read the labels. An answer ends the lease of its item.
+        `take` returned the `lost` items. An answer ends the lease of its item. This object's `items` are
+        included because some of them may have been answered after this session read the labels.
         """
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
@@ -134,13 +140,13 @@ class Leases:
                 self._held[session].heard = self._clock()
 
     def leave(self, session: str) -> None:
-        """Let the session's leases expire now, because nobody looks at the session any more."""
+        """Let the session's leases expire now, because its page is closed."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = LEFT
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
-        """Give sessions back the leases that they had in an earlier process, as pairs of session and item."""
+        """Give sessions back their leases of an earlier process; `shown` has pairs of session and item."""
         for session, item in shown:
             self.add(session, {item})
 
@@ -157,7 +163,7 @@ class Leases:
             self._held[session].items = kept
 
     def forget(self, but_for: Container[str]) -> None:
-        """Drop expired leases, except those of the sessions in `but_for`."""
+        """Drop the expired leases of all sessions that are not in `but_for`."""
         with self._lock:
             since = self._clock() - self._seconds
             over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
@@ -180,7 +186,7 @@ class Leases:
             return held is not None and item in held.items
 
     def held(self, *, but_for: Collection[str] = ()) -> tuple[int, ...]:
-        """Return the items leased to all sessions except `but_for`, ascending."""
+        """Return the items leased to any session that is not in `but_for`, ascending."""
         with self._lock:
             return self._held_by_others(but_for)
 

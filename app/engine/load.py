@@ -1,18 +1,19 @@
-"""The load of a project's server: who does what in turns, and what is saved while the processor is short.
+"""The load of a project's server: which work takes turns, and which is skipped when processor time is short.
 
 The *delay* of a session is the time for which other sessions hold up its next look-ahead
-(`app.runtime.turns.Turns.delay`). If n sessions have equally much to do, it is about
+(`app.runtime.turns.Turns.delay`). If all sessions have equally much to do, the delay is about
 
-    number of their waiting turns × recent seconds per turn / number of cores.
+    number of waiting turns of other sessions × recent seconds per turn / number of cores.
 
 While a session's delay exceeds `IN_TIME_SECONDS`, the server is *short* of processor time for it. Then its
-look-ahead sheds the futures of "skip" and "unsure", unless they cost nothing, and its selections are
-*hurried*: they use the thrifty form of the strategy (`core.selection.QueryStrategy.thrifty`).
+look-ahead *sheds* the answers "skip" and "unsure": it omits their selections if they would take time. The
+session's selections are *hurried*: they use the thrifty form of the strategy
+(`core.selection.QueryStrategy.thrifty`).
 
-A selection in advance serves only one of the possible answers. Near the hyperplane, only about every second
-one is used. Selections for people who have answered and wait are worth more. While many of them wait beside
-each other (`MOST_CROWDING`), the server is *overloaded*. Then there is no look-ahead, and all selections are
-hurried.
+A selection in advance serves only one of the possible answers. Near the hyperplane, only about half of these
+selections are used. Selections for people who have answered and wait are worth more. While too many people
+wait at the same time (`MOST_CROWDING`), the server is *overloaded*. Then there is no look-ahead, and all
+selections are hurried.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ Few people answer more than twice a second over a longer time.
 """
 
 MOST_CROWDING = 0.03
-"""The server is overloaded if more people per core wait for a selection beside another one, in the mean.
+"""The server is overloaded if its crowding exceeds this number (`app.runtime.turns.Turns.crowding`).
 
-Two cores reach this when about ten people label a million items as fast as they can. Between this and 0.12,
-look-ahead and people hinder each other: for 20 people, the 95th percentile of the wait was 213 to 234 ms,
-instead of 125 to 167 ms.
+Crowding is the recent mean of the number of people who wait for a selection, not counting the first of them,
+divided by the number of cores. Two cores reach this limit when about ten people label a million items as fast
+as they can. With a limit of 0.12, look-ahead delayed people: for 20 people, the 95th percentile of the wait
+was 213 to 234 ms, instead of 125 to 167 ms.
 """
 
 TURNS_A_ROUND = 3
@@ -42,12 +44,12 @@ TURNS_A_ROUND = 3
 
 
 class Load:
-    """The load of a project, and counts of what was saved. Thread-safe.
+    """The load of a project, and counts of the selections that were omitted or hurried. Thread-safe.
 
     Parameters
     ----------
     turns : Turns
-        The look-aheads that wait for their turns; each session owns its own.
+        The turns in which the look-aheads of all sessions are computed.
     """
 
     def __init__(self, turns: Turns) -> None:
@@ -61,15 +63,15 @@ class Load:
 
     @property
     def is_overloaded(self) -> bool:
-        """Return whether selections in advance would hold up people who wait for theirs."""
+        """Return whether selections in advance would hold up people who wait for the next item."""
         return self.turns.crowding > MOST_CROWDING
 
     def serving(self, session_id: str) -> AbstractContextManager[None]:
-        """Count the ``with`` block as work for an annotator of the session who waits."""
+        """Treat the ``with`` block as work for which an annotator of the session waits."""
         return self.turns.serving(session_id)
 
     def note_futures(self, n: int, *, are_shed: bool = False) -> None:
-        """Count `n` possible answers for which the next item was selected in advance, or was not (shed)."""
+        """Count `n` possible answers: answers with an item selected in advance or, if `are_shed`, without."""
         with self._lock:
             self._counts["futures"] += n
             self._counts["futures_shed"] += n * are_shed
@@ -83,9 +85,9 @@ class Load:
     def report(self) -> dict[str, Any]:
         """Return the counts since the project was opened, the shares, and the present load, as JSON.
 
-        `futures` are possible answers for which the next item was to be selected in advance; the share
-        `shed` of them was not selected. `selections` are rounds that began; the share `hurried` of them was
-        selected by a thrifty form of the strategy. Shares are None if nothing was counted.
+        `futures` counts the possible answers for which the next item was to be selected in advance; `shed` is
+        the share for which it was not selected. `selections` counts the rounds that began; `hurried` is the
+        share whose items a thrifty form of the strategy selected. Shares are None if nothing was counted.
         """
         with self._lock:
             counts = dict(self._counts)

@@ -35,12 +35,12 @@ Order = Literal["doubtful", "differing"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 CHECK_SECONDS = 1.0
-"""Whether predictions have been replaced is checked at most once in this many seconds."""
+"""Minimum number of seconds between two checks for predictions that have been replaced."""
 
 
 @dataclass(frozen=True)
 class Choosing:
-    """Which model's predictions choose items, and in which order.
+    """The model whose predictions choose items, and the order of the items.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Choosing:
         Raises
         ------
         InputError
-            If they are damaged.
+            If the parameters are damaged.
         """
         known = isinstance(params, Mapping) and params.get("order") in ORDERS
         if not (known and isinstance(params, Mapping) and isinstance(params.get("model"), str)):
@@ -112,7 +112,7 @@ class ModelPredictions:
         return cls(source, rows["item"].copy(), scores, is_yes, has_label, threshold)
 
     def about(self, item: int) -> dict[str, Any] | None:
-        """Return the prediction for an item, for the browser; None if the model has none."""
+        """Return the prediction for an item as JSON for the browser; None if the item has no prediction."""
         place = int(np.searchsorted(self.items, item))
         if place == len(self.items) or self.items[place] != item:
             return None
@@ -134,14 +134,14 @@ class ModelPredictions:
         *,
         rule: int,
     ) -> Selection:
-        """Select `n` items in this order (see `Choosing`); ties go to the lower id.
+        """Select `n` items in the given order (see `Choosing`); ties go to the lower id.
 
         Parameters
         ----------
         order : str
             One of `ORDERS`.
         pool : Pool
-            The pool to select from. Predictions for items that it lacks are ignored.
+            The pool to select from. Predictions for items that are not in the pool are ignored.
         exclude : array of int64, ascending
             Items that may not be selected.
         trained : Trained
@@ -158,7 +158,7 @@ class ModelPredictions:
         InputError
             If the order needs scores or a classifier, and there are none.
         PoolExhausted
-            If there is no such item.
+            If there is no item to select from.
         """
         started = time.perf_counter()
         items, keys, scored = self._keys(order, pool, exclude, trained)
@@ -168,7 +168,7 @@ class ModelPredictions:
     def _keys(
         self, order: Order, pool: Pool, exclude: NDArray[np.int64], trained: Trained
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-        """Return the items to select from, their keys, and how many items were scored by the classifier."""
+        """Return the items to select from, their sort keys, and how many items the classifier scored."""
         there = self.items[pool.have_rows(self.items)]
         items = without(there, exclude)
         places = np.searchsorted(self.items, items)
@@ -188,7 +188,7 @@ class ModelPredictions:
 
 
 class ConceptPredictions:
-    """The predictions of all models for one concept. A model's predictions are kept until they are replaced.
+    """The predictions of all models for one concept, with a cache for the model that was used last.
 
     Parameters
     ----------
@@ -207,10 +207,10 @@ class ConceptPredictions:
         self._lock = threading.Lock()
 
     def models(self) -> list[str]:
-        """Return the names of the models that have predictions, in their order, as of `CHECK_SECONDS` ago.
+        """Return the sorted names of the models with predictions, at most `CHECK_SECONDS` out of date.
 
-        If the database can't be read, these are the names that were read last. A page then still shows its
-        card, which keeps the answers and says what is wrong.
+        If the database can't be read, return the names that were read last. The page can then still show its
+        card, which keeps the annotator's answers and says what is wrong.
         """
         with self._lock:
             if time.monotonic() - self._listed >= CHECK_SECONDS:
@@ -220,7 +220,7 @@ class ConceptPredictions:
             return list(self._names)
 
     def of(self, model: str) -> ModelPredictions | None:
-        """Return the present predictions of a model, as of `CHECK_SECONDS` ago; None if it has none.
+        """Return a model's predictions, at most `CHECK_SECONDS` out of date; None if there are none.
 
         Raises
         ------

@@ -53,7 +53,8 @@ STAND_INS: dict[Why, str] = {
 ROUNDS_APART = 1_000_003
 """Factor of the session's seed in the seed of a round; see `Occasion.seed`.
 
-Sessions with different seeds have different seeds in all rounds, as long as they have fewer rounds than this.
+If sessions have fewer rounds than this, two sessions with different seeds never have a round with the same
+seed.
 """
 
 
@@ -87,10 +88,10 @@ class Occasion:
         Number of annotators that each item needs. It is 1 unless the round selects items that other
         annotators have answered.
     description : str
-        Name of the description that gives the pool's features; the project's first is named "".
+        Name of the description that gives the pool's features; "" is the project's first description.
     is_hurried : bool
-        Whether the strategy's thrifty form selects, because the server is short of processor time; see
-        `app.engine.load` and `core.selection.QueryStrategy.thrifty`.
+        Whether time is short, so that the strategy's thrifty form selects the items; see
+        `core.selection.QueryStrategy.thrifty`.
     """
 
     session_id: str
@@ -143,7 +144,7 @@ class Chosen:
     Parameters
     ----------
     records : tuple of SelectionRecord
-        One for each item; several if the items were selected together.
+        One record for each item. There are several if items were selected together.
     trained : Trained
         The model that the choice is based on.
     strategy : QueryStrategy
@@ -162,7 +163,7 @@ class Chosen:
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """Return a copy that supposes another answer, `supposed`, which leads to the same items."""
+        """Return a copy for another assumed answer, `supposed`, which leads to the same items."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -186,7 +187,7 @@ def select_items(
     look-ahead, `supposed` describes the answer that `standing` assumes, see
     `app.engine.selection_parameters.SUPPOSED`.
 
-    If all items that the index covers are excluded and the pool has more, the index is extended first.
+    If all items of the index are excluded, but the pool has further items, the index is extended first.
 
     Raises
     ------
@@ -235,9 +236,10 @@ def leasing(
 
 
 def kept_apart(records: Sequence[SelectionRecord], groups: ItemGroups | None) -> list[int]:
-    """Return the items in the groups of the selected items, to check that no other session has leased any.
+    """Return the near-duplicates of the selected items; other sessions must not have leased any of them.
 
-    Items whose selection disregards groups, such as those drawn for the audit, have no part in this.
+    For items that were selected without regard to near-duplicates, such as items drawn for the audit, no
+    near-duplicates are returned.
     """
     items = [record.item for record in records if GROUPS in record.parameters]
     return groups.members_of(items).tolist() if groups is not None and items else []
@@ -258,8 +260,8 @@ def take_found(
     """Return selections of the items `ids`, which a search has found, without leasing the items.
 
     `own` has the log parameters of each item. The search took `seconds` seconds. It covered `items` items, by
-    default the whole pool, and scored `scored` of them. If it left out near-duplicates, `groups` has their
-    groups.
+    default the whole pool, and scored `scored` of them. If the search left out near-duplicates, `groups` has
+    the groups of near-duplicates.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -284,8 +286,9 @@ def _chosen(
 ) -> Chosen:
     """Return the items found, with their records for the log.
 
-    `own` has the parameters of each item. `measured` is the hyperplane's accuracy on the held-out items.
-    The items leased to other sessions are the same for all records, so only the first record lists them.
+    `own` has the parameters that differ by item. `measured` is the hyperplane's accuracy on the held-out
+    items. The items leased to other sessions are the same for all records, so only the first record lists
+    them.
     """
     concept, selection = occasion.concept, found.selection
     described = {DESCRIBED: occasion.description} if occasion.description else {}
@@ -411,7 +414,7 @@ def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standi
 
 
 def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: int) -> _Found | None:
-    """Draw items that need a further annotator; return None if there are none to draw in this round."""
+    """Draw items that need a further annotator; return None if this round has no such items."""
     started = time.perf_counter()
     drawn = draw_wanted(standing, occasion.leased, seed=occasion.seed, n=n)
     if drawn is None:

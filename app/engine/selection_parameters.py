@@ -21,7 +21,7 @@ It has the `answer`, the `item` that the answer is about, and the id of the `sel
 """
 
 HURRIED = "hurried"
-"""Selection parameter: true if the server was short of processor time (`app.engine.load`).
+"""Selection parameter: true if time was short (`app.engine.load`, `app.sessions.item_view`).
 
 The parameters of the strategy are then those of its thrifty form, such as a smaller budget.
 """
@@ -64,8 +64,8 @@ describes the learned metric; it is null for the angle between the original feat
 WORDS = "words"
 """Selection parameter of items found by words: `texts`, `excluded` texts, and the item's `place`, from 0.
 
-The result is the items nearest to the direction of the texts. Only the first record of a page has it, under
-`DIRECTION`.
+The result is the items nearest to the direction of the texts. Only the first record of a page has the
+direction, under `DIRECTION`.
 """
 
 DIRECTION = "direction"
@@ -79,7 +79,7 @@ the `POLYGON` that can be answered, nearest to the hyperplane first.
 """
 
 POLYGON = "polygon"
-"""Selection parameter: the lasso that has the item (`app.engine.lasso`); only the first record has it."""
+"""Selection parameter: the lasso (`app.engine.lasso`). Only the first record of a page has it."""
 
 PREDICTED = "predicted"
 """Selection parameter of items chosen by the predictions of another model (`app.engine.model_predictions`).
@@ -103,12 +103,12 @@ See `app.engine.kept_groups`. Without this parameter, no near-duplicates were le
 GROUP_RULE = "group_rule"
 """Selection parameter: the version of the rule by which near-duplicates were left out, 1 if it is missing.
 
-By rule 1, every skipped item could be chosen again, even if a near-duplicate had an answer by then. Items
-chosen together were fewer if some of them repeated others.
+By rule 1, every skipped item could be chosen again, even if a near-duplicate had been answered since. If
+items were chosen together, near-duplicates among them were left out, but not replaced by further items.
 """
 
 RULE = 2
-"""The current version of this rule."""
+"""The current version of the rule; see `GROUP_RULE`."""
 
 DESCRIBED = "described"
 """Selection parameter: the name of the description whose features the selection is based on.

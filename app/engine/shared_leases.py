@@ -1,8 +1,8 @@
 """Leases in the database, for servers that share a project; the rules are those of `app.engine.leases`.
 
-Time is the database's. The order in which leases are read and ended is the order of its transactions. A
-server therefore needs no clock of its own for the rules. It only remembers for a few seconds what it has
-leased to its sessions, so that activity does not cost a transaction each time.
+All times are by the database's clock, and leases are read and ended in the order of the database's
+transactions. The rules therefore don't depend on the clocks of the servers. Each server remembers for a few
+seconds which items it has leased to its sessions, so that not every activity costs a transaction.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from closecall.app.engine.leases import LEFT, Held, Leases, Others, give, held_b
 from closecall.storage.leases import LeaseChange, LeasesThen, LeaseTable
 
 RENEW_SECONDS = 5.0
-"""Seconds after which activity renews a session's leases again, unless leases expire sooner than usual."""
+"""Seconds between renewals of an active session's leases; a tenth of a lease's lifetime if that is less."""
 
 TIDY_SECONDS = 60.0
-"""Seconds after which leases that ended long ago are deleted."""
+"""Minimum number of seconds between two deletions of the leases that ended long ago."""
 
 OPEN_SECONDS = 3600.0
 """A session counts as open in another server for this many seconds after its last activity."""
@@ -33,8 +33,8 @@ class SharedLeases(Leases):
     seconds : float
         Lifetime of a lease after the session's last activity, in seconds.
     answered : callable or None
-        Called with the position that the log of answers has reached whenever leases are read, before the
-        caller reads the labels. A lease may have ended with an answer that another server has stored.
+        Called by `others` with the last position in the log of answers. The labels that are read afterwards
+        must include this position, because a lease may have ended with an answer stored by another server.
     clock : callable
         Monotonic clock, in seconds, for what this server remembers.
     """
@@ -97,7 +97,7 @@ class SharedLeases(Leases):
             self._table.drop((), self._seconds)
 
     def forget(self, but_for: Container[str]) -> None:
-        """See `Leases.forget`. Leases of sessions that another server has open are kept, too."""
+        """See `Leases.forget`. Leases of sessions that are open in another server are kept, too."""
         over = [name for name in self._table.idle(self._seconds, OPEN_SECONDS) if name not in but_for]
         with self._lock:
             for name in over:
@@ -154,18 +154,18 @@ class SharedLeases(Leases):
         return lost
 
     def _since(self, then: LeasesThen) -> float:
-        """Return the time, in milliseconds, of the last activity with which leases have not expired."""
+        """Return the time in milliseconds since which a session must have been active to keep its leases."""
         return then.now - 1000 * self._seconds
 
     def _store(self, change: LeaseChange, held: dict[str, Held]) -> None:
-        """Store the leases that differ from those before the change."""
+        """Store the leases in `held` that are new or different from the database."""
         for name, one in held.items():
             before = change.then.rows.get(name)
             if before is None or before.items != one.items or before.heard != one.heard:
                 change.put(name, one.items, int(one.heard))
 
     def _remembered(self, session: str) -> Held | None:
-        """Return what was leased to the session a moment ago, or None if it is too long ago."""
+        """Return the remembered leases of a session, or None if there are none or they are too old."""
         with self._lock:
             known = self._held.get(session)
             is_fresh = known is not None and self._clock() - known.heard < self._fresh_seconds

@@ -112,9 +112,10 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Queue the hyperplane for a memory if its selection took long: more than `worthwhile_seconds`.
+        """Queue the hyperplane for a memory if its selection took more than `worthwhile_seconds`.
 
-        An earlier hyperplane of the session is removed from the queue. `seconds` is processor time.
+        `seconds` is the processor time of the selection. An earlier hyperplane of the session leaves the
+        queue in any case.
         """
         with self._lock:
             self._waiting.pop(session, None)
@@ -131,7 +132,10 @@ class Memories:
             self._forget()
 
     def _remember(self) -> None:
-        """Scan the pool once for the longest-waiting session and, as memory allows, others with its index."""
+        """Scan the pool once, for the longest-waiting session and for others with the same index.
+
+        The number of sessions is limited by the memory that they may use (`MOST_BYTES`).
+        """
         with self._lock:
             if not self._waiting:
                 return

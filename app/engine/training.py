@@ -1,4 +1,4 @@
-"""Training at a log position. Labeling computes it, and ``closecall verify`` repeats it."""
+"""Training on the labels at a log position, for labeling and for ``closecall verify``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Trained:
     def towards(self, direction: Direction | None) -> Trained:
         """Return a copy with the direction added to `likes`, so that labeling starts with similar items.
 
-        Return the model itself if it has a hyperplane, or if the direction has another number of features.
+        Return the model itself if it has a hyperplane, if `direction` is None, or if the direction has
+        another number of features.
         """
         if direction is None or self.hyperplane is not None or len(direction.vector) != self.likes.shape[1]:
             return self
@@ -75,8 +76,9 @@ def train_concept(
     """Train the SVM of a concept on labels and example images.
 
     The example image with id n counts as a label with id −1 − n. Training waits for the compiled solver and
-    for a free core. `examples_through` is the position up to which the log of example images was read. From
-    the dual variables of similar labels (`start`), training takes less time and gives the same hyperplane.
+    for a free core. `examples_through` is the position up to which the log of example images was read.
+    Training that starts from the dual variables of similar labels (`start`) takes less time, and gives the
+    same hyperplane.
     """
     wait_until_trainable(pool, lambda: labels, examples)
     shown = _of_examples(examples, pool.n_features)
@@ -96,9 +98,10 @@ def train_concept(
 
 
 def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Sequence[ExampleRecord]) -> None:
-    """Wait until the solver is compiled, if these labels and example images can be trained on.
+    """Wait until the solver is compiled, unless the labels and example images can't be trained on.
 
-    `labels` returns the labels. It is called only if the solver is needed and not compiled yet.
+    `labels` is a function that returns the labels. It is called only if the solver may be needed and is not
+    compiled yet.
     """
     if pool.is_sparse or kernels.is_ready("training"):
         return

@@ -63,7 +63,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
     project : Path
         The project's folder.
     overwrite : bool
-        Whether the project's existing labels may be replaced; they are set aside.
+        Whether the project's existing labels may be replaced. They are kept under another name.
     database : str or None
         New place of the project's labels: a PostgreSQL address or `IN_FOLDER`. None keeps the current place.
 

@@ -1,7 +1,7 @@
 """Export labeled items as files in one folder per class, the usual input of training programs.
 
 The files lie directly in the folders of their classes, because some of these programs take the innermost
-folder for the class. Their names are the items' names with "_" for "/".
+folder for the class. The file names are the items' names with "_" for "/".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE = "none"
 _PIXELS = 512
 """Longest side in pixels of a generated picture."""
 _RESERVED = '<>:"|?*\\'
-_LONGEST = 120  # characters of a file's name, of up to four bytes each, for file systems that allow 255 bytes
+_LONGEST = 120  # bytes: a name of more than twice this is cut to this; file systems allow 255
 
 TIED, UNSURE, SKIPPED = "tied", "unsure", "skipped"
 AUDITED, UNASKED = "answered for an audit only", "without an answer to every question"
@@ -44,10 +44,10 @@ class Exported:
 
 
 def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None, out: Path) -> Exported:
-    """Copy every item labeled yes or no into a folder named after its label, below the new folder `out`.
+    """Copy labeled items into one folder per label or class, below the new folder `out`.
 
-    For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
-    with "none" for items that have a no for all active concepts and no yes. Items that are not image files
+    For one concept the folders are "yes" and "no". For several concepts they are named after the classes, and
+    "none" is for items with a no for every active concept and no other answer. Items that are not image files
     are written as PNG or text. An item of several classes is copied into the folder of each class.
 
     Raises
@@ -75,7 +75,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, Sequence[str], str]]:
-    """Yield each item with an answer, its folders, and why it has none if there are none."""
+    """Yield (item, folders, reason) for each item with an answer. The reason says why there is no folder."""
     concepts = [concept] if concept else Archive(database).offered(archived=True)
     if len(concepts) == 1:
         for row in label_rows(database, concepts[0].id):

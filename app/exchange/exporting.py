@@ -64,8 +64,8 @@ def export_labels(
     Raises
     ------
     InputError
-        If the format `form` needs `out`, if `out` exists and `force` is false, if `log`, `bom` or `task` does
-        not go with `form`, or if no concept has the name `concept`.
+        If the format `form` needs `out`, if `out` exists and `force` is false, if `log`, `bom` or `task` is
+        not possible with `form`, or if no concept has the name `concept`.
     """
     file, task = ProjectFile.read(project), task or Task()
     if out is None and form in (FOLDER, "parquet"):

@@ -103,7 +103,10 @@ class Items:
         return f"item {item} can't be read"
 
     def _named(self, name: str) -> list[int]:
-        """Return the item with this name; no item, or two items if the name is ambiguous."""
+        """Return a list with the item of this name.
+
+        The list is empty if no item has this name, and has two items if the name is ambiguous.
+        """
         if name not in self._found:
             if len(self._found) >= _BLOCK:
                 self._found.clear()
@@ -187,7 +190,7 @@ def require_matches(items: Items, matched: int, file: object) -> None:
     Raises
     ------
     InputError
-        If there are only unmatched lines. The message gives the reason for the first of them.
+        If there are only unmatched lines. The message gives the reason for the first line.
     """
     if not matched and items.unmatched.number:
         raise InputError(f"{file} is about none of this project's items; {items.unmatched.listed[0]}")

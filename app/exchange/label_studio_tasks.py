@@ -1,4 +1,4 @@
-"""What Label Studio tasks show: the items' images or texts, and predictions with which labeling can start."""
+"""The content of Label Studio tasks: the items' images or texts, and predictions as a start for labeling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from closecall.storage.predictions import ModelRecord, Predictions
 from closecall.storage.records import AnswerWord
 
 LOCAL_FILES = "/data/local-files/?d="
-"""Address of a file below Label Studio's document root, without the file's path."""
+"""Start of the address of a file below Label Studio's document root; the file's path follows."""
 
 OURS = "closecall"
 """Name of the project's own classifier among the models whose predictions are exported."""
@@ -35,7 +35,7 @@ OURS = "closecall"
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the tasks shall contain besides the answers.
+    """The requested content of tasks, apart from the answers.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Wishes:
     classifier : bool
         Whether the predictions of the project's own classifiers are included.
     unlabeled : int
-        Number of items without an answer.
+        Maximum number of items without an answer that are included.
     users : mapping
         Annotators by the number or e-mail address of a user in Label Studio.
     """
@@ -61,7 +61,7 @@ class Wishes:
 def content_of(
     database: Database, pool: Pool, concepts: Sequence[ConceptRecord], wishes: Wishes, description: str
 ) -> Content:
-    """Return the content of the tasks about these concepts; `description` is that of the pool's features.
+    """Return the content of the tasks about these concepts. `description` names the pool's features.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def interface(concepts: Sequence[ConceptRecord], pool: Pool | None) -> str:
 def _trained(
     database: Database, pool: Pool, concepts: Sequence[ConceptRecord], description: str
 ) -> dict[str, Hyperplane]:
-    """Return the hyperplanes of the concepts that have one, by name."""
+    """Return the hyperplane of each concept that has a classifier, by the concept's name."""
     found = {}
     for concept in concepts:
         try:
@@ -123,7 +123,7 @@ def _without_answer(
     planes: Mapping[str, Hyperplane],
     n: int,
 ) -> list[int]:
-    """Return up to n items without an answer about these concepts, those nearest to a hyperplane first."""
+    """Return up to n items without an answer about these concepts, nearest to a hyperplane first."""
     if not n:
         return []
     log = LabelLog(database)
@@ -180,7 +180,7 @@ def _share(score: float) -> float:
 
 
 def _folder(pool: Pool) -> Path | None:
-    """Return the folder of the image files, or None if the items are no image files below one folder."""
+    """Return the folder of the image files, or None if the items are not image files below one folder."""
     source = pool.source
     if not len(pool) or isinstance(source, Texts):
         return None
@@ -197,7 +197,7 @@ def _shows(pool: Pool, image_url: str | None) -> Callable[[Sequence[int]], list[
     root = _folder(pool)
     before = image_url
     if before is None and root is not None:
-        # Label Studio serves only storages below its document root, so the folder is below it, too.
+        # Label Studio serves only folders below its document root, which is therefore the parent of `root`.
         before = LOCAL_FILES + quote(f"{root.name}/" if root.name else "")
 
     def shows(items: Sequence[int]) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ def _shows(pool: Pool, image_url: str | None) -> Callable[[Sequence[int]], list[
 
 
 def _picture(source: Source, item: int) -> str:
-    """Return an image that is no file of its own as a ``data:`` URL, "" if it can't be read."""
+    """Return a ``data:`` URL of an image that has no file of its own, or "" if it can't be read."""
     try:
         return data_url(source.image(item, CARD_SIZE))
     except InputError:
@@ -221,7 +221,7 @@ def _picture(source: Source, item: int) -> str:
 
 
 def concepts_of(database: Database, concept: ConceptRecord | None) -> list[ConceptRecord]:
-    """Return the concept, or all concepts of the project if it is None."""
+    """Return the concept, or all concepts of the project if `concept` is None."""
     return [concept] if concept else Concepts(database).all()
 
 

@@ -1,4 +1,4 @@
-"""Annotators of the users of Label Studio, whose answers name them by number or e-mail address."""
+"""Find the annotator of each user of Label Studio, by the number or e-mail address in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PAIR = re.compile(r"\s*([^=]*?)\s*=\s*(.*?)\s*")
 
 
 def users_given(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the annotators by user, from words such as "3=berta".
+    """Return the annotators by user, parsed from words such as "3=berta".
 
     Raises
     ------
     InputError
-        If a word has another form, or the name can't be an annotator's.
+        If a word has another form, or if the name is not allowed for an annotator.
     """
     found = {}
     for pair in pairs:
@@ -36,7 +36,7 @@ def users_given(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def annotators_of(survey: Survey, known: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Return the annotator of each user in a file; the name of an unknown user is the e-mail address.
+    """Return the annotator of each user in a file. Unknown users are named by their e-mail addresses.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def annotators_of(survey: Survey, known: Mapping[str, str], file: Path) -> dict[
 
 
 def ask_for_users(survey: Survey, known: Mapping[str, str]) -> dict[str, str]:
-    """Ask at the terminal for the names of users without a name; without a terminal, return nothing."""
+    """Ask at the terminal for the annotators of unknown users; return {} if there is no terminal."""
     if not sys.stdin.isatty():
         return {}
     missing = [user for user, email in survey.users.items() if not _named(user, email, known)]

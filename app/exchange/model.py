@@ -69,7 +69,7 @@ class Model:
     concept : ConceptRecord
     hyperplane : Hyperplane
     yes, no : int
-        Numbers of positive and negative labels, including those of example images.
+        Numbers of positive and negative labels, including the labels of example images.
     examples : int
         Number of example images.
     through : int

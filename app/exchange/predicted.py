@@ -1,4 +1,4 @@
-"""Import other models' predictions, and list the models that have some."""
+"""Import other models' predictions, and list the models that have predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from closecall.storage.tabular import shown
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Store another model's predictions for a concept; they replace its earlier predictions for the concept.
+    """Store another model's predictions for a concept.
+
+    They replace the model's earlier predictions for the concept.
 
     Raises
     ------
@@ -48,7 +50,10 @@ def import_predictions(
 def take_in_predictions(
     database: Database, pool: Pool, file: Path, *, form: ImportFormat, concept: ConceptRecord, model: str
 ) -> tuple[int, Items]:
-    """Store a model's predictions for a concept; return their number, and the matches of the file's items."""
+    """Store a model's predictions for a concept.
+
+    Return the number of predictions, and the matched and unmatched items of the file.
+    """
     items, digest = Items(pool), digest_of(file)
     predicted = _predicted(read_predictions(file, form), concept, pool, items, file)
     number = Predictions(database).store(concept.id, model, predicted, file=as_text(file.name), digest=digest)

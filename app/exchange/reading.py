@@ -42,15 +42,16 @@ class Imported:
     same : int
         Number of answers that are in the log already, and are not stored again.
     contested : int
-        Number of new yes and no answers that contradict the answer of another annotator.
+        Number of new yes and no answers that contradict the answer of another annotator, about items without
+        an adjudication.
     withdrawn : int
-        Number of answers that were undone, because Label Studio does not have them any more.
+        Number of answers that were undone, because Label Studio no longer has them.
     kept : int
         Number of answers that were not undone, because their annotators have changed them since.
     missing : int
         Number of answers that were exported to Label Studio, but whose tasks are not in the file.
     undecided : int
-        Number of ground truths that are no adjudications, because an annotator marked them, not an owner.
+        Number of answers marked as ground truth that are no adjudications, because no owner marked them.
     items : Items
         Matched and unmatched items.
     """
@@ -69,21 +70,22 @@ class Imported:
 
 @dataclass(frozen=True)
 class Manner:
-    """How to read a file.
+    """The options for reading a file.
 
     Parameters
     ----------
     concept : ConceptRecord or None
-        The concept of all labels; None if the file names the concepts, or there is only one.
+        The concept of all labels; None if the file names the concepts, or the project has only one concept.
     annotator : str
-        Annotator of the labels for which the file names none.
+        Annotator of the labels for which the file names no annotator.
     users : mapping
         Annotators by the number or e-mail address of a user in Label Studio.
     withdraw_missing : bool
         Whether to withdraw the answers that were exported to Label Studio, but whose tasks are not in the
         file.
     may_decide : callable
-        Function that returns whether an annotator's ground truth is an adjudication.
+        Takes an annotator's name; returns whether answers that this person marks as ground truth are
+        adjudications.
     """
 
     concept: ConceptRecord | None = None
@@ -118,7 +120,7 @@ class Reading:
 
     @property
     def has_withdrawals(self) -> bool:
-        """Whether the file may be without labels, because all of them were deleted in Label Studio."""
+        """Whether the file may withdraw answers. Such a file may have no labels, because all were deleted."""
         return self._withdrawals is not None and self._withdrawals.are_any
 
     def statements(self) -> Statements:
@@ -134,7 +136,7 @@ class Reading:
         return statements
 
     def undone(self) -> list[AnswerRecord]:
-        """Return the answers that the file withdraws, and count those that it leaves."""
+        """Return the answers that the file withdraws. Count the kept and missing answers in `Imported`."""
         if self._withdrawals is None:
             return []
         undone = self._withdrawals.undone()
@@ -151,7 +153,7 @@ class Reading:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the file may come from this project, so that its position in the log means something."""
+        """Whether the file may come from this project. Otherwise, its log position refers to another log."""
         return not self._some_ids or any(True for _ in answers_with(self._database, self._some_ids))
 
     def _add(self, claim: Claim, statements: Statements) -> None:

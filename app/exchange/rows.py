@@ -1,6 +1,6 @@
 """Import rows that a program sends while the project is served, and write exports to a temporary file.
 
-The rows take the same way as the lines of a file, so that both are checked alike.
+Rows are imported like the lines of a file, so that both are checked alike.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Row = Mapping[str, Any]
 def add_labels(
     project: Project, concept: ConceptRecord, rows: Sequence[Row], annotator: str
 ) -> dict[str, Any]:
-    """Store labels; return the numbers of new, known, equal and contested ones, and rows without an item.
+    """Store labels; return counts as in `Imported`, and the rows that match no item.
 
-    Each row has `item` or `name`, `label`, and perhaps `annotator`; others get the annotator `annotator`.
-    Rows that were sent before are not stored again. If a row is malformed, none is stored.
+    Each row has `label`, and `item` or `name`. A row without `annotator` gets the argument `annotator`. Rows
+    that were sent before are not stored again. If a row is malformed, no row is stored.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def add_labels(
 def add_predictions(
     project: Project, concept: ConceptRecord, rows: Sequence[Row], model: str
 ) -> dict[str, Any]:
-    """Replace a model's predictions; return how many are stored, and the rows without an item.
+    """Replace a model's predictions; return how many are stored, and the rows that match no item.
 
     Each row has `item` or `name`, and `score`, `label` or both.
 

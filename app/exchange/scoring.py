@@ -60,7 +60,7 @@ Features = Callable[[Path], Rows]
 
 @dataclass(frozen=True)
 class Score:
-    """Score of an image, or the reason why it has none."""
+    """Score of an image, or the reason why the image has no score."""
 
     image: Path
     score: float | None
@@ -68,7 +68,7 @@ class Score:
 
 
 def features_of(source: Source) -> dict[str, Any] | None:
-    """Return how features of new images are computed, as JSON, or None if they can't be."""
+    """Return, as JSON, how features of new images are computed, or None if they can't be computed."""
     if isinstance(source, Embedded):
         spec = source.spec()
         names = ("model", "digest", "output", "preprocessing", "provider")
@@ -79,7 +79,8 @@ def features_of(source: Source) -> dict[str, Any] | None:
 def score_images(folder: Path, images: Iterable[Path], model: Path | None = None) -> Iterator[Score]:
     """Yield the score of each image under the classifier in `folder`.
 
-    `model` is the file of the model that computes the features, if it is not where the pool's was.
+    `model` is the file of the model that computes the features. It is only needed if the file was moved after
+    the export.
 
     Raises
     ------

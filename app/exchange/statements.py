@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # for all adjudications, because an adjudication replaces those of other owners
+_DECIDED = -1  # annotator of all adjudications, as an adjudication replaces those of other owners
 _NOT_GIVEN = -1
 _LONGEST = 2**31 - 1  # milliseconds
 _REPLACES, _COUNTED, _KNOWN, _TIMED = 1, 2, 4, 8
@@ -22,8 +22,9 @@ _APART = b"\0"
 class Statement(NamedTuple):
     """An annotator's answer about an item, or an adjudication.
 
-    `is_counted`, `id`, `origin`, `time` and `time_taken_ms` are those of the claim. `is_known` says that the
-    log has the statement already, whatever its annotator has answered since.
+    `is_counted`, `id`, `origin`, `time` and `time_taken_ms` are taken from the `Claim` in the file.
+    `is_known` says that the log has the statement already, even if its annotator has changed the answer
+    since.
     """
 
     concept: int
@@ -42,8 +43,8 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in the order of a file.
 
-    The subject of a statement is one annotator's answer about an item, for one concept, or the adjudication
-    of the item for this concept. Only the last statement on each subject counts.
+    The subject of a statement is either one annotator's answer about an item for a concept, or the
+    adjudication of an item for a concept. Only the last statement on each subject counts.
     """
 
     def __init__(self) -> None:
@@ -92,7 +93,7 @@ class Statements:
     def contradiction(self) -> tuple[int, int] | None:
         """Return the indices of two statements that contradict each other, in file order, or None.
 
-        Of several contradictions, return the one whose later statement comes first in the file.
+        If there are several, return the contradiction whose second statement comes first in the file.
         """
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._flags)[order] & _REPLACES

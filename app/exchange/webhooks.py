@@ -24,7 +24,7 @@ def add(
     from_start: bool,
     secret: str | None,
 ) -> None:
-    """Add a webhook, and print its id and its secret, unless the secret was given.
+    """Add a webhook, and print its id and, if no secret was given, its secret.
 
     Raises
     ------

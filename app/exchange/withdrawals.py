@@ -3,7 +3,7 @@
 An answer is withdrawn by an undo in the log. An annotation that was made in Label Studio counts as one
 answer, so an edit by somebody else withdraws the answer of the former author. An answer that was given in
 Closecall is withdrawn only if its annotation was deleted or cleared: an edit by somebody else is a second
-opinion. An answer that its annotator has changed in Closecall since the export stays.
+opinion. If an annotator has changed an answer in Closecall since the export, the answer is not withdrawn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Said:
 
 
 class Withdrawals:
-    """What a file says about annotations that earlier imports or exports knew.
+    """The annotations in a file, compared with the annotations of earlier imports and exports.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Withdrawals:
 
     @property
     def are_any(self) -> bool:
-        """Whether the file says of any task or answer what is left of it."""
+        """Whether `note` was called, so that the file may withdraw answers."""
         return bool(self._tasks or self._ids)
 
     def note(self, claim: Claim) -> None:
@@ -59,7 +59,7 @@ class Withdrawals:
             self._tasks.add(claim.origin)
 
     def repeats(self, claim: Claim, concept_id: int, annotator: str, word: str) -> bool:
-        """Note what an annotation says, and return whether the log has this statement of it already."""
+        """Note an annotation's answer, and return whether the log has this answer of the annotation."""
         key = Origin(claim.origin, concept_id, claim.purpose == "decision")
         stored = self._known.get(key)
         if stored is None:
@@ -78,7 +78,7 @@ class Withdrawals:
     def missing(
         self, survey: Survey, concepts: Collection[int], items: Collection[int]
     ) -> list[AnswerRecord]:
-        """Return answers that were exported with the file's tasks, or imported from them, but are missing.
+        """Return the answers exported to Label Studio, or imported from it, whose tasks are not in the file.
 
         Parameters
         ----------
@@ -101,14 +101,14 @@ class Withdrawals:
         return sorted(undone.values(), key=lambda answer: answer.seq)
 
     def with_earlier(self, answers: list[AnswerRecord]) -> list[AnswerRecord]:
-        """Return the answers and those that would be in force again without them."""
+        """Return the answers, and the earlier answers that would come into force if these were undone."""
         undone: dict[str, AnswerRecord] = {}
         for said in answers:
             self._withdraw(said, undone)
         return sorted(undone.values(), key=lambda answer: answer.seq)
 
     def _overwritten(self) -> Iterator[AnswerRecord]:
-        """Yield the answers made in Label Studio that their annotations do not say any more."""
+        """Yield answers whose annotations are empty now, or have a different answer by another annotator."""
         for key, stored in self._known.items():
             now = self._said.get(key)
             is_repeated = now is not None and stored[-1].answer.answer == now.word
@@ -119,7 +119,10 @@ class Withdrawals:
                     yield each.answer
 
     def _withdraw(self, said: AnswerRecord, undone: dict[str, AnswerRecord]) -> None:
-        """Add the answer and the earlier ones that it replaced, if it is in force and the current one."""
+        """Add the answer, and the answers that it replaced, to `undone`.
+
+        If the annotator has changed the answer since, count the answer in `kept` instead.
+        """
         is_decision = said.purpose == "decision"
         own = [
             other
@@ -152,5 +155,5 @@ def undo_of(said: AnswerRecord, digest: str, time: int) -> AnswerRecord:
 
 
 def subjects(answers: Iterable[AnswerRecord]) -> int:
-    """Return the number of answers, counting an annotator's earlier answers about the same item only once."""
+    """Return the number of answers. All answers of an annotator about an item and concept count as one."""
     return len({(said.concept_id, said.item, said.annotator) for said in answers})

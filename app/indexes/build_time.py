@@ -47,7 +47,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.search import BucketTables, HammingBall, HashTable, PermutedOrders
 
 MEASURABLE = 1.0
-"""Building times of at least this many seconds correct later estimates. Shorter ones are mostly overhead."""
+"""Building times of at least this many seconds correct later estimates. Shorter times are mostly overhead."""
 
 _CODING = 2.0
 """For families without a kernel: time to code a row, divided by the time of the operations that are counted.
@@ -161,7 +161,7 @@ def _of_terms(kernel: Kernel) -> float:
 
 
 def _of_minima(*, weighted: bool, are_new: bool = False) -> float:
-    """Measure the speed of Min-Hash on rows that share features or, with `are_new`, on rows that share few.
+    """Measure the speed of Min-Hash on rows that share many features or, with `are_new`, few features.
 
     A feature's hash values are computed once per block of rows, so rows without common features take longer.
     """
@@ -259,7 +259,7 @@ def trial_time(
     """Estimate the seconds that `n_trials` trials of kernelized codes take on a small pool.
 
     Each trial fits the family to the pool and hashes all rows. The kernel is computed once for all trials
-    (`core.hashing.klsh.hash_together`). The other parameters are those of `build_time`.
+    (`core.hashing.klsh.hash_together`). See `build_time` for the other parameters.
     """
     slower = crowding() if crowded is None else crowded
     return slower * _Work(recipe, shape, speeds).of_trials(n_trials)

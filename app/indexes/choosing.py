@@ -3,7 +3,7 @@
 Some rows of the pool are drawn as queries, and their neighbours are searched for among other rows, as in
 `core.experiment.kernelized`. The rank is chosen first. If the form of the codes (`core.hashing.forms`) has a
 scale, the scale is chosen next, and then the rank once more. The result is a `Recipe` with these numbers, so
-the log, saved indexes and ``closecall verify`` treat a chosen rank like one that a person entered.
+the log, saved indexes and ``closecall verify`` treat a chosen rank like a rank that a person entered.
 
 **The benefit** depends on the form. The table compares the defaults of the page (rank 64, scale 5) with the
 chosen values. It gives recall@16 of the nearest item, and the difference with its 95 % interval. 1,000
@@ -53,8 +53,8 @@ RETRIEVED = 10
 def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
     """Return the recipe with the best rank and, if the form has a scale, the best scale.
 
-    The best values are those with the highest recall on a sample. The result depends only on the pool and the
-    other settings of the codes.
+    The best values have the highest recall on a sample. The result depends only on the pool and the other
+    settings of the codes.
 
     Raises
     ------

@@ -106,9 +106,10 @@ def parameters(
     Parameters
     ----------
     recipe : Recipe
-        The settings. Those that earlier versions did not log are left out if they have default values.
+        The settings. Settings that earlier versions did not log are left out if they have default values.
     measure : "weights" or "disagreements"
-        The distance between codes. It is left out if it is "weights", the only distance of earlier versions.
+        The distance between codes. The value "weights" is left out, because it was the only distance in
+        earlier versions.
     labels : Labels or None
         The labels that the family learned from, if it learns from labels.
     former : Former
@@ -134,7 +135,7 @@ def parameters(
 
 
 def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how many answers the codes of a search learned from; None if they don't learn from answers.
+    """Return how many answers the codes of a search learned from, or None if they don't learn from answers.
 
     `params` is a result of `parameters`. `app.indexes.similar.Method.taught` lists the entries of the result.
     """
@@ -184,7 +185,7 @@ def coded(
     pool : Pool
         The snapshot to search.
     metric : LearnedMetric or None
-        The metric in whose space rows are coded; the family is then random hyperplanes.
+        The metric in whose space rows are coded. With a metric, the family is random hyperplanes.
     advanced : callable
         Called with the number of rows coded so far and the number of all rows.
     recipe : Recipe
@@ -192,8 +193,8 @@ def coded(
     labels : Labels or None
         Training labels for codes that learn from them.
     most_taught : int
-        Maximum number of labels that a supervised family learns from. If there are more, this number of them
-        is drawn at random.
+        Maximum number of labels that a supervised family learns from. If there are more, this number of
+        labels is drawn at random.
 
     Raises
     ------
@@ -300,7 +301,7 @@ def searching(
     structure : SearchStructure
         The structure over the codes.
     metric : LearnedMetric or None
-        The metric under which angles are measured, if one was learned.
+        The metric under which angles are measured, if a metric was learned.
     measure : "weights", "disagreements" or None
         See `HashedSimilarity`.
     former : Former

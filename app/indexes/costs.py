@@ -1,4 +1,4 @@
-"""The cost of a search by hashing, before it is built: memory, work, and the guarantee of its tables.
+"""The cost of a search by hashing before its index is built: memory, work, and the guarantee of its tables.
 
 The memory is computed from the numbers of rows, functions, tables and orders. The building time is estimated
 in `app.indexes.build_time`.
@@ -139,9 +139,9 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return the phrase of `work_of` in short form, with the building time `time` if it is long.
+    """Return a short form of the phrase of `work_of`, with the building time `time` if this is long.
 
-    The picker of hash families shows it.
+    The picker of hash families shows the result.
     """
     work = _brief(recipe, n_rows)
     if time is None or (seconds := time.codes + time.structure) < LONG_SECONDS:
@@ -162,7 +162,7 @@ def _brief(recipe: Recipe, n_rows: int) -> str:
 def guarantee_of(
     recipe: Recipe, n_rows: int, family: SimilarityHasher | None = None, *, under_metric: bool = False
 ) -> str | None:
-    """Return a sentence about the guarantee of bucket tables for a radius; None without a radius.
+    """Return a sentence about the guarantee of bucket tables for a radius, or None if there is no radius.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Estimates:
     Parameters
     ----------
     pool : callable
-        Returns the newest snapshot of the pool, or None before its first items.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     """
 
     def __init__(self, pool: Callable[[], Pool | None]) -> None:
@@ -64,11 +64,11 @@ class Estimates:
         return known[1]
 
     def family(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return an unfitted hash family with about the same `agreement_within` as the recipe's fitted one.
+        """Return an unfitted hash family that approximates `agreement_within` of the recipe's fitted family.
 
         Only recipes for shift-invariant codes with a radius need such a family, because the width of their
-        kernel depends on the rows. The width is estimated from a few rows. For other recipes, and before the
-        pool has items, the result is None.
+        kernel depends on the rows. The width is estimated from a few rows. For other recipes, and while the
+        pool has no items, the result is None.
 
         Raises
         ------
@@ -123,8 +123,8 @@ class Estimates:
     def choice_time(self, recipe: Recipe) -> float | None:
         """Estimate the seconds that `chosen` takes to choose rank and scale.
 
-        The result is None if they were already chosen, if there is no pool yet, or if Numba functions aren't
-        compiled yet.
+        The result is None if rank and scale were already chosen, if there is no pool yet, or if Numba
+        functions aren't compiled yet.
         """
         pool = self._pool()
         if pool is None or self._key(recipe, pool) in self._chosen or not kernels.is_ready("everything"):

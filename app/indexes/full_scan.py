@@ -2,8 +2,8 @@
 
 A scan that is timed once, when the server starts, competes with the building of indexes and the compiler. Its
 time then says little about selections that are made later. Scans are therefore timed again and again, each
-shortly after a selection, and the page shows the median of the last ones. All scans together take at most
-`SHARE` of the time, and `FIRST_SHARE` until there are enough measurements for a median.
+shortly after a selection, and the page shows the median of the last measurements. All scans together take at
+most `SHARE` of the time. Until there are enough measurements for a median, they may take `FIRST_SHARE`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ RECENT = 5
 """Number of measurements whose median is shown."""
 
 TIMED_SECONDS, MOST_SCANS = 0.02, 50
-"""A measurement is one scan. Short scans are repeated for a time, up to a number; then it is their median."""
+"""Scans are repeated for this many seconds, but at most this many times; a measurement is their median."""
 
 FIRST_SHARE, SHARE = 0.05, 0.01
-"""Maximum shares of the time that are spent on the first `RECENT` measurements, and on later ones.
+"""Maximum shares of the time that are spent on the first `RECENT` measurements, and on later measurements.
 
 A scan uses all processors, so it delays the answers of all who label. With a million items and 20 people at
 one question, a share of 5 % was 10 % of the server's processor time.
 """
 
 GROWTH = 1.25
-"""Measurements are discarded once the pool has grown by this factor."""
+"""A measurement is discarded when the pool has grown by this factor."""
 
 REMEMBERED = 4096
-"""Number of selections whose comparisons are kept."""
+"""Number of selections for which `FullScanTimes.beside` keeps the time."""
 
 
 class FullScanTimes:
@@ -50,14 +50,14 @@ class FullScanTimes:
 
     @property
     def ms(self) -> float | None:
-        """The median of the last measurements in ms; None before the first."""
+        """The median of the last measurements in ms, or None if there are no measurements yet."""
         times = list(self._times)
         return float(np.median([ms for _, ms in times])) if times else None
 
     def beside(self, selection_id: str) -> float | None:
         """Return `ms` as it was when this method was first called with this selection.
 
-        What the page shows beside a selection thus stays the same.
+        The time that the page shows beside a selection thus stays the same.
         """
         with self._lock:
             found = self._beside.setdefault(selection_id, self.ms)
@@ -70,7 +70,10 @@ class FullScanTimes:
         self._is_used = True
 
     def measure(self, pool: Pool) -> None:
-        """Time scans of the pool, unless no selection was made meanwhile or scans have taken their share."""
+        """Scan the pool and record the time, if a selection was made since the last call.
+
+        After a scan, do nothing until scans have taken at most a share of the time (`SHARE`).
+        """
         if not self._is_used or time.monotonic() < self._rest_until:
             return
         self._is_used = False
@@ -86,7 +89,7 @@ class FullScanTimes:
 
 
 def _timed(pool: Pool) -> float:
-    """Return the time of a scan in milliseconds; the median of several if they are short."""
+    """Return the time of a scan in milliseconds. If scans are short, it is the median of several scans."""
     strategy = make_strategy("exhaustive").fit(pool)
     plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
     seconds = list[float]()

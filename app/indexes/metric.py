@@ -1,9 +1,9 @@
 """Learn a metric from a concept's labels (`core.similar.answers`) in the background.
 
-Learning starts once there are `LEAST` yes and `LEAST` no labels, and again whenever labels change. There is
-one run at a time, always with the newest labels. The metric records the log position up to which labels were
-used, so that ``closecall verify`` can learn the metric again. Uploaded example images are not used, because
-they are not in the pool.
+Learning starts when there are `LEAST` yes and `LEAST` no labels, and again whenever labels change. Only one
+run takes place at a time, always with the newest labels. The metric records the log position up to which
+labels were used, so that ``closecall verify`` can learn the metric again. Uploaded example images are not
+used, because they are not in the pool.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LearnedMetric(AnswersMetric):
     seconds : float
         Wall-clock time that learning took.
     how : dict
-        The parameters of learning, as from `parameters`.
+        The parameters of learning, as returned by `parameters`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Learning(Fitting):
                 self.request(self._workers, what, key, self._learn, pool, labels)
 
     def newest(self, pool: Pool) -> LearnedMetric | None:
-        """Return the newest metric; None if this pool has none yet, or there are too few labels now."""
+        """Return the newest metric, or None if the pool has no metric yet or there are too few labels now."""
         with self._changed:
             newest = self._newest if self._missing is None else None
         return newest if newest is not None and newest.n_items <= len(pool) else None

@@ -83,11 +83,11 @@ class Recipe:
     candidates : int or None
         Number of candidates that are ranked exactly.
     radius : float or None
-        The radius r: bucket tables are built to find rows within it (`core.search.tables.Guarantee`). It is
-        an angle in degrees, or for Min-Hash 100 % minus the overlap. Only families that guarantee how often
-        two rows within a radius share a hash value have one (`SimilarityHasher.radius_of`). Kernelized codes
-        give no such guarantee: their bits depend on the angle between the rows' projections on the
-        landmarks, not on the kernel itself.
+        The radius r: bucket tables are built to find rows within the radius (`core.search.tables.Guarantee`).
+        It is an angle in degrees, or for Min-Hash 100 % minus the overlap. A family can have a radius only if
+        it guarantees how often two rows within the radius share a hash value (`SimilarityHasher.radius_of`).
+        Kernelized codes give no such guarantee: their bits depend on the angle between the rows' projections
+        on the landmarks, not on the kernel itself.
     epsilon : float or None
         ε of bucket tables or of permuted orders. Tables find a row within 1 + ε times the radius. Orders find
         a row within 1 + ε times the distance of the nearest row. A smaller ε needs more memory.
@@ -138,16 +138,19 @@ class Recipe:
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """Return the settings that only some log entries have: those that differ from their defaults."""
+        """Return the settings that are logged because they differ from their defaults.
+
+        Settings that every log entry has are left out.
+        """
         return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
 
     def value(self, name: str) -> Any:
-        """Return the value of a setting, or its default if it is None."""
+        """Return the value of a setting, or the setting's default if the value is None."""
         own = getattr(self, name)
         return self.default(name) if own is None else own
 
     def default(self, name: str) -> Any:
-        """Return the default of a setting for this family and structure; None if it has none."""
+        """Return a setting's default for this family and structure, or None if there is no default."""
         in_ball = self.structure == HammingBall.name
         match name:
             case "form":
@@ -203,7 +206,7 @@ class Recipe:
 
     @property
     def own_form(self) -> Form:
-        """The family's form with the name `form`; the default form if there is no form of this name."""
+        """The family's form with the name `form`, or the default form if there is no form of this name."""
         forms = forms_named(self.family)
         return forms.get(self.value("form")) or next(iter(forms.values()))
 
@@ -265,7 +268,10 @@ class Recipe:
 
     @property
     def reaches(self) -> tuple[float, float] | None:
-        """The radius r and (1 + ε)r, in the unit of `SimilarityHasher.agreement_within`; None without r."""
+        """The radius r and (1 + ε)r, or None if there is no radius.
+
+        See `SimilarityHasher.agreement_within` for the unit.
+        """
         if self.radius is None:
             return None
         radius = radians(self.radius) if self.radius_of == "angle" else self.radius / 100
@@ -308,7 +314,7 @@ class Recipe:
         Raises
         ------
         InputError
-            If a setting is wrong. If several are, the message describes the first.
+            If a setting is wrong. If several settings are wrong, the message describes the first.
         """
         form_named(self.family, self.form)
         for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):

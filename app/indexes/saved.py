@@ -11,9 +11,9 @@ Like the indexes of the query strategies (`app.indexes.strategies`), codes are s
 and building them took long enough. Saved codes are loaded if the parameters are the same, the pool is the
 same or has grown, and the log still has the training labels; new rows are then coded. Codes that are damaged,
 or belong to another pool or version, are rebuilt with a warning. Codes that learned from too few of the
-current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. Old folders are
-removed. Of the folders for learned metrics, the `KEPT_CODES` used last are kept. Of all other folders
-together, the same number is kept.
+current labels (`is_outgrown`), or belong to an earlier metric, are rebuilt without a warning. The
+`KEPT_CODES` most recently used folders for learned metrics are kept, and the same number of other folders.
+All older folders are removed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEPT_CODES = 3
-"""Number of indexes that are kept in memory and on disk: those whose codes were used last."""
+"""Number of indexes that are kept in memory and on disk. The most recently used indexes are kept."""
 
 KEPT_STRUCTURES = 6
 """Number of structures over the same codes that are kept on disk."""
@@ -157,7 +157,7 @@ class Kept:
     labels_then : callable
         Returns a concept's labels up to a log position.
     alone : bool
-        Whether no other process writes to `folder`. If so, what killed processes have left is removed.
+        Whether no other process writes to `folder`. If so, files that killed processes left are removed.
     """
 
     def __init__(
@@ -176,11 +176,11 @@ class Kept:
         wanted : Wanted
             The request.
         before : Coded or None
-            Codes of the pool's first rows by the hash family, or under the metric, of the request. If there
-            are none, or if they are outgrown (`is_outgrown`), the store looks for saved codes.
+            Existing codes of the pool's first rows, made with the hash family or the metric of the request.
+            If there are none, or if they are outgrown (`is_outgrown`), the store looks for saved codes.
         advanced : callable
-            Called with the number of rows coded so far and the number of all rows; if it raises, the work
-            ends.
+            Called with the number of rows coded so far and the number of all rows. If it raises an exception,
+            the work ends.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """Return the saved codes; None if they are outgrown (`is_outgrown`) or made for another metric."""
+        """Return the saved codes, or None if they are outgrown (`is_outgrown`) or made for another metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
@@ -306,8 +306,8 @@ class Kept:
     def _keep_the_newest(self) -> None:
         """Remove old folders.
 
-        Of the folders for learned metrics, the `KEPT_CODES` used last are kept. Of all other folders
-        together, the same number is kept.
+        The `KEPT_CODES` most recently used folders for learned metrics are kept, and the same number of other
+        folders.
         """
         folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):

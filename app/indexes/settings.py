@@ -18,7 +18,7 @@ EXACT = "exact"
 STRUCTURES = (EXACT, "scan", "table", "tables", "orders", "ball")
 
 USUAL = RandomHyperplaneLSH.name
-"""The default family, and the only one that supports learned metrics."""
+"""The default family, and the only family that supports learned metrics."""
 
 OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
 """The families that users can choose, including families that learn from the concept's answers."""
@@ -117,7 +117,7 @@ def check_bits(value: object) -> None:
 
 
 def check_kernel(value: object) -> None:
-    """Raise InputError unless the value of the setting `kernel` is a kernel's word without a scale."""
+    """Raise InputError unless the value of the setting `kernel` names a kernel without a scale of its own."""
     if not isinstance(value, str):
         raise InputError(f"kernel must be a word such as chi2, got {value!r:.80}")
     kernel = kernel_from(value)

@@ -5,8 +5,8 @@ scan is used instead. When the pool has grown, the index stays in use until an e
 `app.indexes.strategies.is_due` says when to extend it. Indexes are saved on disk (`app.indexes.saved`). When
 a newer metric replaces a metric, the indexes for the old metric are dropped from memory.
 
-**Abandoned builds.** Each request names a `Waiter`, such as a session's view. A build ends early once no
-waiter needs its result, because all of them have changed their settings or have left the project. If the
+**Abandoned builds.** Each request names a `Waiter`, such as a session's view. A build ends early when no
+waiter needs its result, because all waiters have changed their settings or have left the project. If the
 codes are complete by then, they are kept; incomplete codes are dropped.
 """
 
@@ -97,7 +97,7 @@ class Waiter(Protocol):
 class Method:
     """A search method that can search now.
 
-    It is the requested method or, until that is ready, the exact scan.
+    Until the requested method is ready, this is the exact scan.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Method:
     params : mapping
         Parameters that are needed to repeat the search, besides the query.
     awaited : dict or None
-        None if this is the requested method. Otherwise facts about the requested method: its `label`, the
+        None if this is the requested method. Otherwise, facts about the requested method: its `label`, the
         finished `share` of its preparation, 0 … 1, and a `problem` or None.
     recipe : Recipe
         Settings of the search.
@@ -139,7 +139,7 @@ class Method:
 
 
 class Checked:
-    """The recall of a search, whose result is `found`. The exact scan for it runs in the background."""
+    """The recall of a search with the result `found`, determined by an exact scan in the background."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
@@ -160,7 +160,7 @@ class Checked:
         return self.is_done
 
     def state(self) -> dict[str, Any]:
-        """Return the recall of the `n` nearest items, 0 … 1, and the scan's time in ms; None if unknown."""
+        """Return the recall of the `n` nearest items, 0 … 1, and the scan's time in ms. Both may be None."""
         if self._job is None:
             return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}
         if not self._job.done() or self._job.cancelled() or self._job.exception() is not None:
@@ -196,7 +196,7 @@ class Similar:
     Parameters
     ----------
     pool : callable
-        Returns the newest snapshot of the pool, or None before its first items.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     folder : Path
         Folder of the saved indexes.
     labels : callable
@@ -229,7 +229,7 @@ class Similar:
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """Return the names of the search methods, with display names."""
+        """Return a mapping from the names of the search methods to their display names."""
         return METHODS
 
     @property
@@ -262,12 +262,12 @@ class Similar:
 
     @property
     def kernels(self) -> Mapping[str, str]:
-        """Return the kernels that suit the pool's features, as names such as "chi2" and display names."""
+        """Return the kernels that suit the pool's features, as a mapping from names to display names."""
         unsuitable = OF_HISTOGRAMS if self.estimates.has_negatives else ()
         return {word: label for word, label in KERNELS.items() if word not in unsuitable}
 
     def with_suitable_kernel(self, recipe: Recipe) -> Recipe:
-        """Return the recipe; if its kernel does not suit the pool's features, use the cosine instead."""
+        """Return the recipe, with the cosine instead of a kernel that does not suit the pool's features."""
         word = (recipe.value("kernel") or "").partition(":")[0]
         return recipe if not word or word in self.kernels else recipe.having(kernel=Cosine.word)
 
@@ -279,12 +279,12 @@ class Similar:
         concept: LiveConcept,
         waiter: Waiter | None = None,
     ) -> Method:
-        """Return a method that can search now. Start building or extending the requested one if necessary.
+        """Return a method that can search now, and start to build or extend the requested index if necessary.
 
         Until the requested method is ready, the result is the exact scan. Codes that learn from answers use
-        those about `concept`. They are learned again once there are `app.indexes.strategies.GROWTH` times as
-        many answers as they learned from. A build ends early if none of the waiters that requested it needs
-        it any more. If a request has no `waiter`, the build never ends early.
+        answers about `concept`. They are learned again when there are `app.indexes.strategies.GROWTH` times
+        as many answers as they learned from. A build ends early if none of the waiters that requested it
+        still needs it. If a request has no `waiter`, the build never ends early.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if recipe.structure == EXACT:
@@ -312,16 +312,16 @@ class Similar:
             return Method(exact, awaited={"label": label, "share": index.share, "problem": problem})
 
     def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
-        """Return the seconds that building a recipe's codes took; None if the codes aren't in memory.
+        """Return the seconds that building a recipe's codes took, or None if the codes aren't in memory.
 
-        The codes are those under the original metric, not those under a learned one.
+        Codes under a learned metric are ignored.
         """
         with self._lock:
             index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
             return None if index is None or index.coded is None else index.coded.seconds
 
     def agreeing(self, recipe: Recipe) -> SimilarityHasher | None:
-        """Return a recipe's fitted hash family if it is in memory, otherwise `Estimates.family` of it."""
+        """Return a recipe's fitted hash family if it is in memory, otherwise use `Estimates.family`."""
         with self._lock:
             index = self._plain.get((recipe.codes, None))
             if index is not None and index.coded is not None:
@@ -392,7 +392,7 @@ class Similar:
             is_abandoned = True
             raise
         finally:
-            # Keep the codes even if this structure can't be built or was abandoned. Others can use them.
+            # Even if this structure can't be built or was abandoned, other structures can use the codes.
             if not is_abandoned or coded is not index.coded:
                 with self._lock:
                     others = dict(index.methods) if coded is index.coded else {}

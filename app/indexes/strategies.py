@@ -1,4 +1,4 @@
-"""The fitted query strategies of a pool, kept up to date while it grows."""
+"""The fitted query strategies of a pool, kept up to date while the pool grows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
     A thread watches the pool and extends the indexes in use. Callers get the newest index that is ready.
-    Indexes are immutable, so a caller can keep using one. Strategies are named as on the command line
+    Indexes are immutable, so a caller can keep using an index. Strategies are named as on the command line
     (`core.selection.words`). Strategies that query the same index share it; for example, all mixtures share
     the margin index.
 
@@ -79,7 +79,7 @@ class Indexes:
     news : News or None
         Gets the news `pool` and `index` (`app.runtime.news`).
     alone : bool
-        Whether no other process writes to `folder`. If so, what killed processes have left is removed.
+        Whether no other process writes to `folder`. If so, files that killed processes left are removed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Indexes:
 
     @property
     def pool(self) -> Pool | None:
-        """Return the newest snapshot, or None before the first items."""
+        """Return the newest snapshot, or None while the pool has no items."""
         return self._pool
 
     @property
@@ -189,7 +189,7 @@ class Indexes:
         return found
 
     def state(self, word: str) -> IndexState:
-        """Return the state of the index that the strategy `word` queries; without one, an empty state."""
+        """Return the state of the strategy `word`'s index. It is empty if the index was never requested."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -268,7 +268,7 @@ class Indexes:
         return strategy.sharing(type(strategy).load(self._folder / name, pool))
 
     def _save(self, name: str, fitted: QueryStrategy, pool: Pool) -> QueryStrategy:
-        """Save the fitted strategy, and return the saved one, whose arrays are memory-mapped files."""
+        """Save the fitted strategy, and return the saved strategy, whose arrays are memory-mapped files."""
         try:
             self._folder.mkdir(exist_ok=True)
             fitted.save(self._folder / name)

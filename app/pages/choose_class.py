@@ -12,7 +12,7 @@ NO_CLASS = "No class"
 def choose_class(classes: Sequence[str], key: str) -> str | None:
     """Show the picker if there are classes, and return the class that means yes.
 
-    The result is None for the class that the question names, and "" for no class.
+    The result is None if the user leaves the choice to the question, and "" if no class means yes.
     """
     if not classes:
         return None

@@ -43,7 +43,7 @@ def opened() -> tuple[OpenProject, LabelingSession] | None:
 
 
 def _leave_others(project: OpenProject) -> None:
-    """Leave the tab's `SimilarSession` of another project, so that its builds can be abandoned."""
+    """If the tab has a `SimilarSession` of another project, leave it. Its builds can then be abandoned."""
     before = state.get(WAITING)
     if before is not None and before.session.project is not project:
         before.leave()
@@ -51,7 +51,10 @@ def _leave_others(project: OpenProject) -> None:
 
 
 def chosen_project() -> OpenProject:
-    """Return the project that the address names, or else the tab's previous one or the server's default.
+    """Return the project that the address names.
+
+    If the address names no project, return the tab's previous project or, if there is none, the server's
+    default project.
 
     Raises
     ------
@@ -88,11 +91,11 @@ def person_at(project: Project) -> Person:
 def chosen_session(project: OpenProject) -> LabelingSession:
     """Return the session that the address names, or another session of the same person.
 
-    If the address names no session, the result is the tab's last session with the picked question. If there
-    is none, it is an older session of the person or a new one. Nobody gets another person's session. The
-    session is then put into the address, so that a reload of the page or a restarted server can resume it.
-    If the address names a session that can't be used, another session replaces it. Until the browser has the
-    new address, its requests still name the unusable session; they get the new session, too.
+    If the address names no session, return the tab's last session with the picked question. If there is no
+    such session, return an older session of the person or a new session. Nobody gets another person's
+    session. The returned session is put into the address, so that a reload of the page or a restarted server
+    can resume it. If the address names a session that can't be used, another session replaces it. Until the
+    browser has the new address, its requests still name the unusable session; they get the new session, too.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})
@@ -125,13 +128,19 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
 
 def put_into_address(name: str, value: str) -> None:
-    """Set a parameter of the address, unless it has this value: each write sends a message to the browser."""
+    """Set a parameter of the address, unless it has this value already.
+
+    Each write sends a message to the browser.
+    """
     if st.query_params.get(name) != value:
         st.query_params[name] = value
 
 
 def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bool = False) -> None:
-    """Show the picker of questions, with archived questions if `archived`. Each question has a session."""
+    """Show the picker of questions, with archived questions if `archived`.
+
+    Picking a question opens a session of the person for this question.
+    """
     offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 

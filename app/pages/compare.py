@@ -35,7 +35,7 @@ Figure 3b of Jain et al. 2010 assumes 1 s per document and 5 s per image.
 
 
 def main() -> None:
-    """Open the project and session of the address, and compare strategies for its question."""
+    """Open the project and session that the address names; compare strategies for the session's question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Show the picker of views and return the chosen view. The address keeps the choice."""
+    """Show the picker of views and return the chosen view. The page's address stores the choice."""
 
     def picked() -> None:
         # A press on the selected view would deselect it.
@@ -149,7 +149,10 @@ def show_race(session: LabelingSession) -> None:
 
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
-    """Return the tab's race, or a new race for new settings; None while indexes are being built."""
+    """Return the tab's race. If the settings are new or `again` is true, return a new race.
+
+    If a new race needs indexes that are still being built, return None.
+    """
     settings = (session.id, session.project.description, state["kept race-first"])
     before: tuple[str, str, int] | None
     race: LiveRace | None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
-    """Show owners the controls of the autopilot and the reset, if the autopilot can answer the question."""
+    """If the autopilot can answer the question, show owners the controls of the autopilot and the reset."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
@@ -38,7 +38,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Show the autopilot's start button, and a switch: whether its answers are added to people's labels."""
+    """Show the autopilot's start button, and the switch that adds its answers to people's labels."""
     st.caption("The autopilot knows the truth and answers for you.")
     st.toggle("Add its answers to the labels here", key="together")
 

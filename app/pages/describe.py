@@ -1,4 +1,4 @@
-"""The page on which owners let other features of the images be computed, and choose those in use.
+"""The page on which owners have other features of the images computed, and choose the features in use.
 
 A set of features of all images is called a description (`app.projects.descriptions`).
 """
@@ -28,7 +28,7 @@ WATCH_SECONDS = 2
 
 
 def main() -> None:
-    """Open the project of the address, and show owners its descriptions and the form for another one."""
+    """Open the project that the address names; show owners its descriptions and the form for a new one."""
     if (found := opened()) is None:
         return
     project, _ = found
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def show_descriptions(project: OpenProject) -> None:
-    """Show each description with its state, and what can be done with it."""
+    """Show each description, its state, and the buttons for what can be done with the description."""
     building = project.descriptions.being_built()
     known = project.descriptions.all()
     for one in known:

@@ -24,7 +24,7 @@ IN_ADDRESS = "find"
 """Name of the address parameter that has the search text, which is empty before a text is entered."""
 
 EXCLUDED = "not"
-"""Address parameter of a search by words: what is not wanted."""
+"""Address parameter of a search by words: a description of what the items should not show."""
 
 WAY = "by"
 """Address parameter: `WORDS`, `PREDICTIONS` or `LASSO`; in a search by name, it is missing."""
@@ -46,7 +46,7 @@ ORDER_NAMES = {"doubtful": "Most doubtful", "differing": "Differ from the classi
 WHAT_TO_FIND = {"name": "part of their name", WORDS: "words", PREDICTIONS: "a model's predictions"}
 
 TAKEN_UP = "found"
-"""Key in Streamlit's session state: the session and way of the search already read from the address."""
+"""Key in Streamlit's session state: session and kind of the search that was last read from the address."""
 
 
 def is_finding() -> bool:
@@ -55,7 +55,7 @@ def is_finding() -> bool:
 
 
 def is_by_words(project: OpenProject) -> bool:
-    """Return whether the search is by words; without a text model, it is always by name."""
+    """Return whether the search is by words. Without a text model, such a search is by name instead."""
     return _from_address(WAY) == WORDS and can_describe(project.pool)
 
 
@@ -70,7 +70,7 @@ def is_by_predictions() -> bool:
 
 
 def _from_address(name: str) -> str | None:
-    """Return a parameter of the address. It is read only once: later requests may have an old address."""
+    """Return a parameter of the address. Read it only once: later requests may have an old address."""
     value: str | None = st.session_state.setdefault(name, st.query_params.get(name))
     return value
 
@@ -78,7 +78,7 @@ def _from_address(name: str) -> str | None:
 def chosen_search(
     project: OpenProject, session: LabelingSession
 ) -> FoundSession | WordSession | LassoSession | PredictedSession | None:
-    """Return the search that the address names; None if its lasso or its predictions are not there.
+    """Return the search that the address names, or None if the search's lasso or predictions don't exist.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def chosen_lasso(project: OpenProject, session: LabelingSession) -> LassoSession
 
 
 def chosen_predictions(project: OpenProject, session: LabelingSession) -> PredictedSession | None:
-    """Return the session's view of items chosen by predictions. If there are none, end the search."""
+    """Return the session's view of items chosen by predictions. If no model has any, end the search."""
     models = session.concept.predictions.models()
     if not models:
         close_find()
@@ -170,7 +170,7 @@ def open_lasso() -> None:
 
 
 def close_find() -> None:
-    """Return to the previous view. The way to search, other than a lasso, is kept for the next search."""
+    """Return to the previous view. Keep the way to search for the next search, unless it is a lasso."""
     if is_in_lasso():
         _put(WAY, None)
     _put(IN_ADDRESS, None)
@@ -187,7 +187,7 @@ def offer_find(project: OpenProject, session: LabelingSession) -> None:
     models = session.concept.predictions.models()
     if models:
         ways[PREDICTIONS] = "By predictions"
-    # The scripts look for the button that starts a search by this key.
+    # The browser's scripts find the button that starts a search by this key.
     with st.container(key="end-find" if is_finding() else "find", width="content"):
         if is_in_lasso():
             st.button("Leave lasso", icon=":material/close:", on_click=close_find)
@@ -222,7 +222,7 @@ def pick_way(ways: Mapping[str, str], way: str) -> None:
 
 
 def pick_predictions(models: Sequence[str]) -> None:
-    """Show the choice between the models that have predictions, and between the orders."""
+    """Show the choice between the models that have predictions, and the choice between orders of items."""
 
     def picked() -> None:
         for name in (MODEL, ORDER):

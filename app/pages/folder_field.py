@@ -48,7 +48,7 @@ def _field(field: Field, key: str, recent: Callable[[], Sequence[str]]) -> None:
         st.pills(
             literal(offered.title),
             offered.folders,
-            # A recent folder may be anywhere; of the others, the title says where they are.
+            # Recent folders are shown with their paths. The title says where all other folders are.
             format_func=literal if not text.strip() else lambda path: literal(Path(path).name),
             key=picker,
             on_change=picked,
@@ -59,7 +59,7 @@ def _field(field: Field, key: str, recent: Callable[[], Sequence[str]]) -> None:
 
 
 def counted_images(text: str) -> Contents | None:
-    """Return the number of images in a folder, or None if there is no such folder. The last one is cached."""
+    """Return the number of images in a folder, or None if there is no such folder. Cache the last result."""
     path = Path(text.strip()).expanduser()
     try:
         if not text.strip() or not path.is_absolute() or not path.is_dir():

@@ -45,6 +45,7 @@ def fragment(show: Show | None = None, *, run_every: float | None = None) -> Any
 def run_again_when_reconnected() -> None:
     """Make Streamlit run the page when the browser is connected again, for instance to a restarted server.
 
-    Streamlit does so for pages with a fragment that runs by a timer, and this is one. Without it, the first
-    click on a control after a restart would only make the page known to the server, and would be forgotten.
+    Streamlit does so for a page that has a fragment with a timer. This function is such a fragment. Without
+    it, the first click on a control after a restart would only make the page known to the server: the click
+    itself would be lost.
     """

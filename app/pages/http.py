@@ -1,4 +1,4 @@
-"""How a page's card reaches the HTTP API."""
+"""The addresses and keys with which cards on pages use the HTTP API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def session_address(project: OpenProject, session_id: str) -> str:
 
 
 def way_of(project: OpenProject, view: View) -> dict[str, Any] | None:
-    """Return the address and the key with which a card sends answers; None if it can't use HTTP."""
+    """Return the address and the key with which a card sends answers; None if the view has no HTTP routes."""
     name = name_of(view)
     if name is None:
         return None

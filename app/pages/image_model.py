@@ -19,7 +19,7 @@ def choose_model(workspace: Workspace, *, offers_gist: bool = True) -> tuple[Pat
     """Offer the image models, and the execution providers if there are several.
 
     Return the chosen model, its provider, and the seconds until labeling starts. The model is None for GIST,
-    or if there are no models. The provider is None, which means the CPU, if there is no choice.
+    or if there are no models. If there is no choice of providers, the provider is None, which means the CPU.
     """
     offered = image_models(workspace.folder)
     name = st.selectbox(

@@ -48,7 +48,7 @@ WATCH_SECONDS = 2
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the session's view."""
+    """Open the project and session that the address names, and show the session's view."""
     try:
         project = chosen_project()
         session = chosen_session(project)
@@ -89,7 +89,7 @@ def main() -> None:
 def fold_on_phones(session: LabelingSession, view: View) -> None:
     """Show the button that opens the toolbar on phones, where it is folded up at the lower edge.
 
-    Another view or session folds the toolbar up again, because the button is then drawn again.
+    When the view or the session changes, the button is drawn again, which folds up the toolbar.
     """
     with st.container(key="tools"):
         st.html(
@@ -99,7 +99,7 @@ def fold_on_phones(session: LabelingSession, view: View) -> None:
 
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
-    """Show the picker of strategies: each with a line about it, and the one that fits the phase first."""
+    """Show the picker of strategies, with a line about each. The strategy that fits the phase comes first."""
     labels = all_labels()
     costs = project.indexes.costs(labels)
     counts = session.concept.counts()
@@ -127,7 +127,7 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
-    """Return the state of the strategy's index, or None once the index is ready or has failed."""
+    """Return the state of the strategy's index, or None if the index is ready or has failed."""
     index = project.indexes.state(session.strategy)
     return index if index.fitted is None and index.failure is None else None
 
@@ -136,8 +136,8 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 def watch(project: OpenProject, session: LabelingSession, had_items: bool) -> None:
     """Show the progress of compiling code, or of building the pool or an index; then rerun the page.
 
-    The page also runs again once the pool has its first items, because only then all controls are known.
-    If the build has stopped, owners can continue it. `problem` says why it has stopped.
+    The page also runs again when the pool gets its first items, because all controls are known only then. If
+    the pool's build has stopped, owners can continue it; the card's message says why the build has stopped.
     """
     if not had_items and project.pool is not None:
         st.rerun()

@@ -43,7 +43,7 @@ ADDED = "added"
 
 def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
     """Show the settings that are seldom needed while labeling."""
-    # Another key makes another panel, which is closed.
+    # Adding a question changes the key. This makes a new panel, which is closed.
     with st.popover("Settings", icon=":material/tune:", key=f"settings-{state.get(ADDED, 0)}"):
 
         def revisit() -> None:
@@ -55,7 +55,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         adjust_shares(session)
         pick_size(view)
         person = person_at(project)
-        # These settings stay on the page for long. If there is no pool yet, it may later take examples.
+        # These settings stay on the page for long. A pool that doesn't exist yet may later take examples.
         takes_examples = project.pool is None or why_none(project.pool) is None
         if person.is_owner and not isinstance(view, ClassSession) and takes_examples:
             add_examples(session, person)
@@ -69,7 +69,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def show_predictions(session: LabelingSession) -> None:
-    """Show the picker of the model whose predictions are shown with the items, if any have predictions."""
+    """If there are predictions, show the picker of the model whose predictions are shown with the items."""
     models = session.concept.predictions.models()
     if not models:
         return
@@ -95,7 +95,7 @@ def offer_description(project: OpenProject) -> None:
 
 
 def withdraw_description(session: LabelingSession, person: Person) -> None:
-    """Show a switch: whether labeling starts with the items nearest to the last description in words."""
+    """Show the switch that lets labeling start with the items nearest to the last description in words."""
     described = session.concept.last_direction()
     if described is None:
         return
@@ -136,7 +136,7 @@ def set_overlap(project: OpenProject, person: Person) -> None:
 
 
 def ask_once(project: OpenProject, person: Person) -> None:
-    """Show the switch for asking about near-duplicates only once, if any have been found."""
+    """If near-duplicates have been found, show the switch for asking about each group of them only once."""
     groups = project.duplicates.current
     if groups is None:
         return
@@ -183,7 +183,7 @@ def add_examples(session: LabelingSession, person: Person) -> None:
 
 
 def add_question(project: OpenProject, person: Person) -> None:
-    """Show the form for another question over the same pool; close the settings once it is added."""
+    """Show the form for another question over the same pool. After it is added, close the settings."""
     added = state.get(ADDED, 0)
     with st.form(f"another-{added}", border=False):
         question = st.text_input("Another question about these items", placeholder="Is it a leaf?")

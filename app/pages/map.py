@@ -29,7 +29,7 @@ VIEWED = "viewed map"
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the map of its pool."""
+    """Open the project and session that the address names, and show the map of the project's pool."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -47,9 +47,9 @@ def main() -> None:
 
 @fragment
 def show_map(project: OpenProject, session: LabelingSession) -> None:
-    """Show the map; the browser requests its state and its tiles from the routes of `app.server.map`.
+    """Show the map; the browser requests the map's state and tiles from the routes of `app.server.map`.
 
-    If the browser sends a lasso, its items are shown on the Label page.
+    If the browser sends a lasso, show the enclosed items on the Label page.
     """
     key, refused = f"map-{session.id}", None
     sent = state.get(key, {})
@@ -62,7 +62,7 @@ def show_map(project: OpenProject, session: LabelingSession) -> None:
             open_lasso()
             st.switch_page("label.py", query_params={"project": project.key, "session": session.id})
     try:
-        state[VIEWED] = LiveMap.of(session)  # which keeps the map open
+        state[VIEWED] = LiveMap.of(session)  # this reference keeps the map in memory
         page = state[VIEWED].about()
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
@@ -72,7 +72,7 @@ def show_map(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offers_grid(project: OpenProject, session: LabelingSession) -> bool:
-    """Return whether the Label page can show the items in a lasso, to be answered."""
+    """Return whether the items in a lasso can be shown and answered on the Label page."""
     question = session.concept.record.id
     is_active = any(concept.id == question for concept in project.concepts())
     return is_active and not is_autopilot(session)

@@ -26,7 +26,7 @@ VIEWS = {"people": "People", "decide": "Decide"}
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the people who label the question."""
+    """Open the project and session that the address names, and show the people who label the question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Show the picker of views and return the chosen view. The address keeps the choice."""
+    """Show the picker of views and return the chosen view. The page's address stores the choice."""
 
     def picked() -> None:
         put_into_address("view", st.session_state["people-view"] or view)

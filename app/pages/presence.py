@@ -1,4 +1,4 @@
-"""Whether somebody looks at a session: its items are free for others as soon as its page is closed."""
+"""Notice when a session's page is closed, so that its items are free for other sessions at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW, BEFORE = "session in use", "session in use before"
 
 
 def begin_run() -> None:
-    """Forget the session of the run before. Call this before the page runs."""
+    """Note that this run has not used a session yet. Call this before the page runs."""
     state[NOW] = None
 
 
@@ -34,7 +34,10 @@ def note_use(project: OpenProject, session: LabelingSession) -> None:
 
 
 def end_run() -> None:
-    """Leave the session of the run before, if it is another, and watch the tab. Call this after the page."""
+    """If this run has not used the previous run's session, leave that session.
+
+    Also let the browser watch whether the tab is closed. Call this after the page has run.
+    """
     now, before = state[NOW], state.get(BEFORE)
     about: dict[str, str | None] = {"address": None, "key": "", "left": None}
     if before is not None and (now is None or now[1].id != before[1].id):
@@ -52,9 +55,9 @@ def end_run() -> None:
 def end_other_tabs() -> None:
     """Make the browser's other tabs ask to sign in, too.
 
-    The page on which a person signs out must not do this. Its browser still has the cookie, so the other tabs
-    would be signed in again, and a reload of this page would interrupt its way to the provider. The page that
-    comes after it tells the other tabs.
+    On the page where a person signs out, this does nothing. The browser still has the cookie at that time, so
+    the other tabs would be signed in again, and a reload of that page would interrupt its redirection to the
+    provider. The next page tells the other tabs.
     """
     if BEFORE not in state:  # nobody was signed in on this page
         st.html(SIGNED_OUT, unsafe_allow_javascript=True)

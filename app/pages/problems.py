@@ -68,13 +68,13 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def show_or_keep(component: Component, key: str, make: Callable[[], dict[str, Any]]) -> None:
-    """Show in the component what `shown_or_kept` returns, unless this is None."""
+    """Show the result of `shown_or_kept` in the component, unless the result is None."""
     if (shown := shown_or_kept(key, make)) is not None:
         component.show(shown, key=key)
 
 
 def on_script_error(error: Exception) -> bool:
-    """Show the error if it is an InputError or a StorageError; return whether it is.
+    """Show the error if it is an InputError or a StorageError; return whether it was shown.
 
     Streamlit calls this with errors that no page caught.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the progress of its question."""
+    """Open the project and session that the address names; show the progress of the session's question."""
     if (found := opened()) is None:
         return
     project, session = found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Open the project and session of the address, and show the answers to its question."""
+    """Open the project and session that the address names; show the answers to the session's question."""
     if (found := opened()) is None:
         return
     project, session = found

@@ -26,7 +26,7 @@ VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
 
 
 def main() -> None:
-    """Open the project and session of the address, and show items similar to the query in the address."""
+    """Open the project and session that the address names; show items similar to the query in the address."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -87,7 +87,7 @@ def pick_method(project: OpenProject, similar: SimilarSession) -> None:
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family, with what it takes to compute each family's codes."""
+    """Show the picker of the hash family, with the cost of computing each family's codes."""
     n_rows = 0 if project.pool is None else len(project.pool)
 
     def cost(name: str) -> str:

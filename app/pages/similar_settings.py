@@ -1,7 +1,7 @@
 """The settings of Find similar under the button *More*.
 
 Only settings that apply to the chosen codes and structure are shown. Changes are kept in a draft, and the
-page shows its estimated cost. The codes are built only after the draft is applied.
+page shows the draft's estimated cost. The codes are built only after the draft is applied.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LEAST_OVERLAP = Number(
     factor=-1,
     offset=100,
 )
-"""The field of the radius for codes that estimate the overlap."""
+"""The field that is shown instead of the radius for codes that estimate the overlap."""
 
 
 class Draft:
@@ -103,7 +103,7 @@ class Draft:
         state[self.key] = self.in_force, recipe
 
     def change(self, **settings: Any) -> None:
-        """Change settings of the draft; settings that then no longer apply return to their defaults."""
+        """Change settings of the draft. A setting that no longer applies after this gets its default."""
         self.put(self.recipe.having(**settings))
 
 
@@ -207,9 +207,10 @@ def _number(draft: Draft, name: str) -> None:
     value = draft.recipe.value(name)
     shown = None if value is None else on_page(value)
     initial: float | Literal["min"] | None = shown
-    if name in OPTIONAL or state.get(key, shown) != shown:  # setting a field discards what is being typed
+    if name in OPTIONAL or state.get(key, shown) != shown:  # setting the state discards unfinished input
         state[key] = shown
-        initial = None if shown is None or name in OPTIONAL else "min"  # Streamlit allows no other beside it
+        # If the state is set, Streamlit allows no other initial value.
+        initial = None if shown is None or name in OPTIONAL else "min"
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
     def entered() -> None:
@@ -281,7 +282,7 @@ def _cost(project: OpenProject, similar: SimilarSession, recipe: Recipe, n_rows:
 
 
 def _offer_choice(project: OpenProject, draft: Draft) -> None:
-    """Show the button that chooses rank and scale by the data, with the estimated time."""
+    """Show the button that chooses rank and scale from the data, with the expected time."""
     what = "rank and scale" if draft.recipe.applies("scale") else "rank"
 
     def choose() -> None:

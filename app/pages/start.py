@@ -39,7 +39,7 @@ MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
 
 SAME, LAST = "same", "last"
-"""Keys in Streamlit's session state: the words entered with the `SameProjectError` that they caused; the last
+"""Keys in Streamlit's session state: the entered words, and the `SameProjectError` that they caused; the last
 `_Press`.
 """
 
@@ -60,13 +60,13 @@ class _Press:
     Parameters
     ----------
     about : object
-        The words in the form, and which button it was.
+        The words in the form, and which button was pressed.
     made : str or None
         Key of the project that was created.
     at : float
         Time when the project was created, as of `time.monotonic`.
     lock : Lock
-        Held while the project is created. A second press starts another run in another thread meanwhile.
+        Held while the project is created, because a second press runs the page again in another thread.
     """
 
     about: object = None
@@ -76,14 +76,14 @@ class _Press:
 
 
 def main() -> None:
-    """List the projects. Beside them, show owners the form for a new project, if the server allows one."""
+    """List the projects. Beside the list, show owners the form for a new project, if new ones are allowed."""
     try:
         workspace = current()
         name_at_page()
     except InputError as error:
         show_problem(error)
         return
-    st.session_state.pop(IS_NEW, None)  # a name taken on this page leads nowhere else
+    st.session_state.pop(IS_NEW, None)  # taking a name on this page leads to no other page
     with st.container(key="start", horizontal=True, gap=None):
         with st.container(key="projects"):
             st.title("Projects", anchor=False)
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def needs_name(workspace: Workspace) -> bool:
-    """Return whether a visitor without a name sees no project, although there are some."""
+    """Return whether the visitor has no name and therefore sees none of the projects that there are."""
     if workspace.roles.must_sign_in or name_at_page() != SOMEBODY:
         return False
     return bool(workspace.served_keys()) and not workspace.projects(SOMEBODY)
@@ -247,14 +247,14 @@ def choose_upload() -> list[Uploaded]:
 def create_and_open(
     workspace: Workspace, person: Person, entered: Callable[[], NewProject], words: tuple[str, ...]
 ) -> None:
-    """Show the button that creates and opens a project; below it, problems.
+    """Show the button that creates and opens a project, and problems below the button.
 
     If there is a project with the same question and items, offer to open that project or to create another.
     The second press of a double click may stop this run of the page before the new project is opened. The
     page then runs again, but the project is created only once.
 
-    `entered` returns the values of the form, or raises an InputError. Once `words`, the words in the form,
-    have changed, the offer disappears.
+    `entered` returns the values of the form, or raises an InputError. `words` are the words in the form; when
+    they change, the offer disappears.
     """
     pressed, another = st.button("Create and label", type="primary", width="stretch"), False
     if pressed or state.get(SAME, (words,))[0] != words:
@@ -270,7 +270,7 @@ def create_and_open(
         return
     last, about = state.setdefault(LAST, _Press()), (words, another)
     try:
-        # Streamlit may end this run at any of its own calls, but there is none while the lock is held.
+        # Streamlit may end this run at any call of Streamlit, but there is none while the lock is held.
         with st.spinner("Reading the items…"), last.lock:
             if last.about != about or time.monotonic() - last.at > AGAIN_SECONDS:
                 made = workspace.create(entered(), by=person, unless_same=not another)
@@ -289,8 +289,8 @@ def found_classes(
 ) -> tuple[str, ...]:
     """Return the folder names that may be classes.
 
-    A folder whose images take long to count is only listed once there is a question:
-    until then, the person may still be looking for the right folder.
+    If a folder's images take long to count, return no names before a question is entered: until then, the
+    person may still be looking for the right folder.
     """
     if choice == "upload":
         return classes_of_paths([file.name for file in upload])
@@ -308,7 +308,8 @@ def found_classes(
 def choose_classes(names: tuple[str, ...], question: str) -> tuple[bool | None, str | None]:
     """Show a checkbox for using folder names as classes and, if it is ticked, the class that means yes.
 
-    Return whether they are used, or None without such folders; and the class, as in `NewProject`.
+    The first result tells whether the folder names are used; it is None if `names` is empty. The second
+    result is the class that means yes, as in `NewProject`.
     """
     if not names:
         return None, None

@@ -11,4 +11,4 @@ state = cast(MutableMapping[Any, Any], st.session_state)
 """Streamlit's session state, typed to allow tuples as keys, which can't clash with the keys of widgets."""
 
 AGAIN_SECONDS = 5.0
-"""A second press within this time after the first had its effect belongs to the first: a double click."""
+"""A second press within this many seconds after the first took effect is part of a double click."""

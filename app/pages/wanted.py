@@ -29,9 +29,9 @@ page that the person requested before giving a name.
 
 
 def everywhere(show: Callable[[], None], title: str) -> list[StreamlitPage]:
-    """Return pages that all show the same, one for each path.
+    """Return one page for each path; all of them show the same content.
 
-    A page that is missing would be reported as "not found" by Streamlit, which would also forget its address.
+    Streamlit would report a missing page as "not found", and forget the page's address.
     """
     return [
         st.Page(show, title=title, url_path=path or None, default=not path, visibility="hidden")
@@ -40,7 +40,7 @@ def everywhere(show: Callable[[], None], title: str) -> list[StreamlitPage]:
 
 
 def begin_visit(path: str) -> None:
-    """Note which page is in view. Any page but that for the name makes an earlier wanted page obsolete."""
+    """Note which page is in view. Unless it is the sign-in page, forget the wanted page."""
     state[VISITED] = path
     if path != SIGN_IN:
         state.pop(WANTED, None)

@@ -1,4 +1,4 @@
-"""The project file, and the lock of a project, which one process or several servers hold."""
+"""The project file, and the lock on a project, which one process or several servers together hold."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ProjectFile:
     Parameters
     ----------
     pool : str
-        The folder of the pool with the features with which the project was made; a relative path if the pool
-        is inside the project's folder.
+        The folder of the first pool, with which the project was made; a relative path if the pool is inside
+        the project's folder.
     source : str
         The word for the pool's source (`core.sources.words`); empty if the pool existed before the project.
     relative_to : str
@@ -63,12 +63,12 @@ class ProjectFile:
     lease_seconds : float
         Seconds of inactivity after which other sessions can get a session's items (`app.engine.leases`).
     database : str
-        PostgreSQL address of the labels, without a password; empty if they are in the folder.
+        PostgreSQL address of the labels, without a password; empty if the labels are in the project's folder.
     description : str
         Name of the description in use, which is a set of features of all items (`app.projects.descriptions`);
-        empty for the first.
+        empty for the first description.
     label_studio_users : mapping
-        Annotators by the number or e-mail address of a user in Label Studio.
+        The annotator's name for each user of Label Studio, who is given by number or e-mail address.
     format : int
         Version of this file.
     """
@@ -96,8 +96,8 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If there is no project file, or it can't be read, is damaged, has values that are not allowed, or
-            has a newer format.
+            If the project file is missing, can't be read, is damaged, has values that are not allowed, or has
+            a newer format.
         """
         path = folder / PROJECT_FILE
         if not path.is_file():
@@ -142,14 +142,14 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If `read` raises it. Nothing is written then.
+            If `read` raises it. The file then stays as it is.
         """
         cls.read(folder)
         stored = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
         _write(folder, {name: value for name, value in stored.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
-        """Return the path of the pool that the project in `folder` uses, the one with the features in use."""
+        """Return the path of the pool with the features in use, for the project in `folder`."""
         return self.pool_under(self.description, folder)
 
     def pool_under(self, description: str, folder: Path) -> Path:
@@ -158,7 +158,7 @@ class ProjectFile:
         Raises
         ------
         InputError
-            If no description can have this name, which may come from a damaged log.
+            If `description` can't be the name of a description, for example because the log is damaged.
         """
         if description and not DESCRIPTION.fullmatch(description):
             raise InputError(f"{description!r:.80} is not the name of a description")
@@ -174,7 +174,7 @@ class ProjectFile:
 
 
 def home_of(description: str, folder: Path) -> Path:
-    """Return the folder of a description of the items. The first one has the project's `folder` itself."""
+    """Return the folder of a description of the items. For the first description, it is `folder` itself."""
     return folder / DESCRIPTIONS_FOLDER / description if description else folder
 
 
@@ -214,7 +214,7 @@ def require_database(folder: Path, asked: str | None) -> None:
     Raises
     ------
     InputError
-        If the labels are elsewhere. Served from `asked`, the project would seem to have no labels.
+        If the labels are elsewhere: a server that used `asked` would find no labels.
     """
     file = ProjectFile.read(folder)
     known = file.database and with_schema(file.database, folder.name)
@@ -287,7 +287,7 @@ def _check_kinds(read: ProjectFile) -> None:
 
 
 DESCRIPTION = re.compile("[a-z0-9][a-z0-9-]{0,79}")
-"""Pattern of the name of a description of the items. Its folder has the same name."""
+"""Pattern of the names of descriptions. The folder of a description has the description's name."""
 
 _KINDS = {str: "text without null characters", bool: "true or false", int: "a whole number"}
 
@@ -301,7 +301,7 @@ def _are_users(users: object) -> bool:
 
 
 def is_project(folder: Path) -> bool:
-    """Return whether `folder` contains a project, and can be read."""
+    """Return whether `folder` can be read and contains a project."""
     try:
         return (folder / PROJECT_FILE).is_file()
     except OSError:
@@ -309,19 +309,19 @@ def is_project(folder: Path) -> bool:
 
 
 LOCK_SECONDS = 0.2
-"""Seconds to wait for a lock. A check whether a project is being served takes the lock for a moment."""
+"""Seconds to wait for a lock, because a check whether a project is served holds the lock for a moment."""
 
 
 class AlreadyServedError(InputError):
-    """Error for a project that another process serves, or whose labels it restores or imports."""
+    """Error for a project that another process serves or restores, or imports labels into."""
 
 
 def lock_project(folder: Path, *, shared: bool = False) -> FileLock | SharedLock:
     """Lock the project for this process, and return the lock, which the caller must release.
 
-    Only one process at a time may serve a project, or restore or import its labels. The exception are several
-    servers of one project: each takes the lock with `shared`, and all can hold it together. If another
-    process has the lock, this call waits for `LOCK_SECONDS`.
+    Only one process at a time may serve a project, or restore or import its labels. Servers that share a
+    project are an exception: each takes the lock with `shared`, and all can hold it together. If another
+    process has the lock, this call waits for up to `LOCK_SECONDS`.
 
     Raises
     ------

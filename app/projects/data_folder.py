@@ -10,7 +10,7 @@ NAME, FORMER_NAME = "closecall", "marginalia"
 
 
 def data_folder() -> Path:
-    """Return the user's data folder, or the one under the program's former name if only that exists."""
+    """Return the user's data folder, which has the program's former name if only that folder exists."""
     own, former = _folder(NAME), _folder(FORMER_NAME)
     return former if former.is_dir() and not own.is_dir() else own
 

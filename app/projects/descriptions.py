@@ -1,12 +1,13 @@
 """The descriptions of a project's items: pools of the same items with different features.
 
     pool/, indexes/                        the first description, with which the project was made
-    descriptions/NAME/pool, …/indexes      a further one
+    descriptions/NAME/pool, …/indexes      a further description
 
-Labels are about items, so they stay when another description is put to use. The items of a further
-description are those of the first pool, with the same ids. If the first pool has grown, the others must be
-continued before they can be used. The log names the description of each selection
-(`app.engine.selection_parameters.DESCRIBED`), so that ``closecall verify`` repeats it with the same features.
+Labels are about items, so they stay when the project switches to another description. A further description
+has the items of the first pool, with the same ids. If the first pool has grown, the further pools must be
+continued (`Descriptions.build`) before they can be used. The log names the description of each selection
+(`app.engine.selection_parameters.DESCRIBED`), so that ``closecall verify`` repeats the selection with the
+same features.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class Description:
     feature_kind : str
         See `Source.feature_kind`; empty if the description can't be read.
     word : str
-        The word from which it is built (`core.sources.descriptions`); "" for the first.
+        The word that names its features (`core.sources.descriptions`); "" for the first description.
     n_features : int
         Number of features per item.
     items : int
-        Number of items that have features, or are held out.
+        Number of items that have features, including held-out items.
     problem : str or None
-        Why it can't be used, in one sentence; None if it can.
+        Why the description can't be used, in one sentence; None if it can be used.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Description:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A description that is to be built, or continued: its name, and the items with their new features."""
+    """A description that is to be built or continued: its name, its source of items, and its pool's path."""
 
     name: str
     source: Source
@@ -89,15 +90,15 @@ class Plan:
 
 
 def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
-    """Return the description that `word` names for the project in `folder`.
+    """Return the plan for the description that `word` names, in the project in `folder`.
 
     For `word` and `provider`, see `core.sources.descriptions.described`.
 
     Raises
     ------
     InputError
-        If the project has these features already, its images are missing or still being prepared, it has no
-        images, or the model or its provider can't be used.
+        If these are the features of the first description, the first description is not complete, the images
+        are missing, the project has no images, or the model or its provider can't be used.
     """
     first = _first_pool(folder)
     if not first.complete:
@@ -117,7 +118,7 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
 
 
 def cost(plan: Plan) -> tuple[float, float]:
-    """Estimate the disk space in bytes and the time in seconds that other features of the items need.
+    """Estimate the disk space in bytes, and the time in seconds, that building a description takes.
 
     Features without a model take about a millisecond per image; this time is given as 0.
     """
@@ -128,7 +129,7 @@ def cost(plan: Plan) -> tuple[float, float]:
 
 
 def descriptions(folder: Path) -> list[Description]:
-    """Return the descriptions of the project in `folder`, the first one first, the others by name."""
+    """Return the descriptions of the project in `folder`: the first description, then the rest by name."""
     return [_description(folder, name) for name in ("", *_names(folder))]
 
 
@@ -170,7 +171,7 @@ def describe_examples(concepts: Concepts, pool: Pool) -> None:
     InputError
         If features can't be computed from images, for example because the model is missing.
     StorageError
-        If they can't be stored.
+        If the features can't be stored.
     """
     if not (examples := concepts.undescribed()):
         return
@@ -184,9 +185,9 @@ def describe_examples(concepts: Concepts, pool: Pool) -> None:
 
 
 def use_description(folder: Path, name: str) -> None:
-    """Use a description (set of features) from now on, in a project that is not being served.
+    """Switch a project that is not being served to a description (a set of features).
 
-    The name "" is that of the project's first description.
+    The name "" means the project's first description.
 
     Raises
     ------
@@ -219,7 +220,7 @@ class Descriptions:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Stop building; what has been built is kept."""
+        """Stop building. The items built so far are kept."""
         for building in list(self._buildings.values()):
             building.stop()
 
@@ -281,7 +282,7 @@ class Descriptions:
         Raises
         ------
         InputError
-            If it can't be read.
+            If the pool can't be read.
         """
         with self._lock:
             path = ProjectFile.read(self._folder).pool_under(name, self._folder)
@@ -295,7 +296,7 @@ def _first_pool(folder: Path) -> Pool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the descriptions that have a pool, complete or not, except the first; ascending."""
+    """Return the sorted names of the further descriptions that have a pool, complete or not."""
     try:
         found = sorted(path.name for path in (folder / DESCRIPTIONS_FOLDER).iterdir())
     except OSError:

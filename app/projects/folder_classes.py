@@ -31,26 +31,27 @@ class FolderClasses:
 
     @classmethod
     def of(cls, source: Source | None) -> FolderClasses:
-        """Return the possible classes of a source; none if it is None, which means an existing pool."""
+        """Return the possible classes of a source; none if `source` is None, as for an existing pool."""
         if source is None or not source.classes or source.without_folder_classes().classes:
             return cls(())
         return cls(source.classes)
 
     def positive(self, question: str, given: str | None) -> str | None:
-        """Return the class that means yes: `given` or, if this is None, the class that the question names.
+        """Return the class that means yes, or None if no class does.
 
-        The result is None if `given` is "", which means no class.
+        If `given` is None, this is the class that the question names. Otherwise it is `given`, where ""
+        stands for no class.
         """
         return guess_class(question, self.names) if given is None else given or None
 
 
 def classes_of_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the folder names that may be classes of images with these relative paths, with slashes."""
+    """Return the folder names that may be classes, from the images' relative paths (with slashes)."""
     return classes.of(Path("/nowhere"), [path.replace("/", os.sep) for path in paths])[0]
 
 
 def given_source(word: str, provider: str | None = None) -> Source | None:
-    """Return the source that `word` describes (`core.sources.words`), or None for the folder of a pool.
+    """Return the source that `word` describes (`core.sources.words`), or None if it is a pool's folder.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif, note_on_
 from closecall.core.sources.images import EXTENSIONS
 
 SECONDS = 0.3
-"""Longest time for counting the images in a folder, while a person is looking for the right one."""
+"""Maximum time in seconds for counting the images in a folder, while a person chooses one."""
 
 MOST_OFFERED = 12
 """Maximum number of folders that are offered at once."""
@@ -34,7 +34,7 @@ class Contents:
     folders : int
         Number of folders with images.
     is_all : bool
-        Whether everything was counted; otherwise, time ran out, and there may be more.
+        Whether everything was counted. If not, the time was up, and there may be more images.
     """
 
     images: int
@@ -73,8 +73,7 @@ class Offer:
 def look_into(folder: Path, seconds: float = SECONDS) -> Contents:
     """Count the images in a folder and its subfolders, for at most `seconds` seconds.
 
-    As in `core.sources.listing`, hidden files and symbolic links don't count, nor do folders that can't be
-    read.
+    Hidden files, symbolic links, and folders that can't be read don't count, as in `core.sources.listing`.
     """
     until = time.monotonic() + seconds
     images = left_out = folders = 0
@@ -99,8 +98,8 @@ def look_into(folder: Path, seconds: float = SECONDS) -> Contents:
 def offer(typed: str, recent: Iterable[str]) -> Offer:
     """Return the folders to offer for a typed path.
 
-    They are those in the folder that was typed, those that complete the path or, if nothing was typed, the
-    `recent` ones.
+    If nothing was typed, offer the `recent` folders. If the path is a folder, offer its subfolders. In all
+    other cases, offer the folders whose paths begin with the typed path.
     """
     text = typed.strip()
     if not text:
@@ -129,7 +128,7 @@ def usual_folders() -> list[str]:
 
 
 def _subfolders(folder: Path, beginning: str = "") -> tuple[str, ...]:
-    """Return the paths of a folder's subfolders whose names begin so, in any letter case, sorted."""
+    """Return the sorted paths of subfolders whose names start with `beginning`, in any letter case."""
     start = beginning.casefold()
     found = []
     for number, entry in enumerate(_entries(str(folder))):
@@ -141,7 +140,7 @@ def _subfolders(folder: Path, beginning: str = "") -> tuple[str, ...]:
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder that are not hidden; none if it can't be read."""
+    """Yield the entries of a folder that are not hidden; nothing if the folder can't be read."""
     try:
         with os.scandir(folder) as entries:
             yield from (entry for entry in entries if not entry.name.startswith("."))

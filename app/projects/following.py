@@ -1,9 +1,8 @@
-"""Keep up with what other servers of the same project change, except answers.
+"""Follow the changes that other servers make to the same project, except answers.
 
-The database tells a server what another one has changed (`closecall.storage.notices`). A thread then reads
-the changed concepts or settings again. Answers need no thread: code that needs the labels reads the log
-(`app.engine.concept_state`). If the connection for notices was lost, everything is read
-again.
+The database notifies a server of the changes of other servers (`closecall.storage.notices`). A thread then
+reads the changed concepts or settings again. Answers need no thread: code that needs the labels reads the log
+(`app.engine.concept_state`). If the connection for notices was lost, everything is read again.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from closecall.app.runtime.background import Troubles, Watch
 from closecall.app.runtime.news import News
 
 RETRY_SECONDS = 2.0
-"""Seconds after which what could not be read is read again."""
+"""Seconds to wait before reading again after a failure."""
 
 
 @dataclass
 class _Due:
-    """What is to be read again. `passed` has the audited items that selections have passed over."""
+    """The data to read again. `passed` has the audited items that selections have passed over."""
 
     everything: bool = False
     settings: bool = False
@@ -32,7 +31,7 @@ class _Due:
     sessions: set[str] = field(default_factory=set)
 
     def add(self, other: _Due) -> None:
-        """Add what another object has."""
+        """Add the data that `other` names."""
         self.everything |= other.everything
         self.settings |= other.settings
         self.concepts |= other.concepts

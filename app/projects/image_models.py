@@ -1,4 +1,4 @@
-"""Image models that the start page offers: those in the folder `models` inside the folder of projects."""
+"""Image models that the start page offers: all models in the folder `models` in the folder of projects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = "models"
 
 
 def image_models(projects: Path) -> dict[str, Path]:
-    """Return the path of each model, a file or a folder. The keys are names, as the start page shows them."""
+    """Return the path of each model, which is a file or a folder, by the name that the start page shows."""
     try:
         entries = sorted((projects / FOLDER).iterdir())
     except OSError:  # the folder is missing or can't be read
@@ -20,10 +20,10 @@ def image_models(projects: Path) -> dict[str, Path]:
 
 
 def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
-    """Describe a model's features and speed; also return the seconds until labeling can begin, roughly.
+    """Return sentences about a model's features and speed, and an estimate of the wait before labeling.
 
-    The speed is measured once on this machine, on the given execution provider
-    (`core.onnx.runtime.PROVIDERS`) or on the CPU.
+    The wait is in seconds. The speed is measured once on this machine, with the given execution provider
+    (`core.onnx.runtime.PROVIDERS`), by default on the CPU.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
 
 
 def providers() -> dict[str, str]:
-    """Return the execution providers offered here, as names and display names; the CPU is the first."""
+    """Return the display name of each execution provider offered here, by its name; the CPU is the first."""
     from closecall.core.onnx.runtime import PROVIDERS, offered_providers
 
     return {name: PROVIDERS[name].label for name in offered_providers()}

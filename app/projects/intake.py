@@ -23,7 +23,7 @@ class Intake:
     log : LabelLog
         The log that gets the answers.
     pool : callable
-        Returns the newest snapshot of the pool, or None before its first items.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     problem : callable
         Returns a sentence that says why there is no pool, or None if the reason is unknown.
     """
@@ -42,7 +42,7 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether storing some answers raised an error, so that they may or may not be in the log."""
+        """Whether some answers may or may not be in the log, because storing them raised an error."""
         return bool(self._unacknowledged)
 
     def store(
@@ -55,8 +55,8 @@ class Intake:
         """Store answers with `LabelLog.append_answers`; refuse answers about items without features.
 
         After a StorageError, some answers may be in the log although the call failed. If such answers are
-        sent again, they are reported as `accepted`, like new ones. The answers in `along` are exempt, because
-        the browser does not send them itself; see `LabelLog.append_answers`.
+        sent again, they are reported as `accepted`, like new answers. This doesn't apply to the answers in
+        `along`, because the browser doesn't send these itself; see `LabelLog.append_answers`.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Intake:
         )
 
     def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
-        """Return what can be stored, undos and answers about the pool's items, and refusals of the rest."""
+        """Return the undos and the answers about items of the pool, and refusals of all other answers."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
         pool = self._pool()

@@ -8,7 +8,7 @@ from closecall.storage import AnswerRecord
 
 
 def answer_fields(answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer as the log has it. Times are in milliseconds since 1970 UTC."""
+    """Return the fields of an answer in the log. Times are in milliseconds since 1970-01-01 UTC."""
     return {
         "seq": answer.seq,
         "id": answer.id,

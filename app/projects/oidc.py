@@ -23,7 +23,7 @@ USUAL_PORTS = {"http": 80, "https": 443}
 """Default ports, which browsers leave out of origins."""
 
 UNNAMED = "default"
-"""Streamlit's name for the provider configured in [auth] itself."""
+"""Streamlit's name for a provider that is configured directly in [auth]."""
 
 OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
 
@@ -34,7 +34,7 @@ SIGN_IN_DAYS = 30
 """Default number of days after which people must sign in again."""
 
 LEAST_SECRET = 32
-"""Minimum length of the secret that signs cookies. A person who guesses it can sign in as anybody."""
+"""Minimum length of the secret that signs cookies. A person who guesses the secret can sign in as anybody."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SignIn:
     origin : str
         The only origin at which sign-in works, such as "https://label.example.org".
     prefix : str
-        The path below which a proxy offers the pages there, such as "/labels"; "" for the root.
+        The path at which a proxy offers the pages, such as "/labels"; "" for the root.
     providers : tuple of str
         Names of the providers, in the form for ``st.login``.
     """
@@ -90,7 +90,7 @@ def sign_in(port: int, prefix: str = "") -> SignIn | None:
             raise InputError(f"{path} can't be read: {error}") from None
     if "auth" not in settings:
         return None
-    # Streamlit needs Authlib for sign-in, but reports only when somebody signs in that Authlib is missing.
+    # Streamlit needs Authlib for sign-in. If Authlib is missing, Streamlit reports it only at a sign-in.
     load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
     return _checked(settings["auth"], port, prefix)
 

@@ -1,8 +1,8 @@
 """Keys with which a labeling page uses the HTTP API, in the name of the person at the page.
 
-The page's script knows who the person is, and passes a key to the browser. The key names the person, and is
-signed, so that nobody can change it or make one up. The secret is in the project's database: a key stays
-valid when the server is restarted, and on all servers of the project.
+The page's script on the server knows who the person is, and passes a key to the browser. The key names the
+person. It is signed, so that nobody can forge a key. The secret that signs keys is in the project's database.
+A key therefore stays valid after a restart, and is valid on all servers of the project.
 """
 
 from __future__ import annotations

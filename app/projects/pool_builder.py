@@ -24,13 +24,13 @@ class Building:
     """The build of one pool by a command in a child process.
 
     A build can be resumed. The process that builds the pool may have started before this object was created,
-    and may outlive it. Progress is therefore read from the pool's folder. If another process is building the
-    pool, a new child waits for its end, and then builds the missing items.
+    and may outlive this object. Progress is therefore read from the pool's folder. If another process is
+    building the pool, a new child waits until that process ends, and then builds the missing items.
 
     Parameters
     ----------
     pool : Path
-        The pool's folder; created by the command. The folder that contains it must exist.
+        The pool's folder, which the command creates. Its parent folder must exist.
     words : sequence of str
         Arguments of ``closecall`` that build the pool.
     working_folder : Path
@@ -121,7 +121,10 @@ class Builder(Building):
 
 
 def started_builder(folder: Path, file: ProjectFile) -> Builder | None:
-    """Return the builder of a project's pool, started if the pool is incomplete; None if it has no source."""
+    """Return the builder of a project's pool, and start it if the pool is incomplete.
+
+    Return None if the project has no source.
+    """
     if not file.source:
         return None
     path = file.pool_path(folder)
@@ -138,7 +141,7 @@ def started_builder(folder: Path, file: ProjectFile) -> Builder | None:
 
 
 def what_is_gone(pool: Pool) -> str | None:
-    """Return a sentence if the files with the pool's images or texts no longer exist, otherwise None."""
+    """Return a sentence that says which files with the pool's images or texts no longer exist, or None."""
     try:
         source = pool.source
     except InputError as error:

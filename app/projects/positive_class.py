@@ -1,9 +1,9 @@
 """The class that a question asks about, found by its name: "Is it a face?" asks about the class "Faces".
 
-A question names a class if it ends with the name of the class. Letter case does not count, nor do hyphens and
-underscores, nor whether the last word is in the singular or in the plural. Of several such classes, the
-question names the one with the longest name and, if several have equally long names, the one that is spelled
-most like the question. If two are equally close, a person must choose.
+A question names a class if it ends with the name of the class. Letter case, hyphens and underscores don't
+matter. The last word may be singular in one and plural in the other. If the names of several classes fit, the
+question names the class whose name has the most words. If these names have equally many words, it names the
+class that is spelled most like the question. If two are equally close, a person must choose.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ _IRREGULAR = {
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
     """Return the class that a question names, such as "airplane" in "Is it an airplane?".
 
-    Return None if the question names no class, or two equally well.
+    Return None if the question names no class, or names two classes equally well.
     """
     named = _named(question, classes)
     return named[0] if len(named) == 1 else None
 
 
 def positive_class_of(question: str, given: str | None, classes: Sequence[str]) -> str | None:
-    """Return the class that means yes: `given` or, if this is None, the class that the question names.
+    """Return the class that means yes, or None if no class does.
 
-    The result is None if `given` is "", which means no class.
+    If `given` is None, this is the class that the question names. Otherwise it is `given`, where "" stands
+    for no class.
 
     Raises
     ------
@@ -56,11 +57,11 @@ def positive_class_of(question: str, given: str | None, classes: Sequence[str]) 
 
 
 def possible_classes(question: str, classes: Sequence[str]) -> tuple[str, ...]:
-    """Return the classes that a person should choose from, because the question names none of them alone.
+    """Return the classes that a person should choose from, because the question does not name exactly one.
 
-    These are the classes that the question names equally well or, if it names none, those with the same last
-    word, such as "house_cat" and "wild_cat" for "Is it a cat?". The result is empty if `guess_class` finds
-    the class, and if no class is similar.
+    These are the classes that the question names equally well. If it names none, they are the classes with
+    the same last word as the question, such as "house_cat" and "wild_cat" for "Is it a cat?". The result is
+    empty if `guess_class` finds the class, or if no class is similar.
     """
     named = _named(question, classes)
     if len(named) == 1:
@@ -82,8 +83,8 @@ def _named(question: str, classes: Sequence[str]) -> tuple[str, ...]:
 def _closeness(question: str, asked: list[str], name: str) -> tuple[int, bool, bool, bool] | None:
     """Return how well a question names a class, or None if it does not.
 
-    The result is the number of words, and whether the last word, the spelling and the letter case are the
-    same.
+    The result is the number of words in the name, and whether the last word, the spelling and the letter case
+    are the same.
     """
     words = _words(name)
     if not words or not asked or asked[-len(words) : -1] != words[:-1]:

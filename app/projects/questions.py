@@ -1,4 +1,4 @@
-"""The yes/no questions of a project: adding one, also to a project that is not being served."""
+"""The yes/no questions of a project: read and add questions, even if the project is not being served."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def classes_of(project: Path) -> tuple[str, ...]:
 
 
 def questions_of(project: Path) -> list[ConceptRecord]:
-    """Return the active questions of a project, which may be served meanwhile."""
+    """Return the active questions of a project. The project may be served at the same time."""
     with Database.open(ProjectFile.read(project).labels(project), read_only=True) as database:
         return Archive(database).offered()
 
@@ -90,8 +90,8 @@ def add_question(
 ) -> ConceptRecord:
     """Add a question to a project that is not being served.
 
-    `positive_class` is the class that means yes: None for the class that the question names, if it names one,
-    and "" for no class.
+    `positive_class` is the class that means yes. None stands for the class that the question names, if any;
+    "" stands for no class.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Roles of people, and the rights of each role. The pages handle sign-in.
 
-Without sign-in, people may label under any name, or without a name; their name is then `SOMEBODY`. On a
-server with sign-in (OpenID Connect), the provider verifies the name.
+Without sign-in, people may label under any name. Without a name, they label as `SOMEBODY`. On a server with
+sign-in (OpenID Connect), the provider verifies the name.
 
 Annotators label, and review and correct their own answers. Owners create projects and questions, change
 shared settings, archive questions, adjudicate, and see everybody's statistics. If no owner is named and
@@ -57,12 +57,12 @@ class Person:
     def owns(self, annotator: str) -> bool:
         """Return whether the person may use this annotator's sessions.
 
-        People may use their own sessions, and owners also those of the autopilot.
+        Everybody may use their own sessions. Owners may also use the autopilot's sessions.
         """
         return annotator == self.name or (self.is_owner and annotator == AUTOPILOT)
 
     def require_owner(self, what: str) -> None:
-        """Check that the person may do `what`.
+        """Check that the person is an owner. In the message, `what` names the action that needs an owner.
 
         Raises
         ------
@@ -89,8 +89,8 @@ class Roles:
         Names of other people who may enter; if empty, everybody may. "@example.org" means all names with
         this ending.
     must_sign_in : bool
-        Whether a sign-in provider verifies names. If so, only people in `owners` are owners. If not,
-        everybody is an owner as long as `owners` is empty.
+        Whether a sign-in provider verifies names. If so, only people in `owners` are owners. If not, and if
+        `owners` is empty, everybody is an owner.
     """
 
     owners: frozenset[str] = frozenset()
@@ -101,7 +101,7 @@ class Roles:
     def of(
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
-        """Return the roles for names as people write them."""
+        """Return roles made from names as people write them."""
 
         def keys(names: Iterable[str]) -> frozenset[str]:
             return frozenset(_key(name, must_sign_in) for name in names)
@@ -147,7 +147,7 @@ def name_given(text: str) -> str:
 
 
 def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
-    """Return the name in an identity token: the e-mail address or, without a verified one, the subject.
+    """Return the name in an identity token: a verified e-mail address or, if there is none, the subject.
 
     An address counts as verified unless the token says otherwise. A subject that contains "@" is rejected: at
     some providers, people choose their subject, and could choose another person's address.
@@ -189,7 +189,7 @@ def called(user: Mapping[str, Any], name: str) -> str:
 
 
 def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> list[str]:
-    """Return the annotators' names, sorted, each once, without the autopilot, `SOMEBODY` and `but_for`."""
+    """Return the sorted, different names of annotators, except the autopilot, `SOMEBODY` and `but_for`."""
     left_out = {AUTOPILOT, SOMEBODY, *but_for}
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 

@@ -11,16 +11,16 @@ from pathlib import Path, PurePosixPath
 from closecall.core.errors import InputError
 
 FOLDER = "images"
-"""Folder beside the projects that has the uploaded folders."""
+"""Name of the folder, beside the projects, that contains the uploaded folders."""
 
 UPLOAD = "{upload}"
-"""Stands for the uploaded folder in the word for a source, until the folder is stored."""
+"""Placeholder for the uploaded folder in the word for a source, until the folder is stored."""
 
 UNFINISHED = ".new-"
 
 MOST_FILES = 5000
 MOST_BYTES = 2_000_000_000
-"""Maximum number and total size of the files of an upload, which the server holds in memory meanwhile."""
+"""Maximum number of files in an upload, and of bytes in all its files. The server holds them in memory."""
 
 File = tuple[str, bytes]
 """A file's path in the uploaded folder, with slashes, and its content."""
@@ -36,7 +36,8 @@ def store_folder(projects: Path, name: str, files: Sequence[File]) -> Path:
     name : str
         A text from which the folder's name is made.
     files : sequence of File
-        The files. Parts of paths that would lead out of the folder, or hide a file, are left out.
+        The files. Dots at the start of names are removed, so that no path leads out of the folder or hides
+        a file.
 
     Raises
     ------
@@ -70,13 +71,13 @@ def store_folder(projects: Path, name: str, files: Sequence[File]) -> Path:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path that browsers send, without those that are not names of visible files."""
+    """Return the parts of a path that a browser sent, changed into names of visible files."""
     parts = (re.sub(r"[\x00-\x1f]", "_", part)[-200:].lstrip(".") for part in PurePosixPath(path).parts)
     return [part for part in parts if part and part != "/"] or ["image"]
 
 
 def _free(file: Path) -> Path:
-    """Return the path, or a similar one if there is a file already."""
+    """Return the path, with a number added to the name if the file exists already."""
     free, number = file, 2
     while free.exists():
         free, number = file.with_name(f"{file.stem} {number}{file.suffix}"), number + 1

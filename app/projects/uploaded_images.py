@@ -32,7 +32,7 @@ def uploadable() -> list[str]:
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     """Return a sentence that says why images can't be compared with the pool's items; None if they can.
 
-    The sentence calls the images `what`.
+    `what` names the images in the sentence.
     """
     if pool is None:
         return f"{what} can't be used yet: the first items are still being prepared"
@@ -48,7 +48,7 @@ def note_on(pool: Pool | None) -> str | None:
     """Return a sentence on how features of uploads differ from those of the pool's items, or None."""
     try:
         return None if pool is None else pool.source.note_on_new_images()
-    except InputError:  # the source is gone, which `why_none` says
+    except InputError:  # the source is gone; `why_none` reports it
         return None
 
 
@@ -58,7 +58,7 @@ def describing_source(pool: Pool | None, what: str = "Example images") -> Source
     Raises
     ------
     InputError
-        If images can't be compared with the pool's items. The message calls the images `what`.
+        If images can't be compared with the pool's items. The message names the images by the text `what`.
     """
     if problem := why_none(pool, what):
         raise InputError(problem)
@@ -67,7 +67,10 @@ def describing_source(pool: Pool | None, what: str = "Example images") -> Source
 
 
 def why_not_described(source: Source, what: str = "Example images") -> str | None:
-    """Return why images can't be compared with a source's items, or None. The text calls them `what`."""
+    """Return a sentence that says why images can't be compared with a source's items; None if they can.
+
+    `what` names the images in the sentence.
+    """
     if source.describes_images:
         return None
     return f"{what} can't be used here: this pool's features can't be computed from an image"
@@ -83,7 +86,7 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
     ------
     InputError
         If the image is empty, too large or can't be read, or the source can't compute the features of images.
-        The message calls the image `what`.
+        `what` names the image in the message.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.base import WHOLE
@@ -110,7 +113,7 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
 
 
 def features_of_kept(image: bytes, source: Source) -> NDArray[np.float32] | None:
-    """Return the features of a PNG that `read_upload` returned; None if the source finds none in it.
+    """Return the features of a PNG that `read_upload` returned; None if the source finds no features in it.
 
     Raises
     ------

@@ -4,8 +4,8 @@
     uploads/DIGEST.npy         its features under the project's first description
     uploads/NAME/DIGEST.npy    its features under the description NAME (`app.projects.descriptions`)
 
-Under the first description, the features are computed when the image is uploaded, from its full size. All
-features that are missing are computed from the stored image when they are needed.
+Under the first description, the features are computed from the image at full size, when it is uploaded.
+Missing features are computed from the stored image, when they are needed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Uploads:
         Raises
         ------
         InputError
-            If `raw` can't be read as an image or stored, or images can't be compared with the pool's items.
+            If `raw` is not an image or can't be stored, or if images can't be compared with the pool's items.
         """
         image, feature = read_upload(raw, f"“{name}”", describing_source(pool, "Uploads"))
         digest = digest_of(image)
@@ -161,7 +161,7 @@ class Uploads:
             raise
 
     def _keep(self, digest: str, image: bytes | None, feature: NDArray[np.float32] | None, what: str) -> None:
-        """Store an upload's features and image, if given. The image is last: with it, the upload exists."""
+        """Store an upload's features, then its image, which completes the upload. Either may be None."""
         try:
             if feature is not None:
                 features = io.BytesIO()

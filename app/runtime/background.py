@@ -1,8 +1,8 @@
 """Background work whose errors are reported and do not end its thread.
 
 `Workers` run jobs, and a `Watch` works at intervals. A `Fitting` is the state of an index or model that is
-fitted in the background. An error is logged with its traceback; the same error is not logged again while it
-repeats. The error is also kept, in one sentence, until the same work succeeds. Pages show this sentence, and
+fitted in the background. An error is logged with its traceback; if the same error repeats, it is not logged
+again. The error is also kept, in one sentence, until the same work succeeds. Pages show this sentence, and
 ``/healthz`` counts the pools with such errors.
 """
 
@@ -49,7 +49,10 @@ class Troubles:
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Record an error of the ``with`` block for the task `what`, and suppress it; success clears it."""
+        """Suppress an error of the ``with`` block, and record it as the current problem of the task `what`.
+
+        If the block succeeds, the problem is cleared.
+        """
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)
@@ -60,8 +63,8 @@ class Troubles:
     def note(self, what: str, error: BaseException | None, job: str = "") -> None:
         """Record the outcome of a `job` of the task `what`: its error, or None if it succeeded.
 
-        A database error that may be temporary is only logged. If the error lasts, the next access raises it
-        again.
+        A database error that may be temporary is logged but not recorded. If the error lasts, the next access
+        raises it again.
         """
         with self._lock:
             before = self._sentences.pop((what, job), None)

@@ -17,7 +17,9 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
-    """Return the command line of a child process that runs ``closecall``; start it with `environment`.
+    """Return the command line of a child process that runs ``closecall``.
+
+    Start the child with the environment that `environment` returns.
 
     Parameters
     ----------

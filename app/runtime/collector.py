@@ -1,7 +1,7 @@
 """Settings of Python's garbage collector for a server, which holds many objects that stay.
 
 A full collection looks at all objects and holds up all threads meanwhile: 0.2 s for the modules of a server
-with one project on a quiet machine, and over a second on a busy one. Objects that are frozen are left out.
+with one project on a quiet machine, and over a second on a busy one. A collection skips frozen objects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LATER_SECONDS = 60.0
 
 
 def settle() -> None:
-    """Leave the objects that exist now out of all collections, and collect less often."""
+    """Freeze the objects that exist now, so that all collections skip them, and collect less often."""
     gc.set_threshold(YOUNG, 20, 20)
     _freeze()
     later = threading.Timer(LATER_SECONDS, _freeze)
@@ -26,5 +26,5 @@ def settle() -> None:
 
 
 def _freeze() -> None:
-    gc.collect()  # what is garbage now would be kept for good
+    gc.collect()  # frozen garbage would be kept for good
     gc.freeze()

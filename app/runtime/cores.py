@@ -1,4 +1,4 @@
-"""A limit on computations that run at once. People who wait go before work that is done in advance."""
+"""A limit on computations that run at once. Computations that people wait for precede work in advance."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 class Cores:
     """The processor cores that computations hold. Thread-safe.
 
-    A person's computation waits only if `n` other people's computations are running. Those who wait get cores
-    in the order in which they came. Work in advance waits until fewer than `n` computations are running and
-    no person waits, or until its patience ends. So a person never waits for work in advance, however long it
-    takes: both then share a core for a moment.
+    A person's computation waits only if `n` other people's computations are running. Waiting people get cores
+    in the order in which they came. Work in advance, which nobody waits for yet, starts when fewer than `n`
+    computations are running and no person waits, or when its patience ends. A person never waits for work in
+    advance: the two computations share a core until one of them ends.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Cores:
     def held(self, *, in_advance: bool = False, patience: float | None = None) -> Iterator[None]:
         """Wait for a core, and hold it until the ``with`` block ends.
 
-        Work in advance waits for at most `patience` seconds, if given.
+        After `patience` seconds, work in advance starts even if no core is free. None means no limit.
         """
         if in_advance:
             with self._changed:
@@ -66,7 +66,7 @@ class Cores:
             raise
 
     def _leave_line(self, handed_over: threading.Event) -> None:
-        """Wait no longer for a core, or release it if it was handed over just now."""
+        """Stop waiting for a core. If a core was handed over just now, release it."""
         with self._changed:
             if handed_over in self._waiting:
                 self._waiting.remove(handed_over)
@@ -85,7 +85,7 @@ class Cores:
                 self._changed.notify_all()
 
     def _is_idle(self) -> bool:
-        """Return whether a core is free that no person waits for."""
+        """Return whether a core is free and no person waits for a core."""
         return not self._waiting and self._of_people + self._in_advance < self._n
 
 
@@ -93,7 +93,7 @@ CORES = max(2, os.cpu_count() or 1)
 """Number of computations at once; at least two, so that a long one does not hold up a short one."""
 
 GAP_SECONDS = 1.0
-"""Maximum seconds to wait for a gap. On a server that is always busy, the work would otherwise never end."""
+"""Maximum seconds to wait for a gap (a free core). On a busy server, the work would otherwise never end."""
 
 _CORES = Cores(CORES)
 _OWN = threading.local()
@@ -103,7 +103,7 @@ _computing_seconds = 0.0
 
 @contextmanager
 def a_core(*, in_advance: bool = False, patience: float | None = None) -> Iterator[None]:
-    """Wait for a free core, and hold it until the ``with`` block ends. Nested blocks of a thread share it.
+    """Wait for a free core, and hold it until the ``with`` block ends. A thread's nested blocks share a core.
 
     This limits trainings to one per core. With more, each would take longer, and they would need more memory.
     `in_advance` is for work that nobody waits for yet, such as a look-ahead; see `Cores`.
@@ -125,7 +125,7 @@ def a_core(*, in_advance: bool = False, patience: float | None = None) -> Iterat
 def computing_seconds() -> float:
     """Return the processor time in seconds that threads have spent in blocks of `a_core` so far.
 
-    This is training, selecting and measuring, also in advance and in gaps. A block that still runs does not
+    These blocks train, select and measure, also in advance and in gaps. Blocks that are still running do not
     count, and neither do threads that a block starts.
     """
     return _computing_seconds
@@ -133,7 +133,10 @@ def computing_seconds() -> float:
 
 @contextmanager
 def a_gap() -> Iterator[None]:
-    """Hold a core for work that nobody waits for but that must end; wait for it for at most `GAP_SECONDS`."""
+    """Wait at most `GAP_SECONDS` for a free core, and hold a core until the ``with`` block ends.
+
+    This is for work that nobody waits for, but that must end at some time.
+    """
     with a_core(in_advance=True, patience=GAP_SECONDS):
         yield
 

@@ -12,7 +12,7 @@ Extra = Literal["bench", "oidc", "peers", "reports"]
 
 
 def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:
-    """Import and return an optional module. `distribution` names its package if the names differ.
+    """Import and return an optional module; `distribution` is its package's name, if that is different.
 
     Raises
     ------

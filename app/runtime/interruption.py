@@ -1,4 +1,4 @@
-"""Messages that say, when a command is stopped with Ctrl+C, whether its work is kept."""
+"""Messages for commands that were stopped with Ctrl+C. They tell whether finished work is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def if_stopped(sentence: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator of a command: when the command is stopped, it prints `sentence`."""
+    """Return a decorator for a command, which makes the command print `sentence` when it is stopped."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)

@@ -2,7 +2,7 @@
 
 After an installation, nothing is compiled yet, and compiling takes a minute or two. Meanwhile Numba would
 lock the whole process, and even kernels that are only loaded from disk would have to wait. A child process
-therefore compiles the kernels, in several steps (`Step`), those for training first. This process calls
+therefore compiles the kernels in several steps (`Step`), training's kernels first. This process calls
 `is_ready` or `wait_for` before it uses a kernel. If the child fails, kernels are compiled in this process
 when they are first used.
 """
@@ -57,7 +57,7 @@ class Preparation:
         self._reader.start()
 
     def is_complete(self, step: Step) -> bool:
-        """Return whether the Numba functions in the set `step` are compiled, or the child process ended."""
+        """Return whether the functions in the set `step` are compiled, or the child process has ended."""
         return self._complete[step].is_set()
 
     def wait(self, step: Step) -> None:

@@ -33,10 +33,10 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def settle() -> None:
-    """Make all threads allocate from one arena that keeps free memory, and give large allocations own pages.
+    """Make all threads use one arena that keeps free memory; give large allocations their own pages.
 
     By default, glibc gives threads up to eight arenas per processor, and memory freed in one arena can't be
-    used by the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas, and
+    used by another arena. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas, and
     more with every minute. With one arena it had 15 MB. One arena is enough, because Python's lock lets only
     one thread allocate at a time.
 
@@ -62,7 +62,7 @@ def settle() -> None:
 class Trimmer:
     """A thread that returns free memory to the system at intervals until `close`.
 
-    Objects that are freed between others leave holes, which other objects don't fill. The thread returns the
+    Objects freed between objects in use leave holes, which later objects don't fill. The thread returns the
     pages of such holes.
 
     Parameters

@@ -1,4 +1,4 @@
-"""News: what has just happened to a project, for those who want to know at once.
+"""News: events in a project, passed on to subscribers at once.
 
 The kinds of a project's news, with their data:
 
@@ -38,10 +38,10 @@ class News:
         self._lock = threading.Lock()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each piece of news; return a function that ends this.
+        """Call `subscriber` with each piece of news; return a function that ends the subscription.
 
-        It is called in the thread that publishes, which may hold locks. It must therefore return at
-        once, and leave all work to another thread. Its errors are logged.
+        The subscriber is called in the thread that publishes, which may hold locks. It must therefore
+        return at once, and leave all work to another thread. Its errors are logged.
         """
         key = object()
         with self._lock:

@@ -1,4 +1,4 @@
-"""A lock on a file that several processes may hold together, but not while one has the file for itself."""
+"""A lock on a file that several processes may hold at once, unless a process holds an exclusive lock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ POLL_SECONDS = 0.05
 class SharedLock:
     """A shared lock on the file at `path`.
 
-    `filelock.FileLock` on the same file is exclusive: nobody gets it while anybody holds a shared lock, and
-    the other way round.
+    `filelock.FileLock` on the same file is exclusive. Nobody gets the exclusive lock while anybody holds a
+    shared lock, and nobody gets a shared lock while anybody holds the exclusive lock.
     """
 
     def __init__(self, path: Path) -> None:

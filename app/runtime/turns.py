@@ -1,9 +1,9 @@
 """Work of several owners, such as the look-ahead of several sessions, done in turns.
 
-The turns are shared out by start-time fair queueing [1]_: the next turn is that of the owner whose earlier
-turns have taken least time. An owner that begins late, or had nothing to do for a while, gets no credit for
-this. If all turns take equally long, owners take turns one after the other. If one owner's turns take long,
-the others get more turns, so that each gets the same share of time.
+The turns are shared out by start-time fair queueing [1]_: the next turn goes to the owner whose earlier turns
+have taken the least time. An owner that begins late, or had nothing to do for a while, gets no credit for
+this. If all turns take equally long, this is round robin. If one owner's turns take long, the other owners
+get more turns, so that each owner gets the same share of time.
 
 References
 ----------
@@ -40,7 +40,7 @@ class Job(Protocol):
     Attributes
     ----------
     owner : str
-        The owner of the work, among whom time is shared.
+        The owner of the work. Time is shared among owners.
     turns_left : int
         Estimated number of turns until the work is done.
     """
@@ -54,16 +54,16 @@ class Job(Protocol):
     def take_turn(self) -> bool:
         """Do a part of the work; return whether more is left. After an error, the job gets no more turns.
 
-        If a turn does the work of several, `turns_left` decreases by as many.
+        If a turn does the work of n turns, `turns_left` decreases by n.
         """
 
     def cancel(self) -> None:
-        """End the job, because there will be no more turns."""
+        """End the job, because it will get no more turns."""
 
 
 @dataclass(eq=False)
 class _Owner:
-    """How far an owner's turns have come, in seconds of virtual time, and the times of its last turns."""
+    """The virtual time, in seconds, at which an owner's last turn ended, and its last turns' durations."""
 
     finished: float = 0.0
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -93,19 +93,19 @@ class Turns:
         self._now = 0.0  # virtual time: start of the last turn that began
 
     def enter(self, job: Job, executor: Executor) -> None:
-        """Let the job wait for its first turn. The executor's threads do the turns of all jobs."""
+        """Let the job wait for its next turn. The executor's threads do the turns of all jobs."""
         with self._lock:
             self._waiting[job] = max(self._now, self._owner(job.owner).finished)
         executor.submit(self._take_next, executor)
 
     def leave(self, job: Job) -> bool:
-        """Remove a job; return whether it was waiting. If its turn is under way, it goes on."""
+        """Remove a job; return whether it was waiting. A turn that is under way goes on."""
         with self._lock:
             return self._waiting.pop(job, None) is not None
 
     @contextmanager
     def serving(self, owner: str) -> Iterator[None]:
-        """Count the ``with`` block as a turn of the owner that others wait for, and that waits for nobody."""
+        """Count the ``with`` block as a turn of the owner. The block starts at once; other turns wait."""
         with self._lock:
             self._average()
             self._served[owner] += 1
@@ -119,7 +119,10 @@ class Turns:
 
     @property
     def crowding(self) -> float:
-        """Return the mean number of owners being served beside another one in the last seconds, per core."""
+        """Return the mean of (n − 1) / cores, where n is the number of owners that are served at once.
+
+        The mean is over the last seconds; see `CROWDING_SECONDS`.
+        """
         with self._lock:
             self._average()
             return self._crowding / self._cores
@@ -138,25 +141,27 @@ class Turns:
             return sum(job.turns_left for job in self._waiting)
 
     def patience(self, owner: str) -> float:
-        """Return the expected time of the shortest turn that another owner waits for; infinite if none waits.
+        """Return the expected time of the shortest turn that another owner waits for.
 
-        A turn of this owner should not take longer.
+        If no other owner waits, the time is infinite. A turn of `owner` should not take longer.
         """
         with self._lock:
             others = {job.owner for job in self._waiting} - {owner}
             return min(map(self._seconds, others), default=math.inf)
 
     def seconds(self, owner: str | None = None) -> float:
-        """Return the expected time of an owner's next turn, or the mean of all owners, in seconds."""
+        """Return the expected time of an owner's next turn, in seconds.
+
+        If `owner` is None or has had no turn yet, return the mean over all owners.
+        """
         with self._lock:
             return self._seconds(owner)
 
     def delay(self, owner: str, turns: int) -> float:
-        """Return for how many seconds others delay the next `turns` turns of an owner.
+        """Return the number of seconds by which other owners delay the next `turns` turns of `owner`.
 
-        Time is shared fairly, so no other owner delays them by more time than they take themselves. If n
-        other owners have as much to do, the delay is n times the time of the turns, divided by the number of
-        cores.
+        Time is shared fairly, so each other owner delays these turns by at most the time t that the turns
+        take. If n other owners have at least as much to do, the delay is n · t / the number of cores.
         """
         with self._lock:
             own = turns * self._seconds(owner)
@@ -170,7 +175,7 @@ class Turns:
             )
 
     def _take_next(self, executor: Executor) -> None:
-        """Do one turn of the job whose turn it is; do nothing if the job has left."""
+        """Do the next turn of a waiting job; do nothing if no job waits."""
         job = self._begin()
         if job is None:
             return
@@ -187,7 +192,7 @@ class Turns:
                 job.cancel()
 
     def _begin(self) -> Job | None:
-        """Return the job whose turn begins now, which no longer waits; None if no job waits."""
+        """Remove and return the waiting job whose turn begins now; return None if no job waits."""
         with self._lock:
             if not self._waiting:
                 return None
@@ -199,7 +204,7 @@ class Turns:
             return job
 
     def _record(self, job: Job, seconds: float, turns: int = 1) -> None:
-        """Record the time of a turn that has ended, in which the work of `turns` turns was done."""
+        """Record that a turn of `seconds` seconds has ended, which did the work of `turns` turns."""
         with self._lock:
             owner = self._owner(job.owner)
             owner.finished += seconds

@@ -87,7 +87,7 @@ class Health:
 
 
 def _load(projects: Sequence[OpenProject]) -> dict[str, int]:
-    """Return the sums of the projects' counts of work, and of work that was saved; see `Load.report`."""
+    """Return the sums of the counts in `LOADS` over the projects; see `Load.report`."""
     counts = dict.fromkeys(LOADS, 0)
     for project in projects:
         report = project.store.load.report()

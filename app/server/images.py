@@ -1,4 +1,4 @@
-"""The route of the images that pages load by themselves; see `app.api.images`."""
+"""The route of the images that pages request separately; see `app.api.images`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 FOR_GOOD = "private, max-age=31536000, immutable"
-"""Caching of images: an item never changes. Proxies keep none, since not everybody may see it."""
+"""Browsers may keep an item's image, which never changes. Proxies may not: some people must not see it."""
 
 
 def routes() -> list[Route]:
@@ -39,7 +39,7 @@ def _respond(asked: Mapping[str, str]) -> Response:
     try:
         found = image(asked)
     except InputError as error:
-        said = absence(error).get("problem") or str(error)  # the path of the images is for owners
+        said = absence(error).get("problem") or str(error)  # only owners may see where the images are
         return JSONResponse({"problem": said}, 400, headers=fresh)
     except StorageError as error:
         return JSONResponse({"problem": str(error)}, 503, headers=fresh)

@@ -43,7 +43,7 @@ def _near(live: LiveMap, asked: Asked) -> dict[str, Any]:
 
 
 def _lasso(live: LiveMap, asked: Asked) -> dict[str, Any]:
-    """Respond to a lasso request. ``corners`` has x and y of each corner in turn, separated by commas."""
+    """Respond to a lasso request. ``corners`` lists x and y of the first corner, of the second, and so on."""
     flat = [_number("corners", text) for text in asked.get("corners", "").split(",")]
     if len(flat) % 2:
         raise InputError(f"corners must be pairs of numbers, got {len(flat)} numbers")

@@ -1,10 +1,10 @@
-"""Accept only requests that name this server, and connections and API requests from its own pages.
+"""Refuse requests that name another server, and WebSockets and API requests from other servers' pages.
 
 A page of another site, or of another program on this machine, can send requests to this server from the
 user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
-even treats its page as one of this server's pages. In a request's header Host, browsers state the host that
-they send the request to. In the header Origin, they state the origin of the page that sends it. Clients that
-are not browsers can forge both headers, but such clients can reach the port anyway.
+even treats the other site's page as a page of this server. In a request's header Host, browsers state the
+host that they send the request to. In the header Origin, they state the origin of the page that sends the
+request. Clients that are not browsers can forge both headers, but such clients can reach the port anyway.
 
 The headers of each response also forbid other sites to show the pages in a frame. In a disguised frame, a
 click could become an answer without the user's knowledge ("clickjacking").
@@ -33,10 +33,10 @@ POLICY_VIOLATION = 1008
 
 
 class Guard:
-    """ASGI middleware that refuses requests for other hosts, and WebSockets from pages of other origins.
+    """ASGI middleware that refuses requests for other hosts, and some requests from pages of other origins.
 
-    It also forbids other sites to show the pages in a frame. Clients that send no origin may connect, because
-    they are not browsers.
+    WebSockets and API requests from such pages are refused. Clients that send no origin may connect, because
+    they are not browsers. The middleware also forbids other sites to show the pages in a frame.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Guard:
         Host names of the server; None accepts all names.
     sites : iterable of str
         Host names under which proxies offer this server. WebSockets from pages of these hosts are accepted
-        even if the proxy has changed the header Host, since proxies do not change the header Origin.
+        even if the proxy has changed the header Host, because proxies do not change the header Origin.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> None:

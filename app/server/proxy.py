@@ -1,4 +1,4 @@
-"""What changes if a proxy is in front of the server: the path of its pages, and the cookies.
+"""Support for a proxy in front of the server: changes to the paths of pages, and to cookies.
 
 A proxy may offer the server below a path, for example at ``https://example.org/labels/``. Some proxies remove
 this prefix from the paths of requests, others keep it. The server accepts both, if it knows the prefix.
@@ -51,7 +51,7 @@ def checked_prefix(prefix: str) -> str:
     Raises
     ------
     InputError
-        If it is not a path.
+        If `prefix` is not a path.
     """
     parts = [part for part in prefix.split("/") if part]
     if not all(re.fullmatch(r"[\w.~-]+", part, re.ASCII) and part.strip(".") for part in parts):
@@ -62,10 +62,10 @@ def checked_prefix(prefix: str) -> str:
 class BehindProxy:
     """ASGI middleware for a server behind a proxy.
 
-    It removes the prefix from the paths of requests and adds it to those of redirections. Over HTTPS, it
-    makes all cookies Secure. It does not pass on requests for `CLOSED`. If a proxy does not pass on
-    WebSockets, it makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a WebSocket arrives
-    as a request with the header Sec-WebSocket-Key, which no page can add to another request.
+    It removes the prefix from the paths of requests and adds the prefix to the paths of redirections. Over
+    HTTPS, it makes all cookies Secure. It does not pass on requests for `CLOSED`. If a proxy does not pass on
+    WebSockets, the middleware makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a
+    WebSocket arrives as a request with the header Sec-WebSocket-Key, which no page can add to other requests.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class BehindProxy:
         await app(scope, receive, send)
 
     def _below(self, path: str) -> str:
-        """Return the path without the prefix, or as it is if a proxy has removed the prefix."""
+        """Return the path without the prefix, or the path unchanged if a proxy has removed the prefix."""
         has_prefix = bool(self._prefix) and path.startswith(f"{self._prefix}/")
         return path[len(self._prefix) :] if has_prefix else path
 
@@ -136,7 +136,7 @@ class BehindProxy:
             click.echo(f"Warning: {WITHOUT_UPGRADE}", err=True)
 
     def _sending(self, send: Send, *, is_secure: bool) -> Send:
-        """Return `send` that changes the headers of a response."""
+        """Return a function like `send` that changes the headers of a response."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -166,9 +166,9 @@ def _is_secure(scope: Scope) -> bool:
 
 
 def _browser(scope: Scope) -> object:
-    """Return what distinguishes a browser, and the way that it takes here, from others.
+    """Return a key that tells browsers apart. It also depends on the proxies in front of the server.
 
-    A page shows only its own browser's failures. Otherwise one person could make all others' pages show some.
+    A page shows only its own browser's failures. Otherwise one person could make all pages show failures.
     """
     address = (scope.get("client") or ("",))[0]
     return address, *(_header(scope, name) for name in (b"x-forwarded-for", b"host", b"user-agent"))

@@ -38,7 +38,10 @@ def is_own_machine(host: str) -> bool:
 
 
 def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
-    """Yield the folders of projects with labels in files; also the workspace's, if new labels are files."""
+    """Yield the folders in which labels are or will be kept in files.
+
+    These are folders of projects, and the workspace's folder if new projects will keep labels in files.
+    """
     if workspace.can_create and not workspace.labels_go_to_a_server:
         yield workspace.folder
     for key in workspace.served_keys():

@@ -1,8 +1,8 @@
 """The autopilot: a simulated annotator that knows the truth and answers on the page, for demonstrations.
 
 The autopilot runs in the browser. The card gives each answer as if a key had been pressed, at the pace set on
-the page. Viewers therefore see what an annotator would see, and nothing runs once the page is closed. The
-server only supplies the true classes, and only to sessions of the autopilot.
+the page. Viewers therefore see what an annotator would see, and nothing runs after the page is closed. The
+server supplies only the true classes, and only if the session belongs to the autopilot.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
 
 
 def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
-    """Return the original of `concept` if `own_concept` made it, and `concept` otherwise."""
+    """Return the original question if `concept` is the autopilot's copy; otherwise, return `concept`."""
     return project.concept_store.named(concept.name.removesuffix(_OWN)) or concept
 
 

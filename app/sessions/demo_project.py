@@ -1,4 +1,4 @@
-"""The demo project: digits, drawn on demand, of which the demo asks whether each is a 7."""
+"""The demo project: digits, drawn on demand, and the question whether each is a 7."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_demo(workspace: Workspace, items: int) -> str:
 
 
 def _extend(workspace: Workspace, items: int) -> None:
-    """Let the existing demo have more items."""
+    """Extend the existing demo to `items` items."""
     folder = workspace.folder / DEMO
     file = ProjectFile.read(folder)
     there = int(file.source.partition(":")[2] or 0)

@@ -32,10 +32,10 @@ LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 DIVERSITY = 0.7
 """Minimum distance between items of a grid, as a share of the median angle; see `core.selection.diversity`.
 
-On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane only repeat an image in
-another variant. With a share of 0.5, the grid has three such repeats; with 0.7, one or two. In simulations of
-twelve grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With 0.9, it learns
-less (digits and CIFAR-10, 20,000 items each).
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane are variants of other
+items among the 28. With a share of 0.5, the grid has three such variants; with 0.7, one or two. In
+simulations of twelve grids, the SVM learns as much with shares of up to 0.7 as from the nearest items. With
+0.9, the SVM learns less (digits and CIFAR-10, 20,000 items each).
 """
 
 Batch = tuple[SelectionRecord, ...]
@@ -75,8 +75,8 @@ class BatchSession(ABC):
         """Store the browser's answers together.
 
         If an answer is about the batch in view or the previous batch, or if it is an undo, the batch in view
-        is no longer shown, and `attend` selects the next one. An answer that is sent again is acknowledged
-        again and stored once.
+        is no longer shown, and `attend` selects the next batch. An answer that is sent again is acknowledged
+        again, but stored only once.
         """
         with self.session.lock:
             result, outcome = self._stored(answers)
@@ -87,7 +87,7 @@ class BatchSession(ABC):
         return outcome
 
     def _stored(self, answers: Sequence[Mapping[str, Any]]) -> tuple[AppendResult, Outcome]:
-        """Store the answers; if another server has taken the session over meanwhile, take it back first."""
+        """Store the answers. If another server has taken over the session, take the session back first."""
         try:
             return store_presses(*parse_answers(answers, session=self.session), self.session)
         except StorageError as error:
@@ -97,7 +97,7 @@ class BatchSession(ABC):
         return store_presses(*parse_answers(answers, session=self.session), self.session)
 
     def reopen(self) -> None:
-        """Show what the session shows now according to the log, because another server has continued it."""
+        """Show the session's newest batch in the log, because another server has continued the session."""
         self.shown = self.last = ()
         self._resume()
         if self.shown or self.last:
@@ -113,7 +113,7 @@ class BatchSession(ABC):
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """Return each item's status if it has answers, "held" if it is leased to another session, else ""."""
+        """Return each item's status. For items without answers, it is "held" if leased elsewhere, else ""."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:
@@ -211,7 +211,7 @@ class GridSession(BatchSession):
         return self._size
 
     def resize(self, size: int) -> None:
-        """Set the number of items; a grid of another size is replaced.
+        """Set the number of items. If the number changes, a new grid replaces the grid in view.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 """Answer a whole group of near-duplicates, such as a burst, with one press.
 
 The card shows the other items of the group to which the item in view belongs. The browser sends the answer
-about the item in view with the ids of the others that are to get the same answer. Each of these answers is
-stored on its own, with an id derived from the id of the browser's answer, so it can be undone or corrected
-alone. An undo of the browser's answer undoes all of them.
+about the item in view with the ids of the other items that are to get the same answer. Each of these answers
+is stored on its own, with an id derived from the id of the browser's answer. It can therefore be undone or
+corrected alone. An undo of the browser's answer undoes all these answers.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Group:
         self._drawn: tuple[str, Future[Any]] | None = None  # the selection in view, and the pictures' job
 
     def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
-        """Return what the card shows about the group; None if no other item can be answered with this one.
+        """Return what the card shows about the group of the item in view.
 
+        Return None if no other item of the group can be answered together with the item in view.
         Items that were drawn for the audit or for another person's opinion are always answered alone.
         """
         if _is_answered_alone(shown):
@@ -78,10 +79,10 @@ def open_members(
 ) -> list[int]:
     """Return the other items of the item's group that can be answered now, ascending, at most `at_most`.
 
-    The group is that of the pool with the features named `description`, by default the session's own. An item
-    can be answered if it has no answer, or was skipped and the session shows skipped items again, and if no
-    other session has leased it. In a blind comparison, the result is empty, because an answer counts only for
-    the strategies that selected its item.
+    The group comes from the pool with the features named `description`, by default the features in use. An
+    item can be answered if it has no answer, is not audited, and is not leased to another session. If the
+    session shows skipped items again, a skip doesn't count as an answer. In a blind comparison, the result is
+    empty, because an answer counts only for the strategies that selected its item.
     """
     project, concept = session.project, session.concept
     groups = project.groups_under(concept.description if description is None else description)
@@ -110,7 +111,7 @@ def answers_alike(
     `record` is the browser's `answer` about the item in view. `batch` has the answers that precede `record`
     in the browser's queue and are not in the log yet. Items that got an answer or were leased to another
     session in the meantime are left out. The result is empty for undos, corrections, audit answers and
-    further opinions, and if `record` is in the log or in `batch` already. The group is that of the pool with
+    further opinions, and if `record` is in the log or in `batch` already. The group comes from the pool with
     the features by which the item was selected, even if other features are in use now.
 
     Raises
@@ -142,9 +143,9 @@ def answers_alike(
 def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]) -> list[AnswerRecord]:
     """Return an undo of each answer that was given along with the answer that `undo` undoes.
 
-    The answers directly precede the undone answer in the log, even if the groups have changed since. If the
-    log does not have them yet, they are in `batch`, the answers that precede `undo` in the browser's queue.
-    Some may have been undone one by one before; the log refuses to undo them again.
+    These answers directly precede the undone answer in the log, even if the groups have changed since. If the
+    log does not have these answers yet, they are in `batch`, the answers that precede `undo` in the browser's
+    queue. Some of these answers may already have been undone alone; the log then refuses the second undo.
     """
     if undo.undoes is None:
         return []

@@ -40,7 +40,7 @@ class LabelingSession(SessionState):
     project : Project
         The project that the session belongs to.
     record : SessionRecord
-        The session's record. If the log already has rounds of the session, it continues after the last round.
+        The session's record. If the log already has rounds of the session, the session continues after them.
     sessions : Sessions
         The project's sessions.
     """
@@ -86,7 +86,7 @@ class LabelingSession(SessionState):
             self.item_view.choose()
 
     def set_strategy(self, name: str) -> None:
-        """Select with the strategy `name` from now on. If this is a change, replace the item in view.
+        """Select with the strategy `name` from now on. If the strategy changes, replace the item in view.
 
         Raises
         ------
@@ -101,7 +101,8 @@ class LabelingSession(SessionState):
     def withdraw_description(self, direction: Direction, withdrawn: bool = True, *, by: Person) -> None:
         """Withdraw a description in words, with which labeling starts; if not `withdrawn`, use it again.
 
-        This applies to everybody who labels the question. Answers that were given because of it stay.
+        This applies to everybody who labels the question. Answers about items that the description selected
+        stay.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Items in a lasso on the map, in a grid: a part of the pool that somebody wants to label.
+"""A grid of the items in a lasso on the map: a part of the pool that somebody wants to label.
 
 The items nearest to the hyperplane come first. The log records the lasso, so that ``closecall verify`` can
 repeat the selection.
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 class LassoSession(SubsetSession):
     """A grid of the items in a lasso.
 
-    Items that come into the pool, or onto the map, after the lasso was drawn are not in it.
+    If an item joins the pool or the map after the lasso was drawn, it is not in the lasso.
 
     Attributes
     ----------
     lasso : Lasso or None
-        None before the first lasso.
+        The lasso in use; None before the first lasso.
     """
 
     MARK, WHY, SIZE = LASSO, "lasso", PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.lasso: Lasso | None = None
-        self._inside: NDArray[np.int64] | None = None  # the items in the lasso, once they are known
+        self._inside: NDArray[np.int64] | None = None  # the items in the lasso; None until computed
         super().__init__(session)
 
     def look_in(self, lasso: Lasso) -> None:
@@ -68,16 +68,16 @@ class LassoSession(SubsetSession):
         Raises
         ------
         InputError
-            If they can't be found any more.
+            If the items can no longer be found.
         """
         if self._inside is None and self.lasso is not None:
             self._inside = self.lasso.items(pool)
         return np.empty(0, dtype=np.int64) if self._inside is None else self._inside
 
     def n_left(self, pool: Pool) -> tuple[int, int]:
-        """Return the number of items in the lasso that can be answered here, and of all items in it.
+        """Return how many items in the lasso can be answered here, and how many items are in the lasso.
 
-        If they can't be found any more, set `problem` and return 0 twice.
+        If the items can no longer be found, set `problem` and return (0, 0).
         """
         try:
             inside = self.items(pool)

@@ -75,7 +75,7 @@ class FoundSession(SearchSession):
     def go_to(self, text: str) -> None:
         """Search for `text`, which comes from the address of the browser's page.
 
-        If it is the text of the current search, nothing changes, and the same results stay in view.
+        If `text` is the text of the current search, nothing changes, and the same results stay in view.
         """
         if " ".join(text.split()) != self.text:
             self.look_for(text)

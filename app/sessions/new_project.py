@@ -21,7 +21,7 @@ from closecall.storage.errors import StorageError
 
 
 class SameProjectError(InputError):
-    """Error for a new project that would ask the question of an existing one about the same items.
+    """Error for a new project with the same question about the same items as an existing project.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class NewProject:
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The class that means yes, if items have known classes: None for the class that the question names, if
-        it names one, and "" for no class.
+        The class that means yes, if the items have known classes. None means the class that the question
+        names, if any; "" means no class.
     guideline : str
         Instructions for annotators.
     examples : sequence of bytes
@@ -55,15 +55,16 @@ class NewProject:
         Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
         None, subfolders are classes if the question names one of them, or if `positive_class` is given.
     source : Source or None
-        The source that `source_word` describes, with classes from folders if it has any. None if it has not
-        been made yet. Then creating the project makes it, which can take long across a network.
+        The source that `source_word` describes, with classes from folders if it has any. If None, the source
+        is made when the project is created, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
     upload : sequence of (str, bytes)
-        Image files that a person uploads, with their paths. They are stored beside the projects, and their
-        folder takes the place of `UPLOAD` in `source_word`.
+        Image files that a person uploads, with their paths. The files are stored beside the projects, and
+        their folder replaces `UPLOAD` in `source_word`.
     more_questions : mapping of str to str or None
-        Further yes/no questions about the same items, with the class that means yes to each.
+        Further yes/no questions about the same items. Each value is the class that means yes to the question,
+        or None if no class does.
     """
 
     source_word: str
@@ -78,7 +79,7 @@ class NewProject:
     more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
     def questions(self) -> list[str]:
-        """Return all questions, the first one first, each with single spaces between its words.
+        """Return `question` and then the further questions, each with single spaces between its words.
 
         Raises
         ------
@@ -93,14 +94,14 @@ class NewProject:
         return questions
 
     def described(self, here: str) -> tuple[ProjectFile, tuple[str, ...], Source | None]:
-        """Return the project's file, its classes, and its source, which is None for an existing pool.
+        """Return the project file, the classes of the items, and their source (None for an existing pool).
 
         `here` is the folder for relative paths.
 
         Raises
         ------
         InputError
-            If there are no such items, or the pool has been described already.
+            If there are no such items, or a provider is given for an existing pool.
         """
         word = self.source_word
         path = Path(word).expanduser()
@@ -143,7 +144,7 @@ def move_labels(folder: Path, address: str, undo: ExitStack) -> None:
 
 
 def free_key(folder: Path, question: str) -> str:
-    """Return a key for a project that asks this question, which no other project in the folder has."""
+    """Return a key that no project in the folder has, for a project that asks this question."""
     stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
     key, number = stem, 2
     while (folder / key).exists():

@@ -1,8 +1,8 @@
 """The labeling sessions that are open in this process, one object per session.
 
 A session without requests is dropped after a while, with its views. When its annotator returns, the session
-is restored from the log, as after a restart. As long as any page refers to the session object, later requests
-get this object. Two objects for one session would count its rounds independently.
+is restored from the log, as after a restart. But while any page refers to the object of a dropped session,
+later requests get this object, because two objects for one session would count its rounds independently.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class OpenSessions:
             self._asked.popitem(last=False)
 
     def drop(self, session_id: str) -> LabelingSession | None:
-        """Keep the session no longer than pages refer to it; return it, or None if it is not open."""
+        """Stop keeping the session, which stays open only while a page refers to it.
+
+        Return the session, or None if it is not open.
+        """
         self._asked.pop(session_id, None)
         return self._all.get(session_id)

@@ -44,7 +44,7 @@ class PredictedSession(SubsetSession):
         super().__init__(session)
 
     def choose_by(self, by: Choosing) -> None:
-        """Show the items chosen in this way from now on."""
+        """From now on, show the items that the model's predictions choose, in the order that `by` names."""
         with self.session.lock:
             if by != self.by:
                 self.by, self.problem, self.shown = by, None, ()

@@ -75,7 +75,7 @@ class _Reading:
     view : ItemView
         The view that showed the item.
     batch : mapping
-        The answers before this one in the same queue, by id.
+        The earlier answers in the same queue, by id.
     """
 
     answer: Mapping[str, Any]
@@ -114,8 +114,8 @@ class _Reading:
     def _words(self) -> dict[int, AnswerWord]:
         """Return the answer for each concept.
 
-        If a class was chosen, its concept gets a yes and the others get a no. Otherwise, all concepts get the
-        same answer.
+        If a class was chosen, its concept gets a yes, and all other concepts get a no. Otherwise, all
+        concepts get the same answer.
         """
         concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
         known = {concept.id for concept in self.view.project.concepts(archived=True)}
@@ -130,7 +130,7 @@ class _Reading:
         return words
 
     def _referred(self, word: str, item: int) -> dict[int, str]:
-        """Return the ids of the answers, by concept, that this press undoes or corrects.
+        """Return, by concept, the ids of the answers that this press undoes or corrects.
 
         `word` is "undoes" or "corrects". All of these answers belong to one earlier press.
         """

@@ -143,7 +143,7 @@ def summary(
     problem: str | None,
     progress: Progress | None = None,
 ) -> ProjectSummary:
-    """Summarize a project, given its values: compose the texts that the start page shows."""
+    """Return a project's summary. The texts that the start page shows are composed from the given values."""
     return ProjectSummary(
         key=key,
         title=concept.question,
@@ -174,7 +174,7 @@ def accuracy_of(log: LabelLog, concept: ConceptRecord, pool: Pool | None) -> flo
 
 
 def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
-    """Return thumbnails as data URLs: up to `THUMBNAILS` readable ones of the pool's first 1,000 items."""
+    """Return up to `THUMBNAILS` thumbnails of readable items among the first 1,000 items, as data URLs."""
     step = max(1, min(len(pool), 1000) // THUMBNAILS)
     found = []
     for item in pool.ids[: step * THUMBNAILS : step]:

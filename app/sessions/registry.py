@@ -63,13 +63,14 @@ class OpenProject(Project):
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
-        """Return the session with this id; without an id, return one that the annotator has left.
+        """Return the session with this id or, without an id, a session that the annotator has left.
 
-        Without an id, this is the session with the annotator's last answer. If somebody is using it, it is
-        the annotator's newest session. A session is in use if it is attended (`SessionState.is_attended`) and
-        its page is open. Start a new session if there is none, or if the session has another concept. A
-        session that is opened again continues after its last round in the log. This method does not check
-        whose session it returns; `session_of` does.
+        Without an id, return the session with the annotator's last answer. If this session is in use, return
+        the annotator's newest session. If both are in use, or if there is no session, start a new session. A
+        session is in use if it is attended (`SessionState.is_attended`) and its page is open. If the session
+        with this id has another concept, start a new session, too. A session that is opened again continues
+        after its last round in the log. This method does not check whose session it returns; `session_of`
+        does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
@@ -140,7 +141,7 @@ class OpenProject(Project):
             return view
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """Return the annotator's session with the last answer or, if it is in use, the newest; or None.
+        """Return the annotator's session with the last answer or, if it is in use, the newest session.
 
         A session is in use if it is attended, here or on another server, and its page is open. The result is
         None if both are in use, or if the annotator has no session with the concept.

@@ -23,8 +23,8 @@ def find(
 ) -> Mask:
     """Return a mask of shape (n_rows,) of the rows that match every word of the line.
 
-    The words yes, no, unsure and skip match answers of this kind. Any other word matches if it is the item's
-    id, part of the item's or the annotator's name, or the day or month of the answer. Examples of days and
+    The words yes, no, unsure and skip match these answers. Any other word matches if it is the item's id, is
+    part of the item's or the annotator's name, or is the day or month of the answer. Examples of days and
     months are 2026-11-21, 2026-11, today and yesterday. Case is ignored.
 
     Parameters

@@ -34,7 +34,7 @@ class SearchPage(NamedTuple):
     facts : dict
         Keyword arguments for `app.engine.selection.take_found`.
     of_first : dict
-        Parameters for the log that only the first record has, since they are long and the same for all items.
+        Parameters for the log that only the first record has, because they are long and equal for all items.
     """
 
     how: dict[int, dict[str, Any]]
@@ -46,7 +46,7 @@ class SearchSession(BatchSession):
     """A view that shows, page by page, the items that a search found."""
 
     QUERY: ClassVar[tuple[str, ...]]
-    """Keys of the texts of the query in the browser's request."""
+    """Keys under which a browser's request has the texts of the query."""
 
     SIZE: ClassVar[int]
     """Items per page."""
@@ -59,7 +59,7 @@ class SearchSession(BatchSession):
         super().__init__(session)
 
     def ask(self, asked: object) -> None:
-        """Handle a browser's request, but only once: the browser repeats it at each run of the page.
+        """Handle a browser's request only once, although the browser repeats it at each run of the page.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class SearchSession(BatchSession):
         self._ask(texts, first)
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers as a grid does; show the next page when no item on this page can be answered.
+        """Store answers as a grid does; show the next page if no item on this page can be answered.
 
         While the browser polls, for example during the preparation of an index, it sends its last answers
         again. Repeated answers don't turn the page.

@@ -1,4 +1,4 @@
-"""The lock of a session that several servers may continue."""
+"""A lock on a session, for projects that run on several servers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from types import TracebackType
 
 
 class SessionLock:
-    """A reentrant lock. Whenever a thread takes it, `hold` is called first, which may raise an error.
+    """A reentrant lock that calls `hold` whenever a thread acquires it.
 
-    If `hold` raises an error, the lock is not taken.
+    If `hold` raises an error, the lock is released again, and the error propagates.
 
     Parameters
     ----------
     hold : callable
-        Makes sure that this server, and no other, has the session.
+        Makes sure that this server, and no other, runs the session. It is not called for nested acquisitions.
     """
 
     def __init__(self, hold: Callable[[], None]) -> None:

@@ -36,7 +36,7 @@ A new page does not resume an attended session.
 """
 
 REVISITS = "revisits"
-"""Name of a session parameter: whether skipped items are selected again. Only several servers store it."""
+"""Name of a session parameter: whether skipped items are selected again. Stored only by shared projects."""
 
 BLIND = "blind"
 """Name of a session parameter. It describes the blind comparison that the session is a side of."""
@@ -76,7 +76,7 @@ class SessionState:
         self.id = record.id
         self._claim = 0
         self.lock: AbstractContextManager[object] = threading.RLock()
-        if project.claims is not None:  # before anything is read from the log
+        if project.claims is not None:  # claim it before anything is read from the log
             self._claim = project.claims.hold(record.id)
             record = project.log.session(record.id) or record
             self.lock = SessionLock(self.hold)
@@ -87,7 +87,7 @@ class SessionState:
         self.parameters = dict(record.parameters)
         self.include_skipped = self._revisits()
         if self._is_judge():
-            self.concept.asks_once = False  # AUROC is measured on random items, near-duplicates among them
+            self.concept.asks_once = False  # AUROC is measured on random items, including near-duplicates
         self.seed = record.seed
         self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
         """The first selection of each of the last rounds, oldest first, with an empty `leased`."""
@@ -95,7 +95,7 @@ class SessionState:
         self.shown: SelectionRecord | None = None
         """The selection in view, if this session made it."""
         self.view: object = None
-        """The view that made the selection in view. A view that replaces another view selects again."""
+        """The view that made the current selection. A view that replaces another view selects again."""
         self.views: dict[object, Any] = {}
         """Other views of the session, by kind; see `OpenProject.grid`."""
         self.check: Any = None
@@ -112,13 +112,14 @@ class SessionState:
         project.indexes.want(self.strategy)
 
     def problem(self) -> str | None:
-        """Return why the session shows no item, or a problem of its project, in one sentence; or None."""
+        """Return a sentence that says why no item is shown, or what is wrong with the project; or None."""
         return self.trouble or self.project.problem()
 
     def hold(self) -> None:
-        """Take the session over, if another server has had it since the last call. Hold `lock`, as always.
+        """Take the session over if another server has had it since the last call.
 
-        The session then continues from the log, as after a restart. `lock` calls this method.
+        The session then continues from the log, as after a restart. `lock` calls this method whenever a
+        thread acquires it. Other callers must hold `lock`.
 
         Raises
         ------
@@ -139,7 +140,7 @@ class SessionState:
             self.hold()
 
     def reopen(self) -> None:
-        """Read the session from the log again, with all its views. Hold `lock`."""
+        """Read the session from the log again, with all its views. The caller must hold `lock`."""
         record = self.project.log.session(self.id)
         if record is not None:
             self.strategy, self.parameters = record.strategy, dict(record.parameters)
@@ -195,7 +196,7 @@ class SessionState:
 
     @property
     def side_by_side(self) -> frozenset[str]:
-        """Return the ids of sessions that may show the same item as this one.
+        """Return the ids of the sessions that may show the same item at the same time.
 
         These are this session and, in a blind comparison, the sessions of all sides.
         """
@@ -225,10 +226,10 @@ class SessionState:
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
         """Return whether these selections may be shown again; if so, lease their items.
 
-        They may be shown if they are unanswered, their items are in the pool (a damaged log may name others),
-        and no other session has leased these items. If annotators are asked about near-duplicates only
-        once, no other session may have leased near-duplicates of the items, either. Sessions in `beside`
-        don't count as other.
+        The selections may be shown if they are unanswered, their items are in the pool, and no other session
+        has leased the items. A damaged log may name items that are not in the pool. If annotators are asked
+        about near-duplicates only once, no other session may have leased near-duplicates of the items,
+        either. Leases of the sessions in `beside` don't matter.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -242,10 +243,10 @@ class SessionState:
         )
 
     def _has_been_said(self, record: SelectionRecord) -> bool:
-        """Return whether the item needs no answer any more, because it was answered in the meantime.
+        """Return whether the item no longer needs an answer, because it was answered in the meantime.
 
-        If annotators are asked about near-duplicates only once, an answer about one of them is enough, unless
-        this item is shown again after an undo.
+        If annotators are asked about near-duplicates only once, an answer about a near-duplicate is enough,
+        too, unless this item is shown again after an undo.
         """
         with self.concept.lock:
             state = self.concept.catch_up()
@@ -259,7 +260,7 @@ class SessionState:
         return status not in (None, "skip")
 
     def is_audits(self, selection_id: str) -> bool:
-        """Return whether the selection was drawn for the audit. It may be one that has not been shown yet."""
+        """Return whether the selection was drawn for the audit, even if it has not been shown yet."""
         record, log = self.shown, self.project.log
         if record is None or record.id != selection_id:
             record = log.selection(selection_id) or log.foreseen(selection_id)
@@ -288,9 +289,10 @@ class SessionState:
 
     @property
     def may_hurry(self) -> bool:
-        """Return whether selections are hurried while the server is short of processor time.
+        """Return whether selections are hurried while time is short.
 
-        Those of a blind comparison are not, because it compares the strategies as they are.
+        In a blind comparison, selections are not hurried, because the strategies are compared in their full
+        form.
         """
         return BLIND not in self.parameters
 
@@ -303,8 +305,8 @@ class SessionState:
     def last_round(self) -> int:
         """Return the highest number among the rounds in `history`, or 0 before the first round.
 
-        The newest round may have a lower number. A selection that is sent to the browser in advance gets its
-        number at that time, and other rounds may begin before it is shown.
+        The newest round may have a lower number. A selection that is sent to the browser in advance gets the
+        number of its round at that time, and other rounds may begin before the selection is shown.
         """
         return max((record.round for record in self.history), default=0)
 
@@ -324,7 +326,7 @@ class SessionState:
         self.history.append(replace(record, leased=()))
 
     def begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
-        """Begin a round. `record` is its selection or, for a batch, the first selection."""
+        """Begin a round. `record` is the round's selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
         self.project.store.load.note_selection(is_hurried=is_hurried(record))
@@ -335,7 +337,7 @@ class SessionState:
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
 
     def _pass_over(self, items: Sequence[int]) -> None:
-        """Record the audited items that a selection has passed over, and tell other servers of new ones."""
+        """Record audited items that a selection has passed over, and notify other servers of new items."""
         audit = self.concept.audit
         new = set(items).difference(audit.passed()) if self.project.claims is not None and items else ()
         audit.pass_over(items)

@@ -1,8 +1,8 @@
-"""A grid of the items of a part of the pool, in an order of its own, until all of them have answers.
+"""A grid of the items in a part of the pool, in a given order, until all of them have answers.
 
-Each page shows the first items in this order that have no answer yet. Like a grid of the queue, it leaves out
-items that are leased to other sessions. If annotators are asked about near-duplicates only once, it also
-leaves out near-duplicates of answered or leased items.
+Each page shows the first items in this order that have no answer yet. Like the grid in `app.sessions.grid`,
+it leaves out items that are leased to other sessions. If annotators are asked about near-duplicates only
+once, it also leaves out near-duplicates of answered or leased items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SubsetSession(BatchSession):
     """
 
     WHY: ClassVar[Why]
-    """Why the items were selected, for the log."""
+    """The reason that the log records for the selections."""
 
     SIZE: ClassVar[int]
     """Items per page."""
@@ -59,7 +59,7 @@ class SubsetSession(BatchSession):
 
     @abstractmethod
     def _of_item(self, item: int) -> dict[str, Any]:
-        """Return what the log keeps of an item, besides its place on the page."""
+        """Return the parameters of an item for the log, except the item's place on the page."""
 
     @abstractmethod
     def _of_page(self) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ LONGEST = 500
 """Maximum length of the description in words, and of what is excluded, in characters."""
 
 SEPARATOR = ";"
-"""Separator of several descriptions in words of the same thing."""
+"""Separator between several descriptions of the same thing."""
 
 
 def can_describe(pool: Pool | None) -> bool:
@@ -61,7 +61,7 @@ def nearest(pool: Pool, vector: NDArray[np.float32]) -> Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The result of a search among `n_items` items: those found, and the time in seconds."""
+    """The result of a search among `n_items` items, with the direction and the time in seconds."""
 
     direction: Direction
     n_items: int
@@ -76,7 +76,7 @@ class WordSession(SearchSession):
     ----------
     text, excluded : str
         What is wanted and what is not wanted, in words. Several descriptions of the same thing are separated
-        by `SEPARATOR`. There is no search as long as `text` is empty.
+        by `SEPARATOR`. If `text` is empty, there is no search.
     problem : str or None
         A sentence that says why there is no result, or None.
     notes : list of str
@@ -89,7 +89,7 @@ class WordSession(SearchSession):
         self.text = self.excluded = ""
         self.problem: str | None = None
         self.notes: list[str] = []
-        self._direction: Direction | None = None  # of the description, once it is known
+        self._direction: Direction | None = None  # of the texts; None until computed
         self._search: _Search | None = None
         super().__init__(session)
         # Load the model in the background, so that the first search needn't wait for it.
@@ -116,7 +116,7 @@ class WordSession(SearchSession):
     def go_to(self, text: str, excluded: str = "") -> None:
         """Search for `text` and `excluded`, which come from the address of the browser's page.
 
-        If they are the texts of the current search, nothing changes, and the same results stay in view.
+        If these are the texts of the current search, nothing changes, and the same results stay in view.
         """
         if [_parts(text), _parts(excluded)] != [_parts(self.text), _parts(self.excluded)]:
             self.look_for(text, excluded)
@@ -201,7 +201,7 @@ class WordSession(SearchSession):
 
 
 def _load_model(pool: Pool | None) -> None:
-    with suppress(InputError):  # a search says so
+    with suppress(InputError):  # a search reports it
         if pool is not None:
             pool.source.text_model()
 

@@ -68,7 +68,7 @@ class Workspace:
     folder : Path
         The folder of the projects; created if necessary.
     only : str or None
-        Key of the only project to serve; projects can't be created then. None serves all projects.
+        Key of the only project to serve. If it is given, projects can't be created. None serves all projects.
     roles : Roles
         Roles in all projects; each project's file may name more people.
     database : str or None
@@ -79,7 +79,8 @@ class Workspace:
     Attributes
     ----------
     landing : str or None
-        Key of the project that is shown if the address names none; None to show the list of projects.
+        Key of the project that is shown if the address names no project. If None, the list of projects is
+        shown.
     sign_in : SignIn or None
         Settings of sign-in; None if nobody has to sign in.
     """
@@ -142,7 +143,7 @@ class Workspace:
         return [key for key in found if self._only in (None, key) and not key.startswith(UNFINISHED)]
 
     def projects(self, name: str | None = None) -> list[ProjectSummary]:
-        """Return the summaries of all projects, or only those that `name` may enter, in the order of keys.
+        """Return the summaries of the projects that `name` may enter, or of all projects, ordered by key.
 
         A project is opened for this only if its summary requires it; see `Closed.summary`.
         """
@@ -170,7 +171,7 @@ class Workspace:
                 yield log
 
     def finds(self, key: str, condition: Callable[[Database], bool]) -> bool:
-        """Return whether a condition holds for the database of a project, which is not opened for this.
+        """Return whether a condition holds for a project's database, without opening the project.
 
         The result is False if the database can't be read.
         """
@@ -179,7 +180,7 @@ class Workspace:
         return False
 
     def roles_in(self, key: str) -> Roles:
-        """Return the roles in the project with this key, which is not opened for this.
+        """Return the roles in the project with this key, without opening the project.
 
         Raises
         ------
@@ -229,10 +230,10 @@ class Workspace:
         return self._open[key]
 
     def _follow_description(self, key: str, project: OpenProject) -> None:
-        """Use the description of the items that another server has put to use.
+        """Switch to the description of the items that another server has switched to.
 
-        If this fails, for example because a model is missing on this machine, the project says so, and keeps
-        its description.
+        If this fails, for example because a model is missing on this machine, the project reports it and
+        keeps its description.
         """
         name = project.file.description
         if not project.is_outdated or self._failed.get(key) == name:
@@ -261,7 +262,7 @@ class Workspace:
     ) -> str:
         """Create a project, start to build its pool, and return its key.
 
-        With `closed`, the project is not opened, and its pool not built: the caller begins it. After an
+        With `closed`, the project is not opened, so that building its pool is left to the caller. After an
         error, the project's folder and its labels on a database server are removed again.
 
         Raises
@@ -321,9 +322,10 @@ class Workspace:
         return key
 
     def use_description(self, key: str, name: str, *, by: Person = OPERATOR) -> None:
-        """Use another description (set of features) of a project's items; "" names the project's first.
+        """Switch a project to another description (set of features) of its items.
 
-        Requests under way end with the former description. All later ones get the new one.
+        The name "" means the project's first description. Requests under way end with the former description.
+        All later requests use the new description.
 
         Raises
         ------
@@ -343,7 +345,7 @@ class Workspace:
         former.leave()
 
     def recent_folders(self, name: str) -> list[str]:
-        """Return the folders of the projects that `name` may enter, those of the newest projects first."""
+        """Return the source folders of the projects that `name` may enter, newest projects first."""
         found: dict[str, float] = {}
         for key in self.served_keys():
             folder = self.folder / key
@@ -360,7 +362,7 @@ class Workspace:
                 project.close()
 
     def _here(self) -> str:
-        """Return the folder for relative paths: the working folder or, if it is gone, the workspace's."""
+        """Return the folder for relative paths: the working folder, or `folder` if that is gone."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -392,8 +394,8 @@ class Workspace:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
 
     def _require_unserved(self, key: str) -> None:
-        """Raise InputError if another process serves the project, and this one can't serve it, too."""
-        with self._lock_of(key):  # otherwise a thread that opens the project could fail because of this one
+        """Raise InputError if another process serves the project, unless both processes share it."""
+        with self._lock_of(key):  # otherwise, a thread that opens the project could find it locked
             if key not in self._open:
                 lock_project(self.folder / key, shared=self.shared).release()
 

@@ -1,4 +1,4 @@
-"""Repeat the logged selections in lassos, each with the corners and the map's layout that the log has."""
+"""Repeat the logged selections in lassos, each with the logged corners and layout of the map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def select_again(replays: Sequence[Replay], pool: Pool, then: Pool) -> Iterator[str]:
-    """Repeat the selections; yield a sentence for each that finds other items now, or can't be repeated.
+    """Repeat the selections. Yield a sentence for each selection that differs now or can't be repeated.
 
     Parameters
     ----------

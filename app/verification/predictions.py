@@ -1,7 +1,7 @@
-"""Repeat the logged selections by the predictions of another model.
+"""Repeat the logged selections that were based on the predictions of another model.
 
 The log has the digest of these predictions. If they have been replaced since, the selection can't be
-repeated. It is then only checked that the items could be selected.
+repeated. In that case, only check that the items could be selected.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 def select_again(
     replays: Sequence[Replay], then: Pool, predictions: ConceptPredictions, findings: Findings
 ) -> Iterator[str]:
-    """Repeat the selections; yield a sentence for each that finds other items now, or can't be repeated.
+    """Repeat the selections. Yield a sentence for each selection that differs now or can't be repeated.
 
     Parameters
     ----------
     replays : sequence of Replay
-        Selections by predictions.
+        Selections based on predictions.
     then : Pool
         The snapshot from which the items were selected.
     predictions : ConceptPredictions
         The present predictions.
     findings : Findings
-        Its number of replaced predictions is updated.
+        `Findings.replaced` is updated.
     """
     for replay in replays:
         record = replay.record

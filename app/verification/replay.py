@@ -160,6 +160,6 @@ def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
 
 
 def _place_of(record: SelectionRecord) -> int:
-    """Return the selection's index, from 0, among those made together."""
+    """Return the selection's index, from 0, among the selections made together."""
     batch = next(filter(None, (record.parameters.get(name) for name in PLACED)), None)
     return int(batch["place"]) if batch else 0

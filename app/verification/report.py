@@ -19,7 +19,7 @@ MOST_LISTED = 20
 
 
 HURRIED_RANKS = ", hurried"
-"""Ending of the name of a strategy for selections that were made in a hurry."""
+"""Suffix of the keys of `Findings.ranks` for hurried selections; see `is_hurried`."""
 
 
 @dataclass
@@ -36,11 +36,11 @@ class Findings:
         Number of hyperplanes that were trained again, and number of selections that were repeated. Items
         selected together count as one selection.
     replaced : int
-        Number of selections by predictions that have been replaced since. They can't be repeated.
+        Number of selections that can't be repeated because their predictions have been replaced since.
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
         the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
-        batch. Hurried selections promise less, so they have entries of their own; see `name_of_ranks`.
+        batch. Hurried selections may be less accurate, so they have their own keys; see `name_of_ranks`.
     problems : list of str
         One sentence for each disagreement between the log and the replay.
     """
@@ -55,7 +55,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """Return the findings as JSON; statistics replace the lists of ranks."""
+        """Return the findings as a dict for JSON; statistics replace the lists of ranks."""
         ranks = {
             strategy: {
                 "selections": len(found),

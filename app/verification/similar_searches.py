@@ -41,7 +41,7 @@ def search_again(
     project: Path,
     description: str = "",
 ) -> Iterator[str]:
-    """Repeat the searches; yield a sentence for each item not found at its logged place or not eligible.
+    """Repeat the searches. Yield a sentence for each item that is at another place now or was not eligible.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def search_again(
     project : Path
         The project's folder, which has the uploads.
     description : str
-        Name of the description that gives the pool's features.
+        Name of the pool's set of features (its description); "" for the first.
     """
     uploads, made = Uploads(project, description), _Made(log, concept, pool)
     for replay in replays:

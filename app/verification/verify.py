@@ -56,7 +56,7 @@ from closecall.storage.imports import GIVEN, IMPORT, combined, is_derived
 from closecall.storage.predictions import Predictions
 
 REMEMBERED_AT_ONCE = 16
-"""Maximum number of hyperplanes passed to `QueryStrategy.remember` at once, which scans the pool once.
+"""Maximum number of hyperplanes in one call of `QueryStrategy.remember`, which scans the pool once per call.
 
 The object returned for each hyperplane takes 4 MB per million items.
 """
@@ -86,14 +86,14 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
 
 
 class _Pools:
-    """The pools of a project, one per set of features of its items, opened when they are needed.
+    """The pools of a project, opened when needed: one per description, which is a set of features.
 
     Parameters
     ----------
     project : Path
         The project's folder.
     file : ProjectFile
-        Its settings.
+        The project's settings.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _replay(
     pool: Pool,
     findings: Findings,
 ) -> None:
-    """Repeat the `selections`, which are all those made with the pool's features."""
+    """Repeat `selections`: all selections of the concept that were made with the pool's features."""
     by_id = {selection.id: selection for selection in selections}
     replays = sorted(
         replays_of(concepts, concept, answers, by_id, annotators, kept, pool, findings), key=_index_of
@@ -225,9 +225,10 @@ def _replay(
 def _check_imported(
     answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
 ) -> int:
-    """Check that imported answers are those of their files; return the number of answers.
+    """Check that imported answers agree with their files; return the number of imported answers.
 
-    The id of an answer is derived from its content, or it is the file's; then its session has a digest.
+    An answer's id is either derived from its content and from the file's digest, or copied from the file. The
+    session has a digest of all answers with copied ids.
     """
     files = {its.id: its.parameters[IMPORT] for its in sessions if IMPORT in its.parameters}
     given: dict[str, list[AnswerRecord]] = {}
@@ -334,7 +335,7 @@ def _redraw(
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Repeat the searches by name; check that they find the logged items, and that these were eligible."""
+    """Repeat the searches by name. Check that they find the logged items, and that all were eligible."""
     try:
         names = Names(then)
     except InputError as error:

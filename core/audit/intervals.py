@@ -3,11 +3,11 @@
 The audit describes the items that the query strategy did not select (see `core.audit.pass_over`). They are
 divided into bands by the score of the current classifier (`core.audit.bands`), and the size of each band is
 known. The proportion of positives in a band is estimated by the weighted mean of the answers to the audited
-items in the band. The weights are 1 / inclusion probability. From the bands above the hyperplane, the numbers
-of true and false positives are estimated; from the bands below it, the number of false negatives. The
-estimates of these numbers, of precision and of prevalence are nearly unbiased. Recall is a ratio of two
-estimates. If the audit has few positives below the hyperplane, the estimated recall is mostly too high and
-occasionally far too low. The interval is more reliable than the estimate.
+items in the band. The weights are 1 / inclusion probability. The bands above the hyperplane give the numbers
+of true and false positives, and the bands below it give the number of false negatives. The estimates of these
+numbers, of precision and of prevalence are nearly unbiased. Recall is a ratio of two estimates. If the audit
+has few positives below the hyperplane, the estimated recall is mostly too high and occasionally far too low.
+The interval is more reliable than the estimate.
 
 Normal approximations fail for small numbers of positives. Webber [1]_ compares intervals for recall and
 recommends a Bayesian method. On each side of the hyperplane, the number of positives among the items without
@@ -21,9 +21,9 @@ with two changes:
    therefore divided evenly among the bands of a side. Tiwari et al. [2]_ divide the correction of a weighted
    sum of rare events among its terms in the same way.
 2. *Effective sample size.* The weights within a band may differ. The number of answers is then replaced by
-   the number of equally weighted answers whose mean would be as uncertain [3]_. This matters for items that
-   the current classifier gets wrong. Earlier classifiers put them into other strata, so they tend to have
-   larger weights.
+   the number of equally weighted answers whose mean would have the same variance [3]_. This matters for items
+   that the current classifier gets wrong. Earlier classifiers put these items into other strata, so the items
+   tend to have larger weights.
 
 References
 ----------
@@ -49,7 +49,7 @@ LEVEL = 0.95
 """Default coverage of an interval."""
 
 LEAST_ANSWERS = 10
-"""Minimum effective number of answers of a band. A band with fewer is merged with an adjacent band."""
+"""Minimum effective number of answers of a band. Bands with fewer answers are merged with adjacent bands."""
 
 DRAWS = 10_000
 """Number of posterior draws. The 2.5 % quantile has an error of about 0.03 posterior standard deviations."""
@@ -64,9 +64,11 @@ class Interval:
     Parameters
     ----------
     estimate : float
-        The estimated proportion, or NaN if it cannot be computed. The interval then has all possible values.
+        The estimated proportion. NaN if the denominator is 0, or if the proportion depends on a side of the
+        hyperplane that has items but no answers.
     low, high : float
-        Bounds of the interval, which includes the estimate unless the estimate is NaN.
+        Bounds of the interval, which includes the estimate unless the estimate is NaN. The bounds are 0 and 1
+        if the denominator is 0 in every posterior draw.
     """
 
     estimate: float
@@ -78,8 +80,8 @@ class Interval:
 class Audited:
     """Estimates of the quality of a classifier from an audit.
 
-    Precision and recall leave out the items that the classifier was trained on, and audited items that were
-    passed over (`core.audit.pass_over`).
+    Precision and recall are computed without the items that the classifier was trained on, and without the
+    audited items that were passed over (`core.audit.pass_over`).
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ class Audited:
     recall : Interval
         Fraction of the positives that are predicted to be positive.
     found : Interval
-        Fraction of all positives that were labeled or are predicted to be positive.
+        Fraction of all positives, including training items, that are labeled or predicted to be positive.
     prevalence : Interval
         Fraction of all items that are positive.
     answers, yes : int
@@ -228,7 +230,8 @@ def _sides(
 ) -> tuple[_Side, _Side]:
     """Return the bands below and the bands above the hyperplane.
 
-    `scores` are the scores of all items that the audit describes, `audited` those of the audited items.
+    `scores` has the scores of all items that the audit describes, and `audited` the scores of the audited
+    items.
     """
     cuts = bands(scores)
     band = np.searchsorted(cuts, audited)
@@ -273,7 +276,7 @@ def _effective(column: Floats) -> float:
     """Return the effective number of answers of a band; 0 if the band has no answers.
 
     Let w be the weights of the answers, and p the weighted fraction of positives. The effective number is
-    p(1 − p) / Var(p), but at most (Σw)²/Σw². If p is 0 or 1, it is (Σw)²/Σw².
+    p(1 − p) / Var(p), but at most (Σw)²/Σw². If p is 0 or 1, the effective number is (Σw)²/Σw².
     """
     _, _, _, weight, weight_of_yes, squares, squares_of_yes = column
     if not squares:
@@ -284,9 +287,9 @@ def _effective(column: Floats) -> float:
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
-    """Return the estimate `part` / `whole`, and its interval from quantiles of the draws `parts` / `wholes`.
+    """Return the estimate `part` / `whole` with its interval, from quantiles of the draws `parts` / `wholes`.
 
-    Draws with a whole of 0 are left out.
+    Draws in which the whole is 0 are ignored.
     """
     known = wholes > 0
     share = part / whole if whole > 0 else np.nan

@@ -3,15 +3,15 @@
 An audited item is drawn at random to estimate the quality of the classifier, so it must not be used for
 training. But if query strategies could not select audited items, the audit would be biased. The audit
 describes the items that are not used for training. Suppose that the strategy selects the hardest items for
-training, except audited items. The remaining hard items are then mostly audited items. Each of them still
-counts for many hard items, although most of these have been used for training. Precision and recall are
-underestimated. With 200 of 20,000 items audited and 200 used for training, one interval in ten misses the
-true value instead of one in twenty.
+training, except audited items. The remaining hard items are then mostly audited items. In the estimates, each
+audited item still represents many hard items, although most hard items have been used for training. Precision
+and recall are underestimated. With 200 of 20,000 items audited and 200 used for training, one interval in ten
+misses the true value instead of one in twenty.
 
 The strategy may therefore select any item. If it selects an audited item, the item is passed over: the
 annotator gets the next item instead. From then on, the audit leaves out the item that was passed over, as if
-it had been used for training. Which items the audit describes then does not depend on which items were
-audited. A session passes over only a few items, so the classifier hardly changes.
+it had been used for training. The set of items that the audit describes is then independent of which items
+were audited. A session passes over only a few items, so the classifier hardly changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pass_over(
         Function that takes an ascending array of additional ids to exclude, and returns a `Selection`. The
         function is called again whenever its selection contains audited items.
     audited : iterable of int
-        Ids of the audited items, except those that earlier selections have passed over.
+        Ids of the audited items, except items that earlier selections have passed over.
 
     Returns
     -------

@@ -1,19 +1,20 @@
 """Stratified sampling of a pool: the strata are bands of scores, and items are drawn with known probability.
 
-Items selected by an annotator or a query strategy are not representative of the rest. Randomly drawn items
-are representative, but 400 of them would contain only two positives of a class with a prevalence of 0.5 %.
-The pool is therefore stratified by the score wᵀx + b of the current classifier. The side of the hyperplane
-with fewer items is split into halves. For a rare class, this is the side of the predicted positives. The
-larger side is split into bands that start at the hyperplane and double in size, which suits a skewed
-distribution of scores [1]_. A quarter of the draws come from the smaller side. The other draws are divided
-among the bands of the larger side in proportion to the square roots of the band sizes. If only the
-number of positives were estimated, an equal number of draws from each band would be best [2]_. But if n_h
-draws from the N_h items of band h find no positive, the band may still contain up to about N_h / n_h
-positives. Draws in proportion to √N_h minimize the sum of these bounds.
+Items selected by an annotator or a query strategy do not represent the pool. Randomly drawn items are
+representative, but 400 of them would contain only two positives of a class with a prevalence of 0.5 %. The
+pool is therefore stratified by the score wᵀx + b of the current classifier. The side of the hyperplane with
+fewer items is split into halves. For a rare class, this is the side of the predicted positives. The larger
+side is split into bands that start at the hyperplane and double in size, which suits a skewed distribution of
+scores [1]_. A quarter of the draws come from the smaller side. The other draws are divided among the bands of
+the larger side in proportion to the square roots of the band sizes. If only the number of positives were
+estimated, an equal number of draws from each band would be best [2]_. But if n_h draws from the N_h items of
+band h find no positive, the band may still contain up to about N_h / n_h positives. Draws in proportion to
+√N_h minimize the sum of these bounds.
 
 The classifier changes during an audit, and the bands are made for one classifier. Items are therefore drawn
-from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`). Then a new frame
-replaces it. `core.audit.weights` computes the probability that an item was drawn from any of the frames.
+from one `Frame` until the next checkpoint (`core.evaluation.stopping.is_checkpoint`), and from a new frame
+after the checkpoint. `core.audit.weights` computes the probability that an item is drawn from any of the
+frames.
 
 References
 ----------
@@ -42,7 +43,7 @@ from closecall.core.selection import PoolExhausted, PoolRows, Selection
 from closecall.core.selection.exclusion import rows_among
 
 LEAST_BAND = 50
-"""Approximate minimum number of items in a band. The smaller side may have fewer items in total."""
+"""Approximate minimum number of items in a band. A side of the hyperplane may have fewer items in total."""
 
 MOST_BANDS = 8
 """Maximum number of bands on the larger side of the hyperplane.
@@ -57,10 +58,10 @@ _STRATUM_BITS = np.uint64(8)
 
 
 def bands(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return the scores that separate the bands of a pool, ascending. One of them is 0, the hyperplane.
+    """Return, in ascending order, the scores that separate the bands of a pool.
 
-    Let ``cuts`` be the result. Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``, so
-    ``np.searchsorted(cuts, scores)`` returns the band of each score.
+    The scores include 0, the hyperplane. Let ``cuts`` be the result. Band h contains the scores s with
+    ``cuts[h - 1] < s <= cuts[h]``, so ``np.searchsorted(cuts, scores)`` returns the band of each score.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
-    """Return, for each index in `places`, the midpoint of the score at this index and the score before it.
+    """For each index in `places`, return the midpoint between the score at this index and the previous score.
 
     Rounding a midpoint does not move an item to another band.
     """
@@ -89,9 +90,9 @@ def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.flo
 
 
 def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
-    """Divide n items into consecutive parts that double in size, and return where each but the first begins.
+    """Divide n items into consecutive parts that double in size, starting with about `first` items.
 
-    The first part has about `first` items.
+    Return the index at which each part begins, except the first part.
     """
     n_bands = int(np.clip(round(np.log2(n / first + 1)), 1, MOST_BANDS)) if n else 1
     return np.asarray(n * (2 ** np.arange(1, n_bands) - 1) // (2**n_bands - 1), dtype=np.int64)
@@ -100,7 +101,7 @@ def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
 def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
     """Return the fraction of the draws that come from each stratum, of shape (n_strata,).
 
-    The module explains how draws are divided among the strata.
+    The module's docstring explains how draws are divided among the strata.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Description of the strata of a `Frame`, for computing the probability of drawing an item later.
+    """Strata of a `Frame`, from which the probability of drawing an item can be computed later.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ class Strata:
             raise InputError(f"without a hyperplane there is one stratum, got {len(self.sizes)}")
 
     def params(self) -> dict[str, Any]:
-        """Return all fields except the hyperplane as plain numbers, for ``Strata(hyperplane, **params)``."""
+        """Return, as plain numbers, all fields but the hyperplane, for ``Strata(hyperplane, **params)``."""
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
@@ -227,8 +228,8 @@ class Frame:
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
         """Draw one item: choose a stratum at random, then take a random item of the stratum.
 
-        The probabilities of the strata are those of `shares`. If a stratum is exhausted, its probability is
-        divided among the other strata in proportion to their probabilities. `Selection.probability` is the
+        `shares` gives the probabilities of the strata. If a stratum is exhausted, its probability is divided
+        among the other strata in proportion to their probabilities. `Selection.probability` is the
         probability with which the item was drawn.
 
         Parameters
@@ -272,9 +273,9 @@ class Frame:
         )
 
     def _first(self, stratum: int, excluded: NDArray[np.int64]) -> int:
-        """Return the first row of the stratum that is not in `excluded`.
+        """Return the first row, in the random order of the stratum, that is not in `excluded`.
 
-        `excluded` must be ascending, and the stratum must have such a row.
+        `excluded` must be ascending and must not contain the whole stratum.
         """
         start, end = int(self._ends[stratum] - self.strata.sizes[stratum]), int(self._ends[stratum])
         taken = len(excluded) + 1

@@ -13,8 +13,8 @@ from closecall.core.numerics.randomness import seed_for, uniform
 def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     """Return whether this round draws an item for the audit instead of selecting an item to train on.
 
-    Rounds are independent of each other and of the answers, so an annotator cannot recognize an audited item
-    by its position. The same arguments always give the same result.
+    The choice does not depend on other rounds or on the answers, so an annotator cannot recognize an audited
+    item by its position. The same arguments always give the same result.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
 def is_overlap_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     """Return whether this round shows an item that another annotator has already answered.
 
-    The parameters and errors are those of `is_audit_turn`. The two functions choose rounds independently.
+    See `is_audit_turn` for parameters and errors. The two functions choose rounds independently.
     """
     return _is_turn("overlap turns", round_number, share, seed)
 

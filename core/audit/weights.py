@@ -1,4 +1,4 @@
-"""Probability with which an audit draws each item, if items are drawn from several frames.
+"""The probability that an audit draws an item, if items are drawn from several frames.
 
 A frame is a pool divided into strata by the scores of a classifier (`core.audit.strata`). An audit uses one
 frame after another, because the classifier changes. In each frame, the draws from a stratum are a simple
@@ -8,7 +8,7 @@ The probability that no frame draws an item is Π(1 − m/N), a product over all
 the stratum of the item in each frame. The inclusion probability of the item is 1 minus this product. With
 weights of 1 / inclusion probability [1]_, every item of the pool has the same expected weight, for any number
 of frames. As in multiple importance sampling [2]_, an item that many frames could have drawn does not get an
-extreme weight if an early frame happened to draw it.
+extreme weight even if an early frame happened to draw it.
 
 If the annotator skipped an item or was unsure, the item does not count as drawn. The other items of its
 stratum represent it.
@@ -34,7 +34,7 @@ from closecall.core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:
-    """Return the probability that an audit draws each item from any of its frames, of shape (n,).
+    """Return, for each item, the probability that at least one frame of the audit draws it; shape (n,).
 
     Parameters
     ----------
@@ -63,7 +63,9 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
 def inclusion_by_stratum(
     strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, stratum: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """Return what `inclusion` returns, if the frames were made from different features of the items.
+    """Return the result of `inclusion`, given the stratum of each item in each frame.
+
+    This is needed if the frames were made from different features of the items.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ class BoxTree:
     starts : array of shape (n_leaves + 1,), int64
         First slot of each leaf, followed by N.
     lower, upper : array of shape (2 n_leaves, BOX_COORDINATES), float32
-        Smallest and largest value of each of the first `BOX_COORDINATES` coordinates in each node; row 0 is
-        unused.
+        For each node, the smallest and the largest value of each of the first `BOX_COORDINATES` coordinates.
+        Row 0 is unused.
     """
 
     points: Floats32

@@ -6,8 +6,8 @@ photograph joins the burst of its predecessor on two conditions: it was taken at
 predecessor, and its angle to the leader is at most `angle`. Otherwise it begins a new burst. A burst
 therefore ends when the scene has changed since its beginning, however slowly.
 
-Each photograph is compared with only one other. A larger angle is therefore safe here than in a search among
-all pairs of a pool.
+Each photograph is compared with only one other photograph. Therefore, a larger angle is safe here than in a
+search among all pairs of a pool.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ N_DIRECTIONS = 31
 """Maximum number m of columns of V. A row has m + 1 coordinates, so at most 32."""
 
 _MULTIPLE = 16
-"""The number of coordinates is filled up with zeros to a multiple of this number; see `kernels`."""
+"""Zeros are appended to the coordinates until their number is a multiple of this constant; see `kernels`."""
 
 SLACK = 1e-5
-"""Upper bound on the error of a distance in coordinates, which are rounded to float32."""
+"""Upper bound on the error of a distance between coordinates, which are rounded to float32."""
 
 _SAMPLED = 4096
 _ROWS_AT_ONCE = 4096
@@ -54,14 +54,14 @@ class RowBlocks(Protocol):
         """Return the features of these rows, of shape (len(rows), n_features)."""
 
     def blocks(self, start_row: int = 0, /) -> Iterator[tuple[int, Rows]]:
-        """Yield the rows from `start_row` on, as (first row, features of shape (m, n_features))."""
+        """Yield blocks of rows from `start_row` on, as (first row, features of shape (m, n_features))."""
 
 
 def coordinates(pool: RowBlocks) -> Floats32:
     """Return the coordinates of all rows, filled up with zeros to the shape (N, 16) or (N, 32).
 
-    They are computed in float64 and rounded to float32. The Euclidean norm of the errors of a row's
-    coordinates is less than `SLACK` / 2.
+    Coordinates are computed in float64 and rounded to float32. For each row, the Euclidean norm of the errors
+    of its coordinates is less than `SLACK` / 2.
     """
     sample = pool.rows(np.unique(np.linspace(0, len(pool) - 1, _SAMPLED).astype(np.int64)))
     V = _directions(sample)

@@ -71,7 +71,7 @@ def save_groups(folder: Path, pool: PoolRows, rule: Rule, groups: Groups) -> Non
 
 
 def load_groups(folder: Path, pool: PoolRows) -> SavedGroups:
-    """Load the groups that were saved in `folder` for the first rows of `pool`, into memory.
+    """Load into memory the groups that were saved in `folder` for the first rows of `pool`.
 
     Raises
     ------

@@ -19,7 +19,7 @@ class Groups:
     Parameters
     ----------
     leaders : array of shape (N,), int64
-        Row of the leader of each row's group. Leaders, and rows without near-duplicates, are their own
+        For each row, the row number of its leader. Leaders, and rows without near-duplicates, are their own
         leaders.
     angles : array of shape (N,), float32
         Angle between each row and its leader, in radians; 0 for leaders.
@@ -33,7 +33,7 @@ class Groups:
 
     @cached_property
     def sizes(self) -> RowNumbers:
-        """Number of rows in the group that each row leads, of shape (N,); 0 for rows that are no leaders."""
+        """For each row, the size of the group that it leads, or 0 if it leads no group; shape (N,)."""
         return np.bincount(self.leaders, minlength=len(self)).astype(np.int64)
 
     @property
@@ -53,7 +53,7 @@ class Groups:
         return np.sort(found)
 
     def listed(self) -> list[RowNumbers]:
-        """Return the rows of each group of at least two rows: the leader, then the others, nearest first.
+        """For each group of at least two rows, return its leader, then its other rows, nearest first.
 
         Groups are ordered by leader.
         """

@@ -46,7 +46,7 @@ class WithHeldOut:
         return gathered([(ours, self._pool.rows(rows[ours])), (theirs, held_out)])
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
-        """Yield blocks of rows from `start_row` on: the number of the first row, and m rows of features."""
+        """Yield blocks of rows from `start_row` on, as (first row, features of shape (m, n_features))."""
         n = len(self._pool)
         if start_row < n:
             yield from self._pool.blocks(start_row)
@@ -56,7 +56,7 @@ class WithHeldOut:
 
 
 def straddling(groups: Groups, n_rows: int) -> NDArray[np.int64]:
-    """Return, ascending, the leaders of groups that have rows both below `n_rows` and from `n_rows` on."""
+    """Return the leaders, ascending, of groups with both pool rows (below `n_rows`) and held-out rows."""
     held_out = np.arange(len(groups)) >= n_rows
     inside = np.bincount(groups.leaders[~held_out], minlength=len(groups)) > 0
     outside = np.bincount(groups.leaders[held_out], minlength=len(groups)) > 0

@@ -1,4 +1,7 @@
-"""Groups of near-duplicates as ids of items. Ids stay when a pool grows, so a log can refer to groups."""
+"""Groups of near-duplicates as ids of items.
+
+Ids stay the same when a pool grows, so a log can refer to groups.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ from closecall.core.selection.reader import PoolRows
 Items = NDArray[np.int64]
 
 KINDS: tuple[Kind, ...] = ("bursts", "near")
-"""Kinds of groups; if an item is in groups of both kinds, `ItemGroups.group` returns the first."""
+"""Kinds of groups. If an item is in groups of both kinds, `ItemGroups.group` returns the burst."""
 
 _UNREADABLE = (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Groups of one kind: at least two items each, and no item in two of them.
+    """Groups of one kind. Each group has at least two items, and no item is in two groups.
 
     Parameters
     ----------
     items : array of shape (n_items,), int64
         Items, group after group, ascending within a group.
     ends : array of shape (n_groups,), int64
-        Number of `items` up to the end of each group.
+        For each group, the index after its last item in `items`.
     """
 
     items: Items
@@ -53,7 +56,7 @@ class Partition:
         return cls(np.asarray(ids[rows], dtype=np.int64), np.cumsum(groups.sizes[groups.sizes > 1]))
 
     def members(self, item: int) -> Items:
-        """Return all items of the item's group, ascending, including the item; none if it has no group."""
+        """Return all items of the group that contains `item`, ascending; empty if no group contains it."""
         place = int(np.searchsorted(self._ascending, item))
         if place == len(self._ascending) or self._ascending[place] != item:
             return self.items[:0]
@@ -61,7 +64,7 @@ class Partition:
         return self.items[self._starts[group] : self.ends[group]]
 
     def members_of(self, items: Sequence[int]) -> Items:
-        """Return the items of the groups of all `items`, ascending."""
+        """Return, ascending, all items of the groups that contain any of `items`."""
         wanted = np.asarray(items, dtype=np.int64)
         places = np.searchsorted(self._ascending, wanted)
         there = self._ascending.take(places, mode="clip") == wanted if len(self.items) else places < 0
@@ -90,7 +93,8 @@ class Partition:
 class ItemGroups:
     """The groups of a pool's items, of one kind or of both.
 
-    Two items *repeat* each other if they are in one group of either kind. This relation is not transitive.
+    Two items *repeat* each other if they are in the same group, of either kind. This relation is not
+    transitive.
 
     Parameters
     ----------
@@ -127,16 +131,19 @@ class ItemGroups:
         return whole.hexdigest()
 
     def group(self, item: int) -> tuple[Kind, Items] | None:
-        """Return the kind and ascending items of the item's burst, else of its near-duplicates; or None."""
+        """Return the kind of the item's group, and its items in ascending order.
+
+        If the item has a burst and near-duplicates, return the burst. If it has no group, return None.
+        """
         found = ((kind, partition.members(item)) for kind, partition in self._partitions.items())
         return next(((kind, members) for kind, members in found if len(members)), None)
 
     def members(self, item: int) -> Items:
-        """Return all items of the item's groups, ascending, including the item; none if it has no group."""
+        """Return all items of the groups that contain `item`, ascending; empty if no group contains it."""
         return self._all([partition.members(item) for partition in self._partitions.values()])
 
     def members_of(self, items: Sequence[int]) -> Items:
-        """Return the items of the groups of all `items`, ascending."""
+        """Return, ascending, all items of the groups that contain any of `items`."""
         return self._all([partition.members_of(items) for partition in self._partitions.values()])
 
     def to_bytes(self) -> bytes:
@@ -177,7 +184,7 @@ class ItemGroups:
 
     @staticmethod
     def _all(parts: Sequence[Items]) -> Items:
-        """Return the union of arrays, ascending; if there is only one, return that array itself."""
+        """Return the union of arrays, ascending. If there is only one array, return it unchanged."""
         if len(parts) == 1:
             return parts[0]
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))

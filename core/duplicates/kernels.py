@@ -12,7 +12,7 @@ Numbers = NDArray[np.int64]
 
 _AT_ONCE = 16
 """Number of coordinates that are added before a sum is compared with its limit. Rows have a multiple of this
-number of coordinates. Because the number is constant, the loops are several times as fast.
+number of coordinates. With a constant number, the loops are several times faster.
 """
 
 
@@ -29,7 +29,7 @@ def near_leaders(
     slots: Numbers,
     squares: Floats32,
 ) -> tuple[int, int]:
-    """Find, for each query, all leaders whose coordinates are within a distance of √square.
+    """For each query, find all leaders whose coordinates are at most √square away.
 
     Parameters
     ----------
@@ -42,12 +42,13 @@ def near_leaders(
     square : float
         Largest squared distance.
     places, slots, squares : array of shape (n_room,)
-        Output for each pair found: index of the query, slot of the leader, and squared distance.
+        Output. For each pair found: index of the query, slot of the leader, and squared distance.
 
     Returns
     -------
     n_pairs, n_done : int
-        Number of pairs written, and number of queries done. If the output is full, some queries are not done.
+        Number of pairs written, and number of queries done. If the output is full, the last queries are not
+        done.
     """
     n_leaves = starts.shape[0] - 1
     d = points.shape[1]
@@ -94,11 +95,11 @@ def near_leaders(
 def near_each_other(
     points: Floats32, queries: Numbers, leaderless: NDArray[np.bool_], square: float, pairs: Numbers
 ) -> int:
-    """Find the pairs of queries whose coordinates are within a distance of √square.
+    """Find the pairs of queries whose coordinates are at most √square apart, and return their number.
 
-    Pairs whose earlier query already has a leader are left out. The indices of both queries, the later one
-    first, are written to `pairs`, of shape (n_room, 2), as far as there is room. Returns the number of pairs
-    found, which may be larger than n_room.
+    Pairs whose earlier query already has a leader are left out. Each row of `pairs`, of shape (n_room, 2),
+    gets the indices of a pair's queries, the later query first. If there are more than n_room pairs, the
+    other pairs are only counted.
     """
     n_pairs, d = 0, points.shape[1]
     for q in range(queries.shape[0]):
@@ -138,8 +139,9 @@ def settle(
     squares : array of shape (n_pairs,), float64
         Squared distance of each pair.
     nearest, leaders : array of shape (n_rows,)
-        On input, the squared distance and the row of the nearest leader of earlier batches; ∞ and −1 if there
-        is none. Updated in place. A row that still has −1 in `leaders` is a new leader.
+        On input, for each row, the squared distance and the row number of the nearest leader from earlier
+        batches, or ∞ and −1 if there is none. Updated in place. A row that still has −1 in `leaders` is a new
+        leader.
     rows : array of shape (n_rows,), int64
         The rows of the batch.
     """

@@ -105,7 +105,7 @@ def angles_of(squares: Floats64) -> NDArray[np.float32]:
 
 
 def squared_distances(pool: RowBlocks, some: RowNumbers, others: RowNumbers) -> Floats64:
-    """Return the squared distance between the rows some[i] and others[i] for each i, in float64."""
+    """For each i, return the squared distance between the rows some[i] and others[i], in float64."""
     out = np.empty(len(some))
     for first in range(0, len(some), _COMPARED_AT_ONCE):
         here = slice(first, first + _COMPARED_AT_ONCE)
@@ -133,7 +133,7 @@ class _Search:
         self._leads[self._tree.slots[rows]] = True
 
     def joined(self, rows: RowNumbers, threads: ThreadPoolExecutor) -> tuple[RowNumbers, Floats64]:
-        """Return the leader of each row of the next batch, and the squared distance from it.
+        """For each row of the next batch, return its leader, and its squared distance from the leader.
 
         A row that becomes a leader is its own leader.
         """
@@ -150,7 +150,7 @@ class _Search:
         return leaders, squares
 
     def _nearest_leaders(self, rows: RowNumbers) -> tuple[RowNumbers, Floats64]:
-        """Return each row's nearest leader and the squared distance from it; −1 and ∞ if there is none."""
+        """For each row, return the nearest leader and its squared distance, or −1 and ∞ if none is near."""
         leaders, squares = np.full(len(rows), -1), np.full(len(rows), np.inf)
         tree, done, room = self._tree, 0, _ROOM
         while done < len(rows):

@@ -2,10 +2,9 @@
 
 The intervals are Bayesian, because bootstrap and large-sample intervals shrink to a point if annotators agree
 on every item of a small sample. The probabilities of the possible combinations of answers to an item have a
-Dirichlet prior, which counts as much as two items answered at random. For two annotators, this is Jeffreys'
-prior of the 2 × 2 table of answers. The interval contains the central 95 % of the posterior of the agreement
-(Basu, Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56,
-2000).
+Dirichlet prior with the weight of two items answered at random. For two annotators, this is Jeffreys' prior
+of the 2 × 2 table of answers. The interval contains the central 95 % of the posterior of the agreement (Basu,
+Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56, 2000).
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
     Parameters
     ----------
     counts : array of shape (n_items, n_answers), int
-        Number of annotators who gave each answer.
+        For each item, the number of annotators who gave each answer.
 
     Returns
     -------
@@ -127,7 +126,7 @@ def krippendorff_alpha(counts: ArrayLike) -> float | None:
     Parameters
     ----------
     counts : array of shape (n_items, n_answers), int
-        Number of annotators who gave each answer.
+        For each item, the number of annotators who gave each answer.
 
     Returns
     -------
@@ -159,7 +158,7 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
     Parameters
     ----------
     counts : array of shape (n_items, 2), int
-        Number of annotators who gave each answer.
+        For each item, the number of annotators who gave each answer.
     seed : int
         Seed of the posterior draws.
 
@@ -197,7 +196,7 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
 def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
     """Return the percentiles of the posterior draws, widened to contain the measured value.
 
-    If annotators agree perfectly, the measured value is 1, and all draws are below 1.
+    The widening matters if annotators agree perfectly: the measured value is 1, but all draws are below 1.
     """
     low, high = np.percentile(drawn, PERCENTILES)
     return Interval(min(float(low), measured), max(float(high), measured))

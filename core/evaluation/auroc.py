@@ -67,10 +67,11 @@ class HeldOutScorer:
         self._y = is_positive(held_out.truth[known], positive)
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """Return the AUROC of each hyperplane, or None for each if all items are positive or all negative.
+        """Return the AUROC of each hyperplane.
 
-        Scores are computed in float32, for one hyperplane at a time. In a product with several hyperplanes,
-        the rounding of one hyperplane's scores could depend on the other hyperplanes.
+        If all items are positive or all are negative, each value is None. Scores are computed in float32, for
+        one hyperplane at a time. In a product with several hyperplanes, the rounding of one hyperplane's
+        scores could depend on the other hyperplanes.
         """
         if not hyperplanes or self._y.all() or not self._y.any():
             return [None] * len(hyperplanes)
@@ -115,6 +116,6 @@ def compare_auroc(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64],
 
     ranks = rankdata(scores, axis=1)
     yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # fraction of negatives below each positive
-    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # of positives above each negative
+    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # positives above each negative
     covariance = np.atleast_2d(np.cov(yes)) / n_yes + np.atleast_2d(np.cov(no)) / n_no
     return yes.mean(axis=1), covariance

@@ -1,9 +1,9 @@
 """Measures of a classifier that need no answers beyond its training labels.
 
-They are the cross-validated accuracy, the number of items within the margin, and the change of
-predictions from one classifier to the next. They do not show how good the classifier is on the pool. Most
-labeled items are hard items near the hyperplane, and a classifier may agree with its predecessor although
-both are wrong. `core.audit` has unbiased estimates.
+The measures are the cross-validated accuracy, the number of items within the margin, and the change of
+predictions from one classifier to the next. The measures do not show how good the classifier is on the pool.
+Most labeled items are hard items near the hyperplane, and a classifier may agree with its predecessor
+although both are wrong. `core.audit` has unbiased estimates.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def held_out_scores(
     owns = [fold == number for number in range(folds)]
     rests = (Labels(labels.ids[~own], labels.X[~own], labels.y[~own]) for own in owns)
     learned = (learn(rest, C=C, class_weight=class_weight).hyperplane for rest in rests)
-    for own, hyperplane in zip(owns, pace(learned), strict=False):  # which does not ask for one more
+    for own, hyperplane in zip(owns, pace(learned), strict=False):  # strict would request one more part
         if hyperplane is not None:
             scores[own] = hyperplane.scores(labels.X[own])
     return scores
@@ -120,7 +120,7 @@ def cross_validated_accuracy(
 def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of each label, of shape (n_labels,).
 
-    Labels are assigned to the folds in turn: first the positives, then the negatives, each in an order hashed
+    Consecutive labels go to different folds: first the positives, then the negatives, both in an order hashed
     from the item ids.
     """
     fold = np.empty(len(labels), dtype=np.int64)
@@ -164,7 +164,7 @@ def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
     """Return the features of up to n random items, of shape (min(n, len(pool)), n_features).
 
     On these items, the predictions of successive classifiers are compared (`core.evaluation.stopping`). Some
-    of the items may be answered.
+    of the items may have been answered.
     """
     n = min(n, len(pool))
     return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))

@@ -9,9 +9,9 @@ This module differs from the paper in two ways. First, the paper has a checkpoin
 and all batches have the same size. Predictions then change less and less from batch to batch, even if there
 is more to learn. Here, the number of labels grows by a quarter between checkpoints (`is_checkpoint`). Second,
 the paper compares which items are predicted to be positive. For a rare class, an SVM may predict no
-positives, or only a dozen that are mostly training items. Such predictions agree from the beginning. Here,
-the tenth of the stop set with the highest scores is compared. This tenth keeps changing as long as the
-classifier finds new kinds of positives.
+positives, or only a dozen that are mostly training items. Such predictions agree from the beginning. This
+module instead compares which items are in the top tenth of the stop set by score. The top tenth keeps
+changing as long as the classifier finds new kinds of positives.
 
 `ENOUGH` was chosen so that stopping costs less than one percentage point of AUROC. The command
 ``closecall bench stopping`` measures the loss of AUROC and the number of labels saved.
@@ -54,29 +54,30 @@ WINDOW = 3
 """Number of most recent agreements to average."""
 
 LEAST_OF_EACH = 10
-"""Minimum number of positives, and of negatives, for a recommendation to stop."""
+"""Minimum number of positive labels, and of negative labels, before stopping is recommended."""
 
 
 def is_checkpoint(n_labels_then: int, n_labels_now: int) -> bool:
-    """Return whether to make a checkpoint, because enough labels were added since the last one.
+    """Return whether enough labels were added since the last checkpoint to make a new checkpoint.
 
-    `n_labels_then` is the number of labels at the last checkpoint.
+    `n_labels_then` is the number of labels at the last checkpoint, `n_labels_now` the current number.
     """
     return n_labels_now >= max(GROWTH * n_labels_then, n_labels_then + LEAST_GROWTH)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The items of the stop set that one classifier scores highest; made by `Checkpoint.of`.
+    """The items of the stop set that one classifier scores highest. Made by `Checkpoint.of`.
 
-    The stop set is a fixed random set of items (see the module).
+    The stop set is a fixed random set of items; see the module's docstring.
 
     Parameters
     ----------
     n_yes, n_no : int
         Numbers of positive and negative labels that the classifier was trained on.
     first : array of shape (n_stop_set,), bool
-        True for the tenth (`FIRST`) of the items with the highest scores; the earlier item wins a tie.
+        True for the tenth (`FIRST`) of the stop set with the highest scores. If scores are equal, earlier
+        items are preferred.
     """
 
     n_yes: int

@@ -35,7 +35,7 @@ class AuditedSession:
     frames : int
         Number of sampling frames (`core.audit.Frame`) that the audited items were drawn from.
     passed : int
-        Number of audited items that the strategy selected later. The estimates leave them out.
+        Number of audited items that the strategy selected later. The estimates leave these items out.
     """
 
     audited: Audited

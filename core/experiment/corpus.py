@@ -1,4 +1,4 @@
-"""A saved set of hyperplanes, so that strategies measured at different times get the same queries."""
+"""A saved set of hyperplanes, which gives strategies measured at different times the same queries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """Train `n_singles` hyperplanes for each of `SINGLE_SETTINGS`, and those of simulated sessions.
+        """Train `n_singles` hyperplanes for each of `SINGLE_SETTINGS`, and the hyperplanes of sessions.
 
         See `single_planes` and `sessions` for the parameters.
         """

@@ -6,8 +6,8 @@ makes the search faster and less accurate. The search is compared in two ways wi
 rows by the kernel:
 
 - **Coverage**, on the left of the figure, is the share of the first k items of the search that are among the
-  first n items of the scan. It is at most min(n/k, 1). For n = k, it is recall@k. If the search finds fewer
-  than k items, the missing items count as not covered.
+  first n items of the scan. Coverage is at most min(n/k, 1). For n = k, it equals recall@k. If the search
+  finds fewer than k items, the missing items count as not covered.
 - **Accuracy**, on the right, is the share of queries whose k nearest items vote for the right class
   (`core.experiment.neighbours.voted`). The figure shows the accuracy as a function of ε.
 
@@ -43,10 +43,10 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 Ids = NDArray[np.int64]
 
 FIRST = (10, 20, 30)
-"""Default numbers k of first items of the search, as published; see `covered`."""
+"""Default values of k, as published; see `covered`."""
 
 WITHIN = (10, 20, 30, 50, 100, 200, 500, 1_000)
-"""Default numbers n of first items of the scan; see `covered`."""
+"""Default values of n; see `covered`."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class CoverageSweep:
     epsilons : sequence of float
         Values of ε. The left side of figure 16 shows the coverage for the first value.
     first : sequence of int
-        Values of k, where the first k items that the search finds are considered.
+        Values of k. Coverage considers the first k items of the search.
     within : sequence of int
-        Values of n, where the first n items of the scan are considered. Values above the size of the pool
-        are reduced to it.
+        Values of n. Coverage considers the first n items of the scan. Values above the size of the pool are
+        replaced by the size of the pool.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class CoverageSweep:
 
 
 def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int]) -> NDArray[np.float64]:
-    """Return, for each k and n, the share of the first k found items that are among the first n of the scan.
+    """For each k and n, return the share of the first k found items that are among the first n scanned items.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int
     Returns
     -------
     array of shape (n_first, n_within), float64
-        Items that the search did not find count as not covered.
+        If the search found fewer than k items, the missing items count as not covered.
     """
     same = found[:, None] == scanned
     hits = np.array([same[:k].any(axis=0) for k in first]).cumsum(axis=1)
@@ -178,7 +178,7 @@ def covered(found: Ids, scanned: Ids, first: Sequence[int], within: Sequence[int
 
 
 def has_classes(pool: Pool) -> bool:
-    """Return whether the class of at least one item, and of at least one held-out item, is known."""
+    """Return whether the classes of at least one item and at least one held-out item are known."""
     return bool((pool.truth(pool.ids) >= 0).any() and (pool.held_out.truth >= 0).any())
 
 

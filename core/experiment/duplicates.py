@@ -1,6 +1,6 @@
-"""Choice of the angle up to which two images count as near-duplicates, and its recall and precision.
+"""Choice of the angle within which two images count as near-duplicates; recall and precision of this rule.
 
-The angle is that between the feature vectors of the two images. It is measured on two types of pairs:
+The angle is measured between the feature vectors of the two images. There are two types of pairs:
 
 - Frames are images of an object on a turntable. Two frames are near-duplicates if they show the same kind of
   object, turned around the same axis, and if the numbers of the frames differ by at most a given k. No
@@ -8,10 +8,10 @@ The angle is that between the feature vectors of the two images. It is measured 
 - An altered copy of a photograph is a near-duplicate of its original, and of no other photograph.
 
 The images are divided into two halves, which share no kind (`halves`). The angle is chosen on one half, and
-recall and precision are reported on the other. The chosen angle is the smallest with a recall of at least
-`RECALL` and a precision of at least `PRECISION`. If no angle has both, it is the angle with the largest
-recall among those with at least this precision. If no angle has this precision, it is the angle with the
-largest F1 score.
+recall and precision are reported on the other half. The smallest angle with a recall of at least `RECALL` and
+a precision of at least `PRECISION` is chosen. If no angle has both, the angle with the largest recall among
+the angles with at least this precision is chosen. If no angle has this precision, the angle with the largest
+F1 score is chosen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ Floats64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 PRECISION, RECALL = 0.99, 0.975
-"""Minimum precision and recall on the kinds that choose the angle; on others, recall should be 0.95."""
+"""Minimum precision and recall on the half on which the angle is chosen.
+
+The recall on the other half should then be at least 0.95.
+"""
 
 FRAME = r"(?P<kind>.*)/(?:(?P<axis>[^/_\d][^/_]*)_)?(?P<frame>\d+)[^/]*"
 """Regular expression for names of frames as in the data set Fruits-360.
@@ -61,11 +64,11 @@ class Pairs:
     near: Bools
 
     def joined(self, others: Pairs) -> Pairs:
-        """Return these pairs, followed by `others`."""
+        """Return the pairs of this object, followed by the pairs of `others`."""
         return Pairs(np.concatenate([self.angles, others.angles]), np.concatenate([self.near, others.near]))
 
     def where(self, which: Bools) -> Pairs:
-        """Return the pairs for which `which` is true."""
+        """Return the pairs selected by the mask `which`, of shape (n_pairs,)."""
         return Pairs(self.angles[which], self.near[which])
 
 
@@ -88,12 +91,12 @@ class Rates(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Share of the near-duplicates that are within the angle; NaN if there are none."""
+        """Share of the near-duplicates that are within the angle; NaN if there are no near-duplicates."""
         return self.n_right / self.n_near if self.n_near else float("nan")
 
     @property
     def precision(self) -> float:
-        """Share of the pairs within the angle that are near-duplicates; NaN if there are none."""
+        """Share of near-duplicates among the pairs within the angle; NaN if no pair is within the angle."""
         return self.n_right / self.n_found if self.n_found else float("nan")
 
 
@@ -168,7 +171,7 @@ class Frames(NamedTuple):
 
     @property
     def turns(self) -> NDArray[np.int64]:
-        """A number for each frame, which is equal for frames of the same kind and axis."""
+        """For each frame, a number that identifies its kind and axis; shape (n_frames,)."""
         both = np.char.add(np.char.add(self.kinds, "\n"), self.axes)
         return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64)
 
@@ -197,7 +200,7 @@ def halves(kinds: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 class FramePairs(NamedTuple):
-    """All pairs of frames of some kinds.
+    """All pairs that can be formed from a set of frames.
 
     Parameters
     ----------
@@ -215,7 +218,7 @@ class FramePairs(NamedTuple):
 
     @property
     def clear(self) -> Bools:
-        """Whether the two frames of each pair are near-duplicates, or differ in kind or axis.
+        """For each pair, whether the two frames are near-duplicates, or differ in kind or axis.
 
         The remaining pairs are unclear: two frames of one object that are too far apart to count as
         near-duplicates.
@@ -252,7 +255,8 @@ def same_pairs(
 ) -> NDArray[np.bool_]:
     """Return, for each pair of items, whether both items have the same value in `values`.
 
-    `upper` is two arrays: the position of each pair's first item, and the position of its second item.
+    `upper` has two arrays: the positions of the first items of the pairs, and the positions of the second
+    items.
     """
     return np.asarray((values[:, None] == values)[upper])
 
@@ -330,8 +334,8 @@ def _read(file: io.BytesIO, size: int) -> Image.Image:
 
 
 def copy_pairs(X: NDArray[np.floating], Y: NDArray[np.floating]) -> Pairs:
-    """Return all pairs of an original, which is a row of X, and a copy, which is a row of Y.
+    """Return all pairs of an original (a row of X) and a copy (a row of Y).
 
-    Row i of Y is a copy of row i of X. Only these two are near-duplicates.
+    Row i of Y is a copy of row i of X, and a near-duplicate of no other row of X.
     """
     return Pairs(angles_between(X, Y).ravel(), np.eye(len(X), dtype=np.bool_).ravel())

@@ -1,4 +1,4 @@
-"""Hash families for similarity, as experiments compare them: their forms, and the rows they are fitted to.
+"""Hash families for similarity, in the forms that experiments compare, and the rows to fit them to.
 
 A form is a named set of parameters. Every family of `core.hashing.FAMILIES` is compared in each of its forms
 (`core.hashing.forms`), with the requested number of functions. The families in `_FORMS` need some
@@ -50,7 +50,7 @@ from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
 FITTED_TO = 20_000
-"""Maximum number of rows that families are fitted to, and that ranks and scales are chosen on."""
+"""Maximum number of rows to fit families to, and to choose ranks and scales on."""
 
 MOST_PAIRS = 2_000
 """Maximum number of pairs that a metric is learned from, for any number of classes."""
@@ -265,7 +265,7 @@ class Draw:
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Check names of families, and return them without repetitions; without names, return all families.
+    """Check names of families, and return them without repetitions. If `names` is empty, return all names.
 
     Raises
     ------
@@ -279,9 +279,10 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms of a family that are compared: a function for each name, which makes the family.
+    """Return a dict of the forms of a family to compare.
 
-    If a family has only one form, the name of this form is "".
+    Keys are the names of the forms, and values are functions that make the family in this form. If a family
+    has only one form, the name of this form is "".
 
     Raises
     ------
@@ -298,7 +299,7 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
 
 
 def metric_pairs(n_classes: int) -> int:
-    """Return the maximum number of pairs for a metric: 20 c² for c classes, from 200 to `MOST_PAIRS`."""
+    """Return the maximum number of pairs for a metric: 20 c² for c classes, clipped to 200 … `MOST_PAIRS`."""
     return min(max(20 * n_classes**2, 200), MOST_PAIRS)
 
 

@@ -43,7 +43,7 @@ from closecall.core.selection.reader import PoolRows
 LSH = RandomHyperplaneLSH.name
 
 HYPERPLANES: dict[str, dict[str, Any]] = {"h-hash": {}, "bh-hash": {}, "eh-hash": {"query_samples": None}}
-"""Hash families for hyperplane queries whose collision probability is known, and parameters of each."""
+"""Hash families for hyperplane queries with a known collision probability, each with its parameters."""
 
 _ROWS_AT_ONCE = 8_192
 
@@ -96,7 +96,9 @@ def try_hyperplanes(
     megabytes: int,
     seed: int,
 ) -> Tried:
-    """Try tables with hyperplanes as queries. Items that a hyperplane was trained on are ignored.
+    """Try tables with hyperplanes as queries.
+
+    Items that a hyperplane was trained on count as candidates, but not as its nearest row or as a success.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def _any_within(angles: Floats, radius: float, epsilon: float) -> bool:
 
 
 def _nearest(family: RandomHyperplaneLSH, pool: PoolRows, queries: Rows) -> NDArray[np.int64]:
-    """Return the number of the row nearest to each query."""
+    """Return, for each query, the row number of the nearest row; shape (n_queries,)."""
     n = queries.shape[0]
     best, rows = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
     for first_row, X in pool.blocks():

@@ -60,7 +60,8 @@ class Form:
     family : type
         The hash family.
     n_sampled : int or None
-        Parameter of `KernelizedLSH`. If None, the value given to `hasher` is used, or else the default.
+        Parameter of `KernelizedLSH`. None for the value passed to `hasher`; if no value is passed, the
+        default.
     """
 
     kernel: str | Kernel
@@ -100,12 +101,12 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Trials of several forms of kernelized LSH: the recall of each on one sample, with the same landmarks.
+    """Recall of several forms of kernelized LSH, measured on the same sample with the same landmarks.
 
     Parameters
     ----------
     kernel : str or Kernel
-        The kernel by which the true neighbours are found, for all forms.
+        The kernel that defines the true neighbours, for all forms.
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
@@ -139,7 +140,7 @@ class Trials:
 
     @cached_property
     def neighbours(self) -> NDArray[np.int64]:
-        """Number of the row nearest to each query, of shape (n_queries,)."""
+        """For each query, the row number of the nearest row; shape (n_queries,)."""
         return nearest(kernel_from(self.kernel), [(0, self.X)], self.Q)[0]
 
     def best(self, forms: Sequence[Form]) -> Form:
@@ -166,7 +167,7 @@ class Trials:
 def nearest(
     kernel: Kernel, blocks: Iterable[tuple[int, Rows]], Q: Rows
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the row with the greatest kernel value for each query, in one pass over the pool.
+    """For each query, find the row with the greatest kernel value, in one pass over the pool.
 
     Parameters
     ----------
@@ -180,9 +181,9 @@ def nearest(
     Returns
     -------
     rows : array of shape (n_queries,), int64
-        Number of the row; if several rows have the greatest value, the first.
+        Row number of the row found. If several rows have the greatest value, the first is found.
     values : array of shape (n_queries,), float32
-        Kernel value of each query and its row.
+        Kernel value of each query and the row found.
     """
     queries = kernel.prepared(Q)
     rows = np.full(len(queries), -1, dtype=np.int64)
@@ -252,7 +253,7 @@ def retrieve_together(
     Returns
     -------
     list of Retrieval
-        One for each hasher, with one neighbour per query.
+        The counts for each hasher. Each query has one neighbour.
     """
     asked = hash_together(hashers, Q)
     counts = [np.zeros((len(neighbours), codes.n_functions + 1), np.int64) for codes in asked]

@@ -2,8 +2,8 @@
 
 A held-out item is assigned the most frequent class among its k nearest pool items. In a tie, the class of the
 nearest item among the tied classes wins. The metric is learned from the classes of a few items of the pool.
-Hashed search is compared with a scan of all rows by the same metric. The results are the accuracy and the
-share of the rows whose exact distance from the query is computed.
+Hashed search is compared with a scan of all rows by the same metric. The results are the accuracy, and the
+share of the rows for which the exact distance from the query is computed.
 
 **Choosing how to learn.** The slack parameter γ and the number of constraints are chosen on validation
 queries, which are used for nothing else. Davis et al. 2007 use 20 c² constraints for c classes. A larger γ
@@ -215,7 +215,7 @@ class Taught:
     ) -> Self:
         """Draw labels and learn the metric; see `compare_metrics` for parameters and errors.
 
-        With the same seed, a smaller set of labels is a subset of a larger one.
+        With the same seed, a smaller set of labels is a subset of a larger set.
         """
         if settings is None:
             settings = SPARSE_SETTINGS if pool.is_sparse else SETTINGS

@@ -16,7 +16,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass, least_of
 
 Progress = Callable[[int, int], None]
-"""Callback for progress: takes the number of hyperplanes trained so far and the number of all hyperplanes.
+"""Callback for progress: takes the number of hyperplanes trained so far and the number to train in total.
 
 Exceptions of the callback are propagated.
 """

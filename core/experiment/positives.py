@@ -18,7 +18,7 @@ from closecall.core.simulation.drawing import ItemsByClass
 from closecall.core.simulation.oracle import Oracle
 
 Progress = Callable[[int, int], None]
-"""Callback for progress: takes the number of searches that have ended and the number of all searches.
+"""Callback for progress: takes the number of finished searches and the total number of searches.
 
 Exceptions of the callback are propagated.
 """
@@ -60,7 +60,7 @@ class Search:
         return self.n_answers + missing * (n_left + 1) / (k_left + 1)
 
     def labels_needed_at_random(self, wanted: int) -> float:
-        """Return the expected number of answers until `wanted` positives if every item is drawn at random."""
+        """Return the expected number of answers to find `wanted` positives if items are drawn at random."""
         return wanted * (self.n_items + 1) / (self.n_positive + 1)
 
     def found_after(self, n_answers: int) -> int:
@@ -78,7 +78,7 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
     n : int
         Number of classes to draw.
     wanted : int
-        Minimum number of positives in a class, in addition to the one that a search begins with.
+        Minimum number of items in a class, in addition to the positive item that a search begins with.
     most_share : float, 0 … 1
         Maximum share of the pool that a class may have.
     seed : int
@@ -109,7 +109,7 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """State of a search at the time when its next items are chosen.
+    """State of a search before its next items are chosen.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def search_positives(
     wanted, most : int
         Number of positives, and number of answers, after which a search ends.
     seed : int
-        Seed of the initial items, which are the same for every way; not negative.
+        Seed of all random choices; not negative. The initial items are the same for every `way`.
     progress : callable or None
         See `Progress`.
 

@@ -173,7 +173,7 @@ class Score(NamedTuple):
     Parameters
     ----------
     within : float or None
-        Precision within the Hamming distance `WITHIN`; None if no point is that near.
+        Precision within the Hamming distance `WITHIN`; None if no point is within this distance.
     first : float
         Mean share of the k true neighbours that are among the k points of smallest Hamming distance.
     retrieved : float
@@ -186,7 +186,7 @@ class Score(NamedTuple):
 
 
 def eigenfunctions(box: Box, n: int) -> list[Eigenfunction]:
-    """Return the n eigenfunctions of a rectangle with smallest eigenvalues, except the constant function."""
+    """Return the n non-constant eigenfunctions of a rectangle with the smallest eigenvalues."""
     a, b = box.lengths
     every = [
         Eigenfunction((k, m), (k * np.pi / a) ** 2 + (m * np.pi / b) ** 2)
@@ -221,7 +221,7 @@ def score(coder: Coder, points: Floats32, queries: Floats32, neighbours: NDArray
 
 
 def true_neighbours(points: Floats32, queries: Floats32, k: int) -> NDArray[np.int64]:
-    """Return the rows of the k points nearest to each query, of shape (n_queries, k), the nearest first."""
+    """For each query, return the row numbers of the k nearest points, nearest first; shape (n_queries, k)."""
     return np.argsort(euclidean(queries, points), axis=1, kind="stable")[:, :k]
 
 
@@ -289,4 +289,4 @@ METHODS: Mapping[Method, Learn] = {
     Method(BoostedPSH.name, ON_SPECTRAL): _boosting_on_spectral,
     Method(DeepCodes.name, ON_SPECTRAL): _rbm_on_spectral,
 }
-"""All methods. The methods without a form are those of figure 14, in the order of the figure."""
+"""All methods. Figure 14 has the methods without a form, in the same order."""

@@ -80,7 +80,7 @@ class Retrieval:
         """Return the average precision of each query, of shape (n_queries,).
 
         Rows are called alike if they have the class of the query. The average precision is the mean of the
-        precisions at the ranks of these rows. If no row is alike, it is zero. Suppose that r of the n rows at
+        precisions at the ranks of the alike rows; it is 0 if no row is alike. Suppose that r of the n rows at
         one distance are alike, that N rows are nearer, and that R of the nearer rows are alike. The i-th of
         the n rows is alike with probability r/n. If it is, (i − 1)(r − 1)/(n − 1) of the i − 1 rows before it
         at this distance are alike on average (McSherry and Najork 2008). The expected precisions at this

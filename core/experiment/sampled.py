@@ -1,4 +1,4 @@
-"""A random sample of a pool whose correct answers are known, and a simulated annotator who labels it."""
+"""A random sample of a pool, with the correct answers, and a simulated annotator who labels the sample."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class SampledConcept:
     Parameters
     ----------
     pool : ArrayPool
-        N items; the id of an item is the number of its row.
+        N items; the id of an item is its row number.
     y : array of shape (N,), bool
         Whether each item is positive.
     items : array of shape (N,), int64
-        Ids that the items have in the pool from which they were drawn.
+        Ids of the items in the pool from which they were drawn.
     """
 
     pool: ArrayPool
@@ -77,7 +77,7 @@ class SampledConcept:
 class Annotator:
     """A simulated annotator who repeatedly answers the items nearest to the hyperplane, without errors.
 
-    The initial labels are those of one positive and five negative items, drawn at random.
+    One positive and five negative items, drawn at random, are labeled at the beginning.
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ def sessions(
     the class and five other items, drawn at random, or the result of `labels_before`. In each round, the SVM
     is trained on all labels so far, and its hyperplane is recorded. The strategy selects one item for this
     hyperplane, and the answer of the annotator is the next label. If the strategy misses an item near one
-    hyperplane, the item stays in the pool and may be found for a later one. A strategy is therefore best
-    measured in sessions in which this strategy selected the items.
+    hyperplane, the item stays in the pool and may be found for a later hyperplane. A strategy is therefore
+    best measured in sessions in which this strategy selected the items.
 
     Sessions alternate between four SVMs: C = 1 and C = 10, each unweighted and balanced. If `noise` is
     positive, every third group of four sessions has noisy answers; `Plane.setting` says so. Of twelve
@@ -61,7 +61,7 @@ def sessions(
     noise : float
         Probability of a wrong answer in noisy sessions, 0 … 1; 0 for no noisy sessions.
     seed : int
-        Seed of the classes and the initial labels; not negative.
+        Seed of all random choices; not negative.
     progress : callable or None
         See `Progress`.
 

@@ -1,6 +1,6 @@
 """Choice of the slack parameter γ of a learned metric or kernel, by cross-validation over the labeled rows.
 
-A metric or kernel is judged by its k-nn accuracy on at most `JUDGED` rows of the fold left out. The accuracy
+A metric or kernel is judged by its k-nn accuracy on at most `JUDGED` rows of the left-out fold. The accuracy
 is the share of these rows whose class is the most frequent one among their `VOTERS` nearest training rows.
 `core.metric.validation` does the cross-validation.
 """
@@ -83,7 +83,7 @@ def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, see
 
 
 def judged_of(test: Places) -> Places:
-    """Return at most `JUDGED` rows of the fold left out, evenly spaced."""
+    """Return at most `JUDGED` rows of the left-out fold, evenly spaced."""
     return test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
 
 

@@ -32,11 +32,11 @@ class AdvisedSession:
     n_labels : tuple of int
         Number of labels at each checkpoint, and at the end.
     auroc : tuple of float
-        AUROC, from 0 to 1, at each of these numbers of labels, on items outside the session.
+        AUROC, from 0 to 1, at each entry of `n_labels`, on items outside the session.
     stop : int or None
-        Index in `n_labels` of the first checkpoint with the advice to stop; None if there was none.
+        Index in `n_labels` of the first checkpoint with the advice to stop; None if no checkpoint has it.
     reason : str
-        Reason for the advice to stop; if there was none, reason for the last advice to continue.
+        Reason for the advice to stop. If `stop` is None, reason for the last advice to continue.
     """
 
     positive: int
@@ -69,8 +69,9 @@ def advised_sessions(
 ) -> Iterator[AdvisedSession]:
     """Simulate labeling sessions, each with one positive class and its own random items.
 
-    The positive class changes from session to session. AUROC is measured on the held-out items. If these lack
-    positives or negatives, AUROC is measured on items of the pool that are not in the session.
+    The positive class changes from session to session. AUROC is measured on the held-out items. If the
+    held-out items lack positives or negatives, AUROC is measured on items of the pool that are not in the
+    session.
 
     Parameters
     ----------

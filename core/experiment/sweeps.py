@@ -1,8 +1,6 @@
 """Sweeps over the parameters of kernelized LSH: figures 1 to 3 of the paper [1]_, and one more sweep.
 
-A sweep varies one parameter. κ is the kernel. In the additional sweep, t is the number of sampled landmarks.
-If the rank is fixed, it is the rank with the best recall on validation queries, which are used for nothing
-else (`core.experiment.kernelized.Trials`):
+A sweep varies one parameter:
 
 ======  ==========================================  ======================================
 figure  varied                                      compared with
@@ -14,6 +12,10 @@ figure  varied                                      compared with
 3       scale s of exp(s(κ − 1)), at the best rank  κ itself at this rank
 t       number t of landmarks, at the best rank     Gaussian vectors: the limit of large t
 ======  ==========================================  ======================================
+
+κ is the kernel, and t is the number of sampled landmarks in the additional sweep. The best rank is the rank
+with the best recall on validation queries, which are used for nothing else
+(`core.experiment.kernelized.Trials`).
 
 References
 ----------
@@ -44,7 +46,7 @@ class Sweep:
     forms : tuple of Form
         The forms, in the order of the parameter that varies.
     base : Form or None
-        The form that all others are compared with.
+        The form that all other forms are compared with.
     chosen : Form or None
         The form that is best on the validation queries.
     """

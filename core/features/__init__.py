@@ -81,7 +81,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     ids : array of shape (n_readable,), int64
         Item of each row, in the order of `items`.
     problems : list of Problem
-        One problem for each item that could not be read.
+        One problem for each item that has no features, for example because it could not be read.
     """
     items = source.check_items(items)
     own = source.features(items)
@@ -95,7 +95,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
 
 def bytes_an_item(source: Source, dtype: str) -> float:
-    """Return the mean size of an item's stored vector in bytes; `dtype` is the type of a dense vector."""
+    """Return the mean size in bytes of an item's stored vector. `dtype` is the type of dense vectors."""
     if has_sparse_rows(source):
         entries = source.mean_entries if source.is_sparse else _entries(source) or 0
         return entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8
@@ -105,13 +105,13 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 def of_image(image: Image.Image, source: Source | None = None) -> NDArray[np.float32]:
     """Compute the dense features, of shape (n_features,), of an image that need not belong to a source.
 
-    The features are of the same kind as those of the source's items, provided that the source's
-    `describes_images` is true. Without a source, they are GIST features.
+    If the source's `describes_images` is true, the features are of the same kind as the features of its
+    items. Without a source, they are GIST features.
 
     Raises
     ------
     UnreadableImageError
-        If the source has features of its own, such as a model's, and finds none in the image.
+        If the source has features of its own, such as a model's, but the image has no such features.
     """
     own = None if source is None else source.features_of_image(image)
     if own is not None:

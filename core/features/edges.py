@@ -36,7 +36,7 @@ from closecall.core.features.grey import checked_grey
 KINDS = 5
 PARTS = 4
 SQUARES = ((0, 0), (0, 2), (2, 0), (2, 2), (1, 1))
-"""Row and column of the first part of each square of 2×2 parts."""
+"""For each square of 2×2 parts, the row and the column of its upper left part."""
 
 _WEAKEST = 11 / 255
 _BLOCKS = 4  # blocks along each side of a part, 2×2 pixels each

@@ -24,7 +24,10 @@ BIT_REVERSED = np.array([int(f"{i:05b}"[::-1], 2) for i in range(SIDE)])
 
 @kernel
 def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
-    """Write the product AB to `out`. The order of summation is fixed. A must have a multiple of 8 columns."""
+    """Write the product AB to `out`.
+
+    The order of summation is fixed. The number of columns of A must be a multiple of 8.
+    """
     rows, inner, columns = A.shape[0], A.shape[1], B.shape[1]
     for i in range(rows):
         for j in range(columns):
@@ -165,7 +168,7 @@ def filter_energies(
     order: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Compute the mean magnitude of each filter's response in each cell of a 4×4 grid, for each image.
+    """For each image, compute the mean magnitude of each filter's response in each cell of a 4×4 grid.
 
     `images` has shape (n_images, 32, 32) and `out` has shape (n_images, 16·n_filters). For `spread` and
     `gather` see `normalise_contrast`, for `cos` and `sin` see `transform_columns`; `order` is `BIT_REVERSED`.

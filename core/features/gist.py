@@ -39,8 +39,8 @@ class Gist:
     ----------
     n_features : int
         384. The feature of a scale, an orientation and a cell of the 4×4 grid has the index
-        (8·scale + orientation)·16 + 4·row + column. Scale 0 is the finest. Orientation 0 responds to vertical
-        stripes, and each further one to stripes rotated by another 22.5° counterclockwise.
+        (8·scale + orientation)·16 + 4·row + column. Scale 0 is the finest. Orientation o responds to stripes
+        that are rotated counterclockwise by 22.5°·o from the vertical.
     n_entries : None
         None, because rows are dense.
     """

@@ -2,10 +2,10 @@
 
 144 windows of 6×6 pixels lie on a grid of 12×12, two pixels apart. Each window is a point with five
 coordinates. The first two are its row and column. The next two, c and s, are the direction of its edges, as
-the cosine and sine of twice the angle. An edge from dark to bright therefore equals one from bright to dark.
-The last coordinate, e, is the strength of the edges. The coordinates c, s and e are computed from the
-gradient (g_x, g_y) of the intensities, which are first divided by their standard deviation over the whole
-image. With the mean ⟨…⟩ over the window [1]_, they are
+the cosine and sine of twice the angle. An edge from dark to bright therefore has the same direction as an
+edge from bright to dark. The last coordinate, e, is the strength of the edges. The coordinates c, s and e are
+computed from the gradient (g_x, g_y) of the intensities, which are first divided by their standard deviation
+over the whole image. With the mean ⟨…⟩ over the window [1]_, they are
 
     E = ⟨g_x² + g_y²⟩,   c = ⟨g_x² − g_y²⟩ / (E + 0.15²),   s = ⟨2 g_x g_y⟩ / (E + 0.15²),   e = √E / (1 + √E)
 
@@ -59,7 +59,7 @@ _FIRST, _END = 2, 30
 """First pixel that windows cover, and the pixel after the last one, in both directions."""
 
 _FAINT = np.float32(1 / 64)
-"""Added to the standard deviation, so that almost constant images have weak gradients."""
+"""Number that is added to the standard deviation, so that almost constant images have weak gradients."""
 _NO_EDGE = np.float32(0.15**2)
 _SPREAD = np.float32(0.4)
 
@@ -132,7 +132,7 @@ def _deviation(grey: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _total(flat: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the sum of each row of 2ⁿ numbers, by repeatedly adding one half of the row to the other."""
+    """Return the sum of each row of 2ⁿ numbers. Each step adds the second half of the rows to the first."""
     while flat.shape[1] > 1:
         half = flat.shape[1] // 2
         flat = flat[:, :half] + flat[:, half:]

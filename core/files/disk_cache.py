@@ -18,7 +18,7 @@ from closecall.core.files.durable import TEMPORARY
 
 _CHECKSUM = 16
 _FILLED_TO = 0.9
-"""Fraction of the maximum size to which a full cache is reduced, so that not every new entry deletes some."""
+"""Fraction of the maximum size to which a full cache is reduced, so that deletions are rare."""
 _RECOUNTED = 1 / 32
 """After writing this fraction of the maximum size, the cache measures its folder again, because other
 processes may add files to the folder.
@@ -33,9 +33,9 @@ class DiskCache:
     Parameters
     ----------
     folder : Path
-        Created, for this user only, when something is stored.
+        Created when the first entry is stored, with access for this user only.
     most_bytes : int
-        Maximum size of all entries together.
+        Maximum size of all entries together, in bytes.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:

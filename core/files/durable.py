@@ -123,7 +123,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Turn an OSError of the `with` block into an InputError about `path`, which says if the disk is full."""
+    """Turn an OSError of the block into an InputError that names `path` and says whether the disk is full."""
     try:
         yield
     except OSError as error:

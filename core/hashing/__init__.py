@@ -2,7 +2,7 @@
 
 Hyperplane families (`HyperplaneHasher`) find points near a hyperplane. Similarity families
 (`SimilarityHasher`, listed by name in `FAMILIES`) find points near a given point. `GeometricMinHash` finds
-sets of local features that overlap.
+overlapping sets of local features.
 """
 
 from closecall.core.hashing.base import Codes, QueryCode

@@ -1,10 +1,10 @@
-"""Augmentation of points and hyperplanes, which makes their angles differ more and keeps the scores wᵀx + b.
+"""Augmentation of points and hyperplanes: their angles differ more, but the scores wᵀx + b stay the same.
 
 The hyperplane families of hash functions use only the angle between a point x and the normal w of a
-hyperplane through the origin. Appending a 1 to x turns a hyperplane with a bias b into one through the
-origin, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same direction, so the
-angles hardly differ. Here, the mean μ is subtracted from x, and a constant c is appended instead of 1. With a
-matching change of the hyperplane, every score stays the same:
+hyperplane through the origin. Appending a 1 to x turns a hyperplane with a bias b into a hyperplane through
+the origin, because wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same direction,
+so the angles hardly differ. Here, the mean μ is subtracted from x, and a constant c is appended instead of 1.
+With a matching change of the hyperplane, every score stays the same:
 
     [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
 
@@ -15,8 +15,8 @@ so c is set to the parameter `scale` times the root mean square of s over the fi
 
 Scales of 0.7, 1 and 1.4 were compared on GIST of CIFAR-10 and of digits. SVMs as in Jain et al. 2010 have a δ
 of about 2s and did slightly better at 1.4. SVMs with more labels or balanced classes have a δ of 0.1s to s
-and did slightly better at 0.7. A scale of 1 works well for both. Projecting to 32 principal directions helped
-as often as it hurt, so all features are kept by default.
+and did slightly better at 0.7. A scale of 1 works well for both kinds of SVM. Projecting to 32 principal
+directions helped as often as it hurt, so all features are kept by default.
 
 Augmented points are not scaled to unit norm. Scaling [x − μ, c] would change no code, because the sign of a
 projection only depends on direction. Scaling x − μ before c is appended would change the score. Because the
@@ -51,8 +51,8 @@ Floats32 = NDArray[np.float32]
 class Augmentation:
     """The map x ↦ [x − μ, c] of points, and the map of hyperplanes that keeps all scores wᵀx + b.
 
-    With principal directions P, a point is mapped to [Pᵀ(x − μ), c]. The score that is kept is then that of
-    the projection μ + PPᵀ(x − μ).
+    With principal directions P, a point is mapped to [Pᵀ(x − μ), c]. In this case, the score of the
+    projection μ + PPᵀ(x − μ) is kept.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class SparsePoints:
         return len(self), int(self.X.shape[1]) + 1
 
     def dense(self) -> Floats32:
-        """Return the rows as a dense array, which is only practical with few dimensions."""
+        """Return the rows as a dense array; this is practical only with few dimensions."""
         augmented = np.empty(self.shape, dtype=np.float32)
         augmented[:, :-1] = self.X.toarray() - self.centre
         augmented[:, -1] = self.constant

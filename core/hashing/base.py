@@ -20,7 +20,7 @@ BLOCK_ROWS = 2048
 
 A bit is the sign of a value, so rounding can change the bit of a value close to zero. In a matrix product,
 rounding may depend on the number of rows and, on some processors, on the position of a row in its block.
-Therefore all blocks have this size, and a row of a pool always has the same position in its block
+Therefore all dense blocks have this size, and a row of a pool always has the same position in its block
 (`core.hashing.pool`).
 """
 
@@ -38,8 +38,8 @@ class Codes:
     n_functions : int
         Number of hash functions.
     bits : 1, 2, 4, 8 or 16
-        Bits per function. A function of H-Hash or Min-Hash has several bits, which together form one hash
-        value.
+        Bits per function, which together form one hash value. H-Hash has 2 bits per function, and Min-Hash up
+        to 16.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class Codes:
 
     @classmethod
     def from_bits(cls, bits: NDArray[np.bool_], per_function: int = 1) -> Codes:
-        """Pack an array of bits, `per_function` bits for each function, with one row per item."""
+        """Pack an array with one row of bits per item, in which each function has `per_function` bits."""
         n_functions = bits.shape[1] // per_function
         packed = np.zeros((len(bits), bytes_a_row(n_functions, per_function)), dtype=np.uint8)
         filled = np.packbits(bits, axis=1, bitorder="little")
@@ -113,13 +113,13 @@ class QueryCode:
     offset : float
         Constant of the estimate.
     signed : bool
-        Whether the estimate is of the score itself, so that the best codes are those with estimates closest
-        to zero. Otherwise the best codes are those with the smallest estimates.
+        Whether the score itself is estimated. If it is, the best codes have the estimates closest to zero.
+        Otherwise the best codes have the smallest estimates.
     hashed : callable
         Function that returns the query's code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
-        Embedding e of a hyperplane (`core.hashing.reconstruction`). From e, a search that uses only some of
-        the bits computes weights for these bits.
+        Embedding e of a hyperplane (`core.hashing.reconstruction`). A search that uses only some of the bits
+        computes the weights of these bits from e.
     """
 
     n_functions: int
@@ -157,7 +157,7 @@ def named(part: str, arrays: Arrays) -> Arrays:
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Undo `named`: return the arrays whose names begin with `part` and a hyphen, without this prefix."""
+    """Undo `named`: select the arrays whose names begin with `part` and a hyphen, and remove this prefix."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 

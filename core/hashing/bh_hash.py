@@ -1,6 +1,6 @@
-"""BH-Hash, and LBH-Hash, whose functions are learned from a sample, one after another.
+"""BH-Hash with random functions, and LBH-Hash, which learns one function after another from a sample.
 
-Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns the vectors u and
+Codes of random functions are informative only if they have many bits. LBH-Hash [1]_ learns the vectors u and
 v of each bit sign(uᵀx)·sign(vᵀx). The codes of two sample points x and x' should agree if |cos(x, x')| is
 large, and disagree if it is small. The code of a hyperplane is the code of its normal w with all bits
 flipped, so it agrees with the codes of points orthogonal to w. The desired agreement of a pair of points is
@@ -44,7 +44,7 @@ _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
 MOST_SPARSE_FEATURES = 4_000
-"""Maximum number of features of sparse rows, which are made dense for learning."""
+"""Maximum number of features of sparse rows to learn from, because learning makes these rows dense."""
 
 
 class BHHash(EHHash):

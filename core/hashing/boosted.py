@@ -65,7 +65,7 @@ _MOST_THRESHOLDS = 10_000
 
 
 class BoostedPSH(ByNeighbours):
-    """Hash family whose bits compare a feature with a threshold, x_e ≥ T, selected by boosting.
+    """Hash family with the bits [x_e ≥ T], where boosting selects each feature e and its threshold T.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class BoostedPSH(ByNeighbours):
     n_pairs : int
         Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        Maximum number of thresholds per feature, at most 10,000. If a feature has more thresholds, only the
-        thresholds at quantiles of its values are kept; the values are those of the rows in the pairs.
+        Maximum number of thresholds per feature, at most 10,000. If more thresholds are possible, only those
+        at quantiles of the feature's values in the rows of the pairs are kept.
 
     Other parameters are those of `SimilarityHasher`.
 
@@ -187,7 +187,7 @@ class Stumps:
         Raises
         ------
         InputError
-            If all rows are equal.
+            If all rows in the pairs are equal.
         """
         used = np.unique(pairs.rows)
         thresholds = [between_values(values, n_thresholds) for values in X[used].T]
@@ -235,7 +235,7 @@ class Stumps:
 
 
 def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64]:
-    """Run GentleBoost; return n stumps and the mean loss of the pairs before the first stump and after each.
+    """Run GentleBoost; return n stumps, and the mean loss before the first stump and after each stump.
 
     The loss of a pair is exp(−z·Σ f), where f are the outputs of the stumps, and z is 1 for neighbours and
     −1 otherwise.

@@ -25,7 +25,7 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """Name of the kernel, such as "chi2", by which the family orders neighbours approximately."""
+        """Name of the kernel, such as "chi2"; the family approximates the kernel's order of neighbours."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:

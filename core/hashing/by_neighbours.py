@@ -1,4 +1,4 @@
-"""Base class of families that learn from pairs of neighbours, by distance or by class."""
+"""Base class of families that learn from neighbours, which are defined by distance or by class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class ByNeighbours(SimilarityHasher):
-    """Base class of the families that learn from pairs of neighbouring dense rows.
+    """Base class of families that learn from dense rows and their neighbours.
 
     Subclasses implement `_learn` instead of `_fit`.
 

@@ -51,26 +51,26 @@ def pair_agrees(theta: ArrayLike) -> Probabilities:
 
 
 def product_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of BH-Hash agree at the angle theta of `pair_agrees`.
+    """Return the probability that a bit of BH-Hash agrees at the angle theta.
 
-    The formula is lemma 1 of Liu et al. (2012).
+    See `pair_agrees` for theta. The formula is lemma 1 of Liu et al. (2012).
     """
     return 2 * pair_agrees(theta)
 
 
 def dense_agrees(theta: ArrayLike) -> Probabilities:
-    """Return the probability that bits of dense EH-Hash agree at the angle theta of `pair_agrees`.
+    """Return the probability that a bit of dense EH-Hash agrees at the angle theta.
 
-    The formula is claim 3.3 of Jain et al. (2010).
+    See `pair_agrees` for theta. The formula is claim 3.3 of Jain et al. (2010).
     """
     return np.asarray(np.arccos(np.cos(np.asarray(theta, dtype=np.float64)) ** 2) / np.pi)
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """Return the probability that bits of EH-Hash of this rank agree at the angle theta of `pair_agrees`.
+    """Return the probability that a bit of EH-Hash of this rank agrees at the angle theta.
 
-    The result has nine correct decimals. If theta is within 10⁻⁴ radians of 0 or π, where the true value is
-    below 5 · 10⁻⁵, the function returns 0.
+    See `pair_agrees` for theta. The result has nine correct decimals. If theta is within 10⁻⁴ radians of 0 or
+    π, where the true value is below 5 · 10⁻⁵, the function returns 0.
     """
     angles = np.asarray(theta, dtype=np.float64)
     if rank == 1:

@@ -3,7 +3,7 @@
 The method is described in section 3.3.2 of the survey [1]_, after Salakhutdinov and Hinton 2007 and Torralba,
 Fergus and Weiss 2008. Layers are trained from the bottom up, each as a restricted Boltzmann machine (RBM,
 `core.hashing.rbm`) on the output of the layer below. The first RBM has Gaussian visible units for
-standardised features. The others have binary visible units, and the output of the layer below gives the
+standardised features. The other RBMs have binary visible units, and the output of the layer below gives the
 probabilities that these units are 1. The stack is then treated as a deterministic network of sigmoid units.
 Back-propagation moves each row and its neighbours closer together in the output of the top layer
 (`core.hashing.nca`). A bit is 1 if the output of a top unit is at least one half, that is, if its input is
@@ -15,11 +15,11 @@ class in the mini-batch.
 
 **Size.** The default is two layers of 512 units below the top layer, for the 384 features of GIST. The
 deepest networks in the papers have one more layer. The cost is proportional to the number of weights. The
-default length of training is a number of steps, so a larger sample does not take longer.
+default length of training is a fixed number of steps, so a larger sample does not take longer.
 
 **Levelled layers.** A unit with nearly the same output for all rows gives no information to the layer above
 and has no gradient to learn from. In the top layer, the bit of such a unit is useless. With few rows or
-features, most units would end up this way. After the training of an RBM, the offset of each hidden unit is
+features, most units would become like this. After the training of an RBM, the offset of each hidden unit is
 therefore set so that the unit's output is above one half for half of the rows. The weights of the unit are
 scaled up if its input has a standard deviation below 1. Fine-tuning starts from these layers.
 
@@ -72,7 +72,7 @@ constant would outweigh all other features in the few rows where its value diffe
 
 
 class DeepCodes(ByNeighbours):
-    """Hash family with the bits of the top layer of a network trained to keep neighbours together.
+    """Hash family whose bits are the top layer of a network that is trained to keep neighbours together.
 
     Parameters
     ----------
@@ -227,9 +227,9 @@ def levelled(below: Floats32, weights: Floats32) -> Layer:
 
 
 def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
-    """Return a function that finds the nearest rows of each row in a batch of X.
+    """Return a function that finds, for each row of a batch, the nearest other rows of the batch.
 
-    The function finds `n_near` rows, or half of the other rows in the batch if this is less.
+    Batches contain rows of X. The function finds `n_near` rows, but at most half of the other rows.
     """
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -243,9 +243,9 @@ def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
 
 
 def by_class(y: NDArray[np.int64]) -> Neighbourhood:
-    """Return a function that says which pairs of rows of a batch have the same class.
+    """Return a function that finds, for each row of a batch, the other rows of the same class.
 
-    A row is not paired with itself. The class of every row must be known.
+    The class of every row must be known.
     """
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:

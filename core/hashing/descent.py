@@ -1,4 +1,4 @@
-"""Nesterov's accelerated gradient method, which learned hash families use to find the vectors of a bit."""
+"""Nesterov's accelerated gradient method, for hash families that learn the vectors of each bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HALVINGS = 30
 def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: float) -> Floats64:
     """Minimise an objective from `start` and return the best point found.
 
-    Momentum carries the last accepted point ahead, and a step starts from there. A step first tries a size of
+    A step starts from the last accepted point, moved ahead by the momentum. A step first tries a size of
     at most 1.5 times the size of the previous step. The size is halved until the objective decreases by at
     least half of the amount that the gradient predicts. If the new point is worse than the last accepted
     point, it is rejected and the momentum is reset. Accepted points therefore never become worse.
@@ -44,7 +44,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # A step moves the point by at most its norm. Without this limit, the first step would be infinite.
+        # The limit of a step is the norm of the point. Without a limit, the first step would be infinite.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

@@ -1,4 +1,4 @@
-"""EH-Hash: one bit per function, which compares a random matrix with the products of a vector's coordinates.
+"""EH-Hash: one bit per function, the sign of the inner product of a random matrix and xxᵀ, for a point x.
 
 References
 ----------
@@ -77,7 +77,7 @@ class EHHash(HyperplaneHasher):
         self.query_samples = query_samples
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """Return the probability that the bits of a point and a hyperplane agree, without `query_samples`."""
+        """Return the probability that a bit agrees at the angle θ, assuming that `query_samples` is None."""
         return dense_agrees(theta) if self.rank_ is None else rank_agrees(theta, self.rank_)
 
     def _check(self) -> None:

@@ -7,7 +7,7 @@ Comparisons of families (`core.experiment.families`) and the page Find similar o
   as published. The rank is full or low. A form of low rank may also transform the kernel [1]_. The caller
   chooses the rank and the scale of the transformation.
 - Spectral hashing: the rows are assumed to fill a box. The box contains all rows, as published, or leaves out
-  the fraction `TRIM` of the rows at both ends of each edge.
+  the fraction `TRIM` of the rows at each end of each edge.
 - Min-Hash: with sets, or with weighted sets.
 - Boosting and deep codes: neighbours are defined by distance, or by class.
 

@@ -4,8 +4,8 @@ Min-Hash (`core.hashing.minhash`) only compares which visual words two images co
 geometric Min-Hash describes one place in an image [1]_. Each function has t + 1 random orders of all words:
 one for a central feature, and one for each of t secondary features.
 
-1. The central feature is the one whose word comes first in the first order. Only words that occur once in the
-   image are considered, because such a word determines a place.
+1. The central feature is the feature whose word comes first in the first order. Only words that occur once in
+   the image are considered, because such a word determines a place.
 2. The neighbourhood of the central feature contains all other features at a distance of at most `radius`
    times the scale of the central feature.
 3. Each secondary feature is the feature of the neighbourhood whose word comes first in the order for this
@@ -49,9 +49,9 @@ from closecall.core.numerics.rows import as_sparse
 
 
 class GeometricMinHash:
-    """Hash family for sets of local features, which needs no fitting.
+    """Hash family for sets of local features.
 
-    Search structures (`core.search`) accept its codes and queries.
+    The family needs no fitting. Search structures (`core.search`) accept its codes and queries.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ class GeometricMinHash:
     def _candidates(self, own: LocalFeatures) -> tuple[csr_array, csr_array]:
         """Return two matrices with one row for each word that occurs once in the set `own`.
 
-        A row of the first matrix contains this word, a row of the second the words in its neighbourhood. If
-        no word occurs once, both matrices have one empty row.
+        The row of the first matrix contains this word. The row of the second matrix contains the words in the
+        neighbourhood of this word. If no word occurs once, both matrices have one empty row.
         """
         _, places, counts = np.unique(own.words, return_index=True, return_counts=True)
         places = places[counts == 1]
@@ -154,7 +154,7 @@ class GeometricMinHash:
         return _sets(np.arange(n), own.words[places], n), _sets(rows, own.words[columns], n)
 
     def _neighbourhoods(self, own: LocalFeatures) -> dict[int, set[int]]:
-        """Map each word that a single local feature of the set has to the words in its neighbourhood."""
+        """Return a mapping from each word that occurs once in the set to the words in its neighbourhood."""
         words, around = self._candidates(own)
         found = np.split(around.indices, around.indptr[1:-1])
         return {w: set(near.tolist()) for w, near in zip(words.indices.tolist(), found, strict=False)}
@@ -167,7 +167,7 @@ class GeometricMinHash:
 
 
 def _sets(rows: Words, words: Words, n_rows: int) -> csr_array:
-    """Return a matrix with ones at the given rows and words. It has at least one row, which may be empty."""
+    """Return a matrix with ones at the given rows and words; if `n_rows` is 0, it has one empty row."""
     return as_sparse(csr_array((np.ones(len(words)), (rows, words)), shape=(max(1, n_rows), MOST_WORDS)))
 
 

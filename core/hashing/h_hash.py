@@ -1,4 +1,4 @@
-"""H-Hash: two bits per function, which both agree for a hyperplane and the points near it.
+"""H-Hash: two bits per function; both bits agree most often for a hyperplane and the points near it.
 
 References
 ----------

@@ -29,7 +29,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows
 
 MOST_EMBEDDED = 1_000
-"""Greatest dimension of the embeddings of points from which moments are learned."""
+"""Maximum dimension of embedded points (`core.hashing.reconstruction`) with which moments are learned."""
 
 _MOST_BITS = 4_000
 
@@ -42,7 +42,7 @@ class HyperplaneHasher(ABC):
     Parameters
     ----------
     n_functions : int
-        Number of functions in a code; 300 as in Jain et al. (2010).
+        Number of functions in a code. The default of 300 is that of Jain et al. (2010).
     centred, scale, n_directions
         See `core.hashing.augment.Augmentation.fitted`.
     random_state : int
@@ -147,7 +147,7 @@ class HyperplaneHasher(ABC):
         }
 
     def restored(self, arrays: Arrays) -> Self:
-        """Set the fitted attributes from the result of `arrays`, instead of calling `fit`."""
+        """Set the fitted attributes from `arrays`, the result of the method `arrays`, in place of `fit`."""
         self._check()
         self.augmentation_ = Augmentation.from_arrays(arrays)
         self._settle(self.augmentation_.n_dimensions)
@@ -166,7 +166,7 @@ class HyperplaneHasher(ABC):
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
         """Return the probability that one function agrees for a point and a hyperplane.
 
-        `theta` is the angle between their augmented vectors in radians.
+        `theta` is the angle in radians between the augmented vectors of the point and the hyperplane.
         """
 
     @abstractmethod

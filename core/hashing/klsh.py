@@ -90,7 +90,7 @@ class Spectrum(NamedTuple):
     vectors: Floats64
 
     def basis(self, rank: int | None) -> Floats64:
-        """Return the first eigenvectors, each divided by the square root of its eigenvalue.
+        """Return the first `rank` eigenvectors, each divided by the square root of its eigenvalue.
 
         The result has shape (n_landmarks, rank). If `rank` is None or exceeds the number of eigenvalues, all
         eigenvectors are returned.
@@ -207,8 +207,8 @@ class KernelHasher(ByKernel):
     def eigenvalues(self) -> Floats64:
         """Return the positive eigenvalues of the landmarks' kernel matrix, descending, in float64.
 
-        The matrix is centred, except for `NystromLSH`. At least as many are returned as the family has
-        components. Divided by the number of landmarks, the eigenvalues of the centred matrix estimate those
+        The matrix is centred, except for `NystromLSH`. The family uses all or the first `rank` of the
+        eigenvalues. Divided by the number of landmarks, the eigenvalues of the centred matrix estimate those
         of the covariance of all points in the feature space of the kernel.
         """
         return self._spectrum(self._landmark_kernel()).eigenvalues
@@ -262,7 +262,7 @@ class KernelHasher(ByKernel):
         """Return the numbers whose signs are the bits of points, of shape (n_samples, n_functions).
 
         A row of K contains the kernel values of one point and all landmarks. `means_` is subtracted from each
-        row before the row is projected, because float32 keeps more digits of small numbers.
+        row before the row is projected, because smaller numbers have smaller rounding errors in float32.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 
@@ -276,7 +276,7 @@ class KernelHasher(ByKernel):
 
 
 class KernelizedLSH(KernelHasher):
-    """Kernelized LSH as published: the vector v of a bit is the whitened sum of some random landmarks.
+    """Kernelized LSH with the published vectors v: each is the whitened sum of some random landmarks.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ class NystromLSH(KernelHasher):
 
 
 def hash_together(families: Sequence[KernelHasher], X: Rows) -> list[Codes]:
-    """Hash points with several families, computing the kernel only once, and return the codes of each family.
+    """Return the codes of the points by each of several families, computing the kernel only once.
 
     Parameters
     ----------

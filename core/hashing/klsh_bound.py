@@ -1,9 +1,9 @@
 """Lower bound on the similarity of a query and the item that kernelized LSH finds (theorem 3 of [1]_).
 
 Let κ be a normalised kernel, and Φ the map to its feature space. Let λ₁ ≥ λ₂ ≥ … be the eigenvalues of the
-covariance C of Φ(x) over the n items, and y* the item with the largest κ(q, y) for a query q. KLSH projects a
-point x to φ(x) on k principal components. It estimates the components from m landmarks, which are sampled
-items. For any ξ > 0, the error of the projection is
+covariance C of Φ(x) over the n items, and y* the item with the largest κ(q, y) for a query q. KLSH estimates
+k principal components from m landmarks, which are sampled items. φ(x) is the projection of a point x on these
+components. For any ξ > 0, the error of the projection is
 
     e = √λ_k + η,   η = 2 (1 + √(ξ/2)) / (δ_k √m),   δ_k = (λ_k − λ_{k+1}) / 2
 
@@ -19,9 +19,9 @@ matrix K̄ (`core.hashing.klsh`) divided by m. The theorem assumes Gaussian vect
 angles measured from the origin.
 
 **Size.** Since δ_k ≤ λ_k/2, e is at least 3 ((1 + √(ξ/2))² / m)^{1/6}, for any kernel and k. The condition
-e < 1 therefore takes at least 730 landmarks. The bound is positive only for e < 1/2, which takes more than
-46,656 landmarks. The bound explains the effects of k, m and the eigenvalues. In practice, m is too small for
-a useful bound.
+e < 1 therefore requires at least 730 landmarks. The bound is positive only for e < 1/2, which requires more
+than 46,656 landmarks. The bound explains the effects of k, m and the eigenvalues. In practice, m is too small
+for a useful bound.
 
 **Points that are left out.** Lemma 2 of [1]_ says that the condition N(x) > 1 − e holds for any x with
 probability at least 1 − exp(−ξ). This is not true of all distributions. If Φ(x) is far from the origin and
@@ -135,7 +135,7 @@ class RetrievalBound:
         return sqrt(1 - self.error**2) if self.applies else 1.0
 
     def kept(self, norms: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether the theorem considers each point, given the norms that `projected_norms` returns."""
+        """Return, for each point, whether the theorem considers it, given the points' `projected_norms`."""
         return np.asarray(norms, dtype=np.float64) > self.least_norm
 
     def similarity(self, nearest: ArrayLike, epsilon: float) -> Floats64:
@@ -153,7 +153,7 @@ class RetrievalBound:
         Raises
         ------
         InputError
-            If the theorem does not apply, or ε is not positive.
+            If the theorem does not apply, or ε is not positive and finite.
         """
         if not self.applies:
             raise InputError(
@@ -185,7 +185,8 @@ def projected_norms(family: KernelHasher, X: Rows) -> Floats64:
     Raises
     ------
     InputError
-        Unless the family measures angles from the origin and has the components of the centred kernel matrix.
+        If the family measures angles from the mean, or if its components are those of the uncentred kernel
+        matrix.
     """
     _require_published(family)
     return np.asarray(np.linalg.norm(family.embedded(X).astype(np.float64), axis=1))

@@ -16,19 +16,20 @@ codes is r − 2 · Hamming distance, so A should minimise
 Bits are learned one by one. Let R = rS − Σ bbᵀ be the residue after the bits learned so far, where each b is
 a column of B. The next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
 
-**Spectral start.** Without the sign function, the best a maximises aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l. This
-vector is the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
+**Spectral start.** Without the sign function, the best vector a maximises aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l.
+It is the first generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
 **Smoothing.** From this start, Nesterov's accelerated gradient method minimises
 
     g(a) = −b̃ᵀRb̃,   ∇g = −K̄ᵀ[(Rb̃) ⊙ (1 − b̃²)]
 
 with the smoothed signs b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1. If the exact signs b of the start have a larger
-bᵀRb than those of the result, the start is kept, as in the authors' program. The descent uses the coordinates
-of a, as published. It hardly changes a in directions where K̄ᵀK̄ has small eigenvalues, which prevents
-overfitting to the labeled rows. In whitened coordinates, g becomes smaller, but the precision becomes worse.
-More steps gain little. On GIST of the images of CIFAR-10 with 1,000 labels, 500 steps instead of 200 reduce
-eq. 24 by 2 to 3 % and improve the precision of the first 1,000 items by 0.3 to 0.8 percentage points.
+bᵀRb than the signs of the result, the start is kept, as in the authors' program. The descent uses the
+coordinates of a, as published. It therefore hardly changes the vector a in directions where K̄ᵀK̄ has small
+eigenvalues. This prevents overfitting to the labeled rows. In whitened coordinates, g becomes smaller, but
+precision is lower. More steps gain little. On GIST of the images of CIFAR-10 with 1,000 labels, 500 steps
+instead of 200 reduce eq. 24 by 2 to 3 % and improve the precision of the first 1,000 items by 0.3 to 0.8
+percentage points.
 
 The l × l matrix R is never computed. Since S = 2ZZᵀ − 11ᵀ with the matrix Z of class indicators, a product Rv
 takes O(l(r + 1)) operations.
@@ -37,9 +38,9 @@ takes O(l(r + 1)) operations.
 over all rows x and anchors y, as in the authors' program.
 
 **Results.** The codes are learned to place rows of the query's class first. The table gives the percentage of
-the 500 items with the nearest codes that have the query's class. The percentages are means over three random
-draws on GIST of the 50,000 images of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall
-bench similar --what precision`). Random codes would give 10 %.
+items with the query's class among the 500 items with the nearest codes. The percentages are means over three
+random draws on GIST of the 50,000 images of CIFAR-10, with 1,000 labels and 300 anchors or landmarks
+(`closecall bench similar --what precision`). Random codes would give 10 %.
 
 ============================================  ====  ====  ====  ====  ====  ====
 bits                                             8    12    16    24    32    48
@@ -99,8 +100,8 @@ class SupervisedKernelHash(ByKernel):
         The kernel, or its name such as "chi2"; see `core.mercer.kernel.kernel_from`. None selects the RBF
         kernel with a width estimated from the rows (`bandwidth`).
     n_anchors : int
-        Number of anchors, drawn from all rows with or without a known class. Hashing a point computes one
-        value of the kernel per anchor.
+        Number of anchors, drawn from all rows, whether or not their class is known. Hashing a point computes
+        one value of the kernel per anchor.
     n_labels : int or None
         Maximum number of labeled rows to learn from. If more rows have a known class, some are drawn at
         random. None uses all labeled rows; the papers use 1,000.
@@ -189,8 +190,9 @@ class SupervisedKernelHash(ByKernel):
         -------
         array of shape (n_points, n_anchors)
             Matrix T such that k(x) = Tᵀk₀(x) for any point x. k₀(x) contains the values of the kernel
-            `_kernel` for x and `points_`. k(x) contains the values of the kernel that the bits are learned
-            with, for x and the anchors. In this class, both kernels are the same and T is the identity.
+            `_kernel` for x and `points_`. The bits are learned from k(x), which contains the values of a
+            second kernel for x and the anchors. In this class, the second kernel is `_kernel`, too, and T is
+            the identity.
         """
         self.points_ = anchors
         return np.eye(len(anchors))

@@ -2,19 +2,19 @@
 
 Before the bits are learned (`core.hashing.ksh`), a kernel κ is learned from pairs among c labeled rows. A
 pair is similar if its rows have the same class and dissimilar otherwise. Under κ, similar pairs are near and
-dissimilar pairs are far. Of all kernels with this property, κ is the closest to a given kernel κ₀
+dissimilar pairs are far. Among all kernels with this property, κ is the closest to a given kernel κ₀
 (`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points x and y,
 
     κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                    (eqs. 30 and 36 of [1]_),
 
 where k_c(x) contains the values of κ₀ for x and the c rows, and M is a learned c × c matrix. Let k₀(x)
 contain the values of κ₀ for x and the m anchors, followed by k_c(x). The values of κ for x and the anchors
-are then k(x) = Tᵀk₀(x). The first m rows of T are the identity. Below it, T has the product of M and the
+are then k(x) = Tᵀk₀(x). The first m rows of T are the identity. The other rows are the product of M and the
 matrix of κ₀ between the c labeled rows and the anchors. A bit is sign((Ta)ᵀ(k₀(x) − k̄₀)), where a is a
 learned vector and k̄₀ is the mean of k₀ over the rows that the family is fitted to. Hashing a point therefore
 takes m + c values of κ₀ and one product.
 
-**Why other rows than the anchors.** If all c rows were anchors, k(x) would be a linear function of the m
+**Why the anchors are not enough.** If all c rows were anchors, k(x) would be a linear function of the m
 values of κ₀ for x and the anchors. The same bits could then be found without learning a kernel.
 
 **Results.** There was no gain on GIST of the images of CIFAR-10 with 1,000 labels. At 8 to 48 bits, the

@@ -9,9 +9,9 @@ and the fraction of bits in which two codes differ estimates θ/π.
 
 **Centring.** The feature vectors of images lie in a narrow cone around their mean μ. The angles between the
 vectors are small, so the bits sign(rᵀx) are nearly the same for all images. Angles measured from the mean are
-larger. By default, the bits are therefore sign(rᵀ(x − μ)). Centring does not change distances, so it hardly
-changes which rows are nearest by angle if all rows are about equally far from the mean. The bits are computed
-as sign(rᵀx − rᵀμ), so sparse rows stay sparse.
+larger. By default, the bits are therefore sign(rᵀ(x − μ)). Centring does not change distances. If all rows
+are about equally far from the mean, centring hardly changes which rows are nearest by angle. The bits are
+computed as sign(rᵀx − rᵀμ), so sparse rows stay sparse.
 
 References
 ----------
@@ -56,7 +56,7 @@ class RandomHyperplaneLSH(SimilarityHasher):
     def between(self, Q: Rows, X: Rows) -> Floats64:
         """Return the angles between rows q of Q and x of X, of shape (n_queries, n_points).
 
-        They are measured from the centre μ, so they are the angles between q − μ and x − μ, in radians.
+        The angles are in radians. They are measured from the centre μ, that is, between q − μ and x − μ.
         """
         return angles(self._rows(Q), self._rows(X), self.centre_)
 

@@ -6,9 +6,9 @@ Let A = GᵀG be the matrix of the metric, and r a Gaussian vector. The bit sign
     Pr[h(x) = h(y)] = 1 − θ_A(x, y)/π,   cos θ_A = xᵀAy / (‖Gx‖‖Gy‖)                                   (6, 7)
 
 and codes are compared and searched as usual. (Eq. 7 as printed has the denominator √(‖Gx‖‖Gy‖).) For an
-explicit metric, rᵀG is computed directly. An implicit metric is for rows with very many features, for which G
-would be a large dense matrix, so G is never computed. Let x_i be the c rows from which the metric was
-learned. With coefficients γ_i that depend on r,
+explicit metric, rᵀG is computed directly. If rows have very many features, G would be a large dense matrix.
+An implicit metric therefore never computes G. Let x_i be the c rows from which the metric was learned. With
+coefficients γ_i that depend on r,
 
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 

@@ -2,8 +2,8 @@
 
 A sparse row is treated as the set of its non-zero features. Each hash function assigns a random number to
 every feature. The value m(A) of a set A is the feature of A with the smallest number. Each member of A ∪ B is
-equally likely to have the smallest number of all, and the values of A and B are equal if this member is in
-both sets [1]_. Therefore
+equally likely to have the smallest number of all. The values of A and B are equal if and only if the member
+with the smallest number is in both sets [1]_. Therefore
 
     Pr[m(A) = m(B)] = |A ∩ B| / |A ∪ B|
 
@@ -217,8 +217,9 @@ def _asked(codes: Codes, row: tuple[NDArray[np.uint8], Floats32]) -> QueryCode:
 def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
     """Return the overlap of each row of Q and each row of X, of shape (n_queries, n_points).
 
-    The overlap of sparse rows is |A ∩ B| / |A ∪ B| for the sets A and B of their non-zero features. If
-    weighted, it is Σ min / Σ max of the values of their features. The overlap of two empty rows is 1.
+    The overlap of sparse rows is |A ∩ B| / |A ∪ B| for the sets A and B of their non-zero features. With
+    weights, the overlap is Σ min(x_f, y_f) / Σ max(x_f, y_f) over all features f. The overlap of two empty
+    rows is 1.
     """
     out = np.empty((Q.shape[0], X.shape[0]))
     _overlaps(*parts(Q), *parts(X), weighted, np.zeros(X.shape[1]), out)
@@ -245,8 +246,8 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
     """Return the row number of each non-zero entry, and initialise `out`.
 
-    An empty row is treated as the set of the feature `nothing`, which no other row has, so `out` gets the
-    random numbers of this feature. For other rows, it gets the largest 64-bit number.
+    An empty row is treated as if it had one feature with the index `nothing`, and `out` gets the random
+    numbers of this feature. For all other rows, `out` gets the largest 64-bit number.
     """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -273,7 +274,7 @@ def _least(
 
     Each function gives every feature a random number. `out` has the shape (n_rows, n_functions). Features are
     processed in order, so that the numbers of each feature are computed only once. An empty row is treated as
-    if it had one feature, `nothing`, which no other row has.
+    if it had one feature with the index `nothing`.
     """
     rows = _begun(starts, keys, nothing, out)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)

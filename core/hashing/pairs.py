@@ -27,7 +27,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of rows, half of which are pairs of neighbours.
+    """Pairs of rows; half of the pairs consist of neighbours.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Pairs:
 
 
 def check_enough(n: int) -> None:
-    """Raise InputError if n rows are too few to have both pairs of neighbours and other pairs."""
+    """Raise InputError if n rows are too few to form pairs of neighbours and pairs of other rows."""
     if n < 3:
         raise InputError(f"at least 3 rows are needed to have both neighbours and others, got {n}")
 

@@ -1,9 +1,9 @@
 """Hashing of a whole pool, block by block, with one thread per core.
 
-A hash family is fitted to a sample of at most `FIT_ROWS` rows of a pool. The rows are evenly spaced over the
-first 2^j rows, where 2^j is the largest power of two that does not exceed the number of rows. The family
-therefore stays the same until a growing pool reaches the next power of two. Until then the codes of the old
-rows are kept, and only new rows are hashed. The sample is spread over at least half of the pool.
+A hash family is fitted to a sample of at most `FIT_ROWS` rows of a pool. The sample is evenly spaced over the
+first 2^j rows of the pool, where 2^j is the largest power of two that does not exceed the number of rows. The
+sample therefore covers at least half of the pool. The family stays the same until a growing pool reaches the
+next power of two. Until then, the codes of the old rows are kept, and only new rows are hashed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCKS_AT_ONCE = 32
 
 
 def fit_rows(n_rows: int) -> NDArray[np.int64]:
-    """Return the indices of the rows that a family is fitted to, ascending, for a pool of `n_rows` rows."""
+    """Return the ascending indices of the rows to which a family is fitted, for a pool of `n_rows` rows."""
     spread = 1 << n_rows.bit_length() >> 1
     return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
 
@@ -50,10 +50,11 @@ def hash_on(
     n_rows : int
         Number of rows in the pool.
     advanced : callable
-        Called with the number of rows done. An exception that it raises stops the work.
+        Called with the number of rows done so far, including reused rows. An exception that it raises stops
+        the work.
     before : Codes or None
-        Codes of the first rows by the same hasher. Only the codes of whole blocks of `BLOCK_ROWS` rows are
-        reused.
+        Known codes of the first rows, from the same hasher. Only the codes of whole blocks of `BLOCK_ROWS`
+        rows are reused.
     """
     kept = len(before) // BLOCK_ROWS * BLOCK_ROWS if before is not None else 0
     later = hash_rows(hasher, blocks(kept), n_rows - kept, lambda done: advanced(kept + done))
@@ -80,7 +81,7 @@ def hash_rows(
     n_rows : int
         Number of rows in `blocks`.
     advanced : callable
-        Called with the number of rows done. An exception that it raises stops the work.
+        Called with the number of rows done so far. An exception that it raises stops the work.
     """
     packed = np.empty((n_rows, bytes_a_row(hasher.n_functions, hasher.bits)), dtype=np.uint8)
     done = 0

@@ -5,9 +5,9 @@ units, and weights W. The hidden units are binary. If the visible units are bina
 
     E(v, h) = −bᵀv − cᵀh − vᵀWh.                                                                      (16)
 
-The visible units may also be Gaussian, for standardised features: real numbers whose variance given h is 1.
-In this case, ‖v − b‖²/2 replaces −bᵀv. The joint density is p(v, h) ∝ exp(−E). The hidden units are
-independent given the visible units, and vice versa. With the logistic function σ,
+The visible units may also be Gaussian, that is, real numbers whose variance given h is 1. These are used for
+standardised features. In this case, ‖v − b‖²/2 replaces −bᵀv. The joint density is p(v, h) ∝ exp(−E). The
+hidden units are independent given the visible units, and vice versa. With the logistic function σ,
 
     p(h_j = 1 | v) = σ(c_j + Σ_i v_i w_ij),   p(v_i = 1 | h) = σ(b_i + Σ_j w_ij h_j).                 (18)
 
@@ -84,11 +84,11 @@ class RBM:
     gaussian: bool
 
     def hidden_means(self, v: Floats) -> Floats:
-        """Return the probability that each hidden unit is 1 given a row of v, of shape (n, n_hidden)."""
+        """Return, for each row of v, the probability that each hidden unit is 1, of shape (n, n_hidden)."""
         return np.asarray(expit(v @ self.weights + self.hidden))
 
     def visible_means(self, h: Floats) -> Floats:
-        """Return the mean of each visible unit given a row of h, of shape (n, n_visible)."""
+        """Return, for each row of h, the mean of each visible unit, of shape (n, n_visible)."""
         inputs = h @ self.weights.T + self.visible
         return np.asarray(inputs if self.gaussian else expit(inputs))
 

@@ -16,8 +16,8 @@ If points were spread evenly about the origin, simpler weights would be just as 
 projections, computed for the hyperplane's normal as if it were a point. But features are not spread evenly,
 so their bits are correlated. D takes the correlations into account. For example, let a search find the 500
 points with the best estimates and return the best of them by exact score. On GIST of digits with 600 bits of
-H-Hash, the rank of the returned point among all points is a quarter to a half of the rank that weights of ±1
-give. For keys of 14 bits in a hash table (`core.search.table`), the gain is even larger.
+H-Hash, the rank of the returned point among all points is a quarter to a half of the rank with weights of ±1.
+For keys of 14 bits in a hash table (`core.search.table`), the gain is even larger.
 """
 
 from __future__ import annotations

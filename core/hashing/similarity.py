@@ -5,8 +5,8 @@ assigns its keyword parameters. It is fitted once, with `fit(X, y)`, to some row
 classes, if it `needs_labels`). Attributes that `fit` learns or draws end in an underscore, are listed in
 `_fitted`, and never change. A fitted family has the methods
 
-    hash_points(X)    returns the `Codes` of rows, where the code of a row does not depend on other rows, up
-                      to rounding;
+    hash_points(X)    returns the `Codes` of rows; up to rounding, the code of a row does not depend on other
+                      rows;
     hash_queries(X)   returns the codes of query rows, by default the result of `hash_points`;
     queries(X)        returns one `QueryCode` per row for search structures (`core.search`), with the code and
                       the weight of each bit;
@@ -17,15 +17,15 @@ classes, if it `needs_labels`). Attributes that `fit` learns or draws end in an 
 
 `estimates` names the quantity that `between` returns. It is "angle" (in radians) or "distance", where smaller
 is nearer, or "kernel" or "overlap" (of sets), where larger is nearer. A family sets `by_angle` if its
-quantity is the Euclidean distance or a monotonic function of the distance. Since the rows of a pool have unit
-norm, a scan by angles then finds the same neighbours.
+quantity is the Euclidean distance or a monotonic function of the distance. For such a family, a scan by
+angles finds the same neighbours, because the rows of a pool have unit norm.
 
 **To write a family**, implement `_fit`, which learns what the family needs, and `_values(X)`, which returns a
 real number per function. The sign of the number is the bit (0 counts as positive), and its magnitude is the
 certainty of the bit. A family whose values have no meaningful signs (`bits` > 1) overrides `hash_points` and
-`queries` instead. `_check` rejects parameters that are out of range. An integer parameter with a lower bound
-only needs an entry in `_least`. Add the family to the test suite in tests/contract/test_families.py and to
-`FAMILIES` in `core.hashing`.
+`queries` instead. `_check` rejects parameters that are out of range. For the lower bound of an integer
+parameter, an entry in `_least` is enough. Add the family to the test suite in tests/contract/test_families.py
+and to `FAMILIES` in `core.hashing`.
 
 Rows are dense float32 or sparse (`core.numerics.rows`). Other data, such as sets of local features, must be
 embedded first.
@@ -94,7 +94,7 @@ class SimilarityHasher(ABC):
         X : array or csr_array of shape (n_samples, n_features)
             Rows that are representative of the whole pool.
         y : array of shape (n_samples,), int, optional
-            Classes, −1 if unknown. Only some families use them.
+            Classes, −1 if unknown. Only some families use classes.
 
         Raises
         ------
@@ -134,8 +134,9 @@ class SimilarityHasher(ABC):
         """Return one query per row of X for search structures.
 
         Each function computes a number from the row. The sign of the number is the bit, and its absolute
-        value is the weight of the bit. A small weight means that a near point may well have the other bit.
-        Dong, Charikar and Li (2008) found such asymmetric distances to be better than Hamming distances.
+        value is the weight of the bit. A small weight means that a near point may well have the opposite bit.
+        Comparing such weights with the bits of points gives an asymmetric distance, which Dong, Charikar and
+        Li (2008) found to be better than the Hamming distance.
 
         Raises
         ------
@@ -160,7 +161,7 @@ class SimilarityHasher(ABC):
         ----------
         radius : float
             The family's `radius_of` says what the radius is. "angle": the angle between unit rows in radians,
-            measured from the centre of the family if it has one. "overlap": 1 minus the overlap of two sets.
+            measured from the centre if the family has a centre. "overlap": 1 minus the overlap of two sets.
 
         Raises
         ------

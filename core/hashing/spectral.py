@@ -1,4 +1,4 @@
-"""Spectral hashing: thresholded eigenfunctions of the Laplacian, assuming that rows are uniform in a box.
+"""Spectral hashing: the bits are signs of the Laplacian's eigenfunctions for rows that fill a box uniformly.
 
 Good bits are balanced and uncorrelated, and seldom differ between neighbours. If bits could be real numbers,
 the best bits would be the eigenvectors of the graph Laplacian D − W with the smallest eigenvalues, where
@@ -63,8 +63,8 @@ from closecall.core.linear.hyperplane import euclidean, settled_signs
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _SAME = 1e-6
-"""Fraction of the largest projection. A shorter edge counts as having no length, because float32 rounding
-errors may be this large.
+"""An edge shorter than this fraction of the largest projection counts as having no length, because float32
+rounding errors may be this large.
 """
 
 _AT_ONCE = 64

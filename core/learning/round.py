@@ -66,7 +66,7 @@ class Trained:
     Parameters
     ----------
     hyperplane : Hyperplane or None
-        None until there are positives and negatives.
+        None if the labels lack positives or negatives.
     seconds : float or None
         Wall-clock time of training; None without a hyperplane.
     dual : Dual or None
@@ -94,7 +94,7 @@ def learn_rows(
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     start: Dual | None = None,
 ) -> Trained:
-    """Train the SVM; without positives or without negatives, return a `Trained` without a hyperplane.
+    """Train the SVM. If the labels lack positives or negatives, return a `Trained` without a hyperplane.
 
     See `core.linear.svm.train` for the parameters.
     """
@@ -119,8 +119,8 @@ def select_next(
 ) -> Selection:
     """Select the next items to label.
 
-    If there is a hyperplane, or the strategy does not need one, the strategy selects the items. Otherwise,
-    the items most similar to the examples are selected, or random items if there are no examples.
+    If there is a hyperplane, or the strategy does not need a hyperplane, the strategy selects the items.
+    Otherwise, the items most similar to the examples are selected, or random items if there are no examples.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -
     hyperplane : Hyperplane
         The classifier.
     X : array of shape (n, n_features), or csr_array
-        Items that the classifier was not trained on.
+        Features of items that the classifier was not trained on.
     truth : array of shape (n,), int
         Class index of each item; items of unknown class (−1) are ignored.
     positive : int

@@ -101,9 +101,9 @@ def _own_squares(X: Rows) -> NDArray[np.float64]:
 
 
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return eigenvectors, given as columns, with signs that make the entry of largest magnitude positive.
+    """Return eigenvectors (columns), with signs that make the entry of largest magnitude positive.
 
-    With this choice, the eigenvectors are unique; otherwise each is determined only up to its sign.
+    With this choice, an eigenvector is unique. Otherwise, it is determined only up to its sign.
     """
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

@@ -69,7 +69,7 @@ def leave_one_out(
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
-        See `core.linear.svm.train`. Class weights are computed from all labels, including the one left out.
+        See `core.linear.svm.train`. Class weights are computed from all labels, including the label left out.
 
     Raises
     ------

@@ -98,7 +98,7 @@ def _rows_at_a_time(k: int, d: int) -> int:
 
 
 def _as_float32(X: NDArray[np.float16], out: Floats32) -> Floats32:
-    """Convert the float16 array X to float32 in `out`, four times as fast as NumPy does.
+    """Convert the float16 array X to float32 in `out`, four times as fast as NumPy.
 
     Sign, exponent and fraction are moved to their positions in float32. The exponents' biases, 15 and 127,
     differ by 112, which a multiplication by 2¹¹² corrects, also for subnormal numbers. Infinities and NaN,

@@ -10,8 +10,8 @@ quadratic program in a box: maximize Σαᵢ − ½‖Σαᵢaᵢ‖² subject t
 selected at the margin make the program hard, because nearly all of them are support vectors. The program is
 solved in three steps:
 
-1. *Sides.* The side of a label is whether its αᵢ is 0, Cᵢ, or free in between. Dual coordinate descent with
-   shrinking (Hsieh et al., ICML 2008) in float32 quickly finds the sides of nearly all labels.
+1. *Sides.* A label has one of three sides: αᵢ = 0, αᵢ = Cᵢ, or αᵢ free in between. Dual coordinate descent
+   with shrinking (Hsieh et al., ICML 2008) in float32 quickly finds the sides of nearly all labels.
 2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, with a box as
    the constraints) corrects the remaining sides, one face of the box at a time, until every label meets its
    optimality condition within `TOLERANCE`. The dual objective increases from face to face, so the method
@@ -23,15 +23,16 @@ solved in three steps:
    the last bits may depend on the kind of machine.
 
 Training may start from the dual variables of an earlier solution (`Dual`). The active-set method then begins
-with the earlier sides. If only a few labels have changed, it ends after a few faces; if it does not end soon,
-coordinate descent goes on from there. The result is the same to the last bit, because the numbers depend on
-the sides alone, and the optimal sides are unique if every label is clearly on its side. If a label is not,
-training is repeated without the earlier solution (see `_CLEAR`).
+with the earlier sides. If only a few labels have changed, it ends after a few faces. If the method does not
+end soon, coordinate descent continues from the α that it has reached. The result is the same to the last bit,
+because the numbers depend on the sides alone, and the optimal sides are unique if every label is clearly on
+its side (see `_CLEAR`). If a label is not clearly on its side, training is repeated without the earlier
+solution.
 
 Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual depends only on inner products, so the
 n sparse rows can be replaced by n dense rows of n features with the same α. In the original features,
-w = Σαᵢyᵢxᵢ. The rotation is computed in float64, so that the labels meet their optimality conditions within
-`TOLERANCE` here too.
+w = Σαᵢyᵢxᵢ. The rotation is computed in float64, so that labels of sparse rows also meet their optimality
+conditions within `TOLERANCE`.
 
 The inner loops are in `core.linear.kernels`. They run on one thread with the GIL released.
 """
@@ -88,26 +89,31 @@ _PASS_TOLERANCE = 1e-4
 _STEPS_A_LABEL = 20
 
 _LEAST_PASSES = 4
-"""Number of passes over all labels after which coordinate descent goes on from an earlier solution."""
+"""Number of passes over all labels that may find violations after a start from an earlier solution.
+
+If one more pass finds violations, coordinate descent continues.
+"""
 
 _NEAR = 0.05
-"""From an earlier solution, labels whose margins are at least this far from violating their optimality
-condition are observed only in passes over all labels.
+"""Labels are checked less often if their margins are at least this far from violating optimality conditions.
+
+In training from an earlier solution, such labels are checked only in passes over all labels.
 """
 
 _CLEAR = 1e-7
 """A label is clearly on its side if its margin has at least this distance from the optimality condition of
-another side. If αᵢ is free, this is the distance after αᵢ has been moved to a bound, and the other free αⱼ
-have been adjusted.
+another side. If αᵢ is free, the distance is measured after αᵢ has been moved to a bound, and the other free
+αⱼ have been adjusted.
 
-If all labels are clearly on their sides, no way of solving the program ends with other sides: the distance is
-a hundred times as large as `TOLERANCE`.
+If all labels are clearly on their sides, every way of solving the program ends with the same sides, because
+the distance is a hundred times as large as `TOLERANCE`.
 """
 
 _DEPENDENT = 1e-6
-"""The rows of free labels count as linearly dependent if the squared distance of one of them from the span of
-the others is at most this share of its squared norm. Then the labels are not clearly free, because several
-αᵢ give the same weights. The ridge of `kernels.pivots`, which hides dependence, is far below this share.
+"""The rows of free labels count as linearly dependent if the squared distance of a row from the span of the
+other rows is at most this share of the row's squared norm. The labels are then not clearly free, because
+different values of the αᵢ give the same weights. The ridge of `kernels.pivots`, which hides dependence, is
+far below this share.
 """
 
 
@@ -119,7 +125,7 @@ class Dual(NamedTuple):
     ids : array of shape (n,), int64
         Items whose dual variable is positive, ascending.
     y : array of shape (n,), bool
-        Their labels.
+        Labels of these items, True for yes.
     shares : array of shape (n,), float64
         αᵢ / Cᵢ, at most 1.
     """
@@ -129,7 +135,10 @@ class Dual(NamedTuple):
     shares: Float64s
 
     def shares_of(self, ids: NDArray[np.int64], y: NDArray[np.bool_]) -> Float64s:
-        """Return αᵢ / Cᵢ of labels whose ids ascend: 0 for items that are unknown or had another label."""
+        """Return αᵢ / Cᵢ of each label, of shape (len(ids),); 0 if the item is unknown or had another label.
+
+        `ids` must be ascending.
+        """
         shares = np.zeros(len(ids))
         places = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
         same = (ids[places] == self.ids) & (y[places] == self.y)
@@ -180,8 +189,8 @@ def train(
         "balanced" multiplies C by n_labels / (2 n_class) for the labels of a class with n_class labels, so
         that both classes have the same total weight.
     start : Dual or None
-        Dual variables of an earlier solution. If it had nearly the same labels, training takes less time,
-        and may converge with a C that is too large otherwise.
+        Dual variables of an earlier solution. If its labels are nearly the same, training takes less time,
+        and may converge even with a C that is too large for training without `start`.
 
     Raises
     ------
@@ -354,9 +363,10 @@ def _typed(X: PlacedRows) -> Float32s | Float64s:
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
-    """Move free αᵢ to their nearer bound, except the `most` that are farthest from their bounds.
+    """Move free αᵢ to their nearer bounds, so that at most `most` free αᵢ remain.
 
-    This is safe, because the problem has an optimum with at most `most` free αᵢ.
+    The αᵢ that are farthest from their bounds remain free. This is safe, because the problem has an optimum
+    with at most `most` free αᵢ.
     """
     if np.count_nonzero((alpha > 0.0) & (alpha < upper)) <= most:
         return

@@ -44,8 +44,8 @@ EPOCHS = 200
 PLACED_BY = 3
 """Number k of nearest sample items that determine the position of another item.
 
-For 10,000 digits outside of a sample of 10,000, the trustworthiness of the map with 15 neighbours is 0.944
-with k = 3, 0.937 with k = 5, and 0.929 with k = 10.
+For 10,000 digits that are not in the sample of 10,000 digits, the map's trustworthiness with 15 neighbours is
+0.944 with k = 3, 0.937 with k = 5, and 0.929 with k = 10.
 """
 
 POWER = 2
@@ -57,7 +57,7 @@ uses the same values.
 """
 
 _LEAST_DISTANCE = 1e-6
-"""Lower bound of distances, which avoids infinite weights; far below any distance that matters."""
+"""Lower bound of distances, which avoids infinite weights. All distances that matter are much larger."""
 
 Floats32 = NDArray[np.float32]
 
@@ -156,7 +156,7 @@ def umap_positions(sample: Floats32, *, seed: int) -> Floats32:
 
 
 def _nearest(sample: Floats32, items: Floats32, k: int) -> tuple[Floats32, NDArray[np.int64]]:
-    """Return the distances and the row numbers of each item's k nearest sample items, nearest first."""
+    """For each item, return the distances and row numbers of its k nearest sample items, nearest first."""
     from sklearn.neighbors import NearestNeighbors  # a slow import, which reading a map doesn't need
 
     found: tuple[Floats32, NDArray[np.int64]]

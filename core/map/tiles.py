@@ -51,7 +51,7 @@ class Cells(NamedTuple):
 
 
 class MapTiles:
-    """The items of a map, sorted so that those of any tile are consecutive. Thread-safe.
+    """The items of a map, sorted so that the items of any tile are consecutive. Thread-safe.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _spread(x: Int64s) -> Int64s:
 
 
 def _gathered(x: Int64s) -> Int64s:
-    """Move bit 2i of each number to bit i, and drop the others: the inverse of `_spread`."""
+    """Move bit 2i of each number to bit i, and drop all odd bits: the inverse of `_spread`."""
     x = x & _EVERY_OTHER
     for shift, (_, mask) in zip((1, 2, 4, 8), reversed(_MASKS), strict=True):
         x = (x | x >> shift) & mask

@@ -2,9 +2,9 @@
 
 Each set is represented by a sparse row. In general, the features of these rows depend on the sets to which
 `core.mercer.pyramid` is fitted. If all points lie in a known box, and the maximum number of points of one set
-in a bin is known, the features are known in advance. There is one feature for each level, bin and number j,
-which states that at least j points lie in the bin. No fitting is needed, and the inner product of the rows of
-any two sets is exactly the kernel's value.
+in a bin is known, the features are known in advance. There is one feature for each level, bin and number j.
+The feature is nonzero if at least j points lie in the bin. No fitting is needed, and the inner product of the
+rows of any two sets is exactly the kernel's value.
 
 The number of bins may differ between directions. A bin of level i is 2ⁱ finest bins wide in every direction.
 """
@@ -116,7 +116,7 @@ class PyramidBox:
 
 
 def _turns(bins: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return, along each sorted row, the number of equal entries before each entry."""
+    """For each entry of the sorted rows, return the number of equal entries before it in the row."""
     along = np.arange(bins.shape[1], dtype=np.int32)
     begins = np.where(np.diff(bins, axis=1, prepend=-1) != 0, along, 0)
     return along - np.maximum.accumulate(begins, axis=1)

@@ -72,9 +72,9 @@ class Kernel(ABC):
 
     @abstractmethod
     def values(self, A: Matrix, B: Matrix) -> Matrix:
-        """Return κ for each pair of a prepared row of A and one of B, of shape (len(A), len(B)), float32.
+        """Return κ for each pair of a row of A and a row of B, of shape (len(A), len(B)), float32.
 
-        Callers must keep the number of pairs small enough for memory.
+        All rows must be `prepared`. Callers must keep the number of pairs small enough for memory.
         """
 
     @property
@@ -83,7 +83,7 @@ class Kernel(ABC):
         return self
 
     def of_flat(self, values: Matrix) -> Matrix:
-        """Return the values of this kernel, given those of `flat`, the kernel without its transformations."""
+        """Return the values of this kernel, given the `values` of the untransformed kernel `flat`."""
         return values
 
     def matrix(self, X: Rows, Y: Rows) -> Matrix:
@@ -152,9 +152,9 @@ class Intersection(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """The transformed kernel exp(s·(κ − 1)), which ranks as κ does.
+    """The transformed kernel exp(s·(κ − 1)), which ranks rows in the same order as κ.
 
-    With a large s, its eigenvalues decay more slowly than those of κ.
+    If s is large, the eigenvalues decay more slowly than the eigenvalues of κ.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
     what : str
         Subject of the error message: what must be positive semidefinite.
     at_least : float
-        Rounding errors are assumed to be proportional to the largest eigenvalue, or to this number if it is
+        Rounding errors are assumed to be proportional to the largest eigenvalue, or to `at_least` if this is
         larger.
     """
     least, most = float(eigenvalues.min()), float(eigenvalues.max())

@@ -15,7 +15,7 @@ Floats64 = NDArray[np.float64]
 Words = NDArray[np.int64]
 
 MOST_WORDS = 2**31 - 1
-"""Limit of the vocabulary, so that words can be the columns of sparse rows."""
+"""Maximum size of the vocabulary, so that 32-bit integers can index its words as columns of sparse rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class LocalFeatures:
 
     @classmethod
     def of(cls, words: ArrayLike, positions: ArrayLike, scales: ArrayLike | None = None) -> Self:
-        """Return the features with these words, positions and scales; without scales, all have the scale 1.
+        """Return the features with these words, positions and scales; all scales are 1 if `scales` is None.
 
         Raises
         ------

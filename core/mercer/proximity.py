@@ -1,4 +1,4 @@
-"""The proximity distribution kernel: are the same visual words near each other in two images?
+"""The proximity distribution kernel, which compares how near visual words are to each other in two images.
 
 For words i and j and a rank r, let H(i, j, r) be the number of ordered pairs of features of an image that
 satisfy three conditions: the first feature has word i, the second feature has word j, and the second feature
@@ -19,7 +19,7 @@ exactly K̃.
 
 This module interprets [1]_ as follows; the survey [3]_ only mentions the kernel. A feature is not its own
 neighbour. Features at the same distance as the r-th neighbour count as among the r nearest. In an image of
-n ≤ R features, all n − 1 others are neighbours if r ≥ n − 1. K is normalised like the pyramid match.
+n ≤ R features, all n − 1 other features are neighbours if r ≥ n − 1. K is normalised like the pyramid match.
 
 References
 ----------
@@ -125,7 +125,7 @@ class ProximityDistribution:
         return owners, np.concatenate(pairs).view(_BIN).ravel()
 
     def _pairs(self, own: LocalFeatures) -> NDArray[np.int32]:
-        """Return (r, word, neighbour's word) for each r, feature, and neighbour among the r nearest to it."""
+        """Return (r, word, neighbour's word) for each r, each feature and its r nearest neighbours."""
         apart = own.distances()
         nearest = np.sort(apart, axis=1)[:, : len(apart) - 1]
         pairs = [np.empty((0, 3), dtype=np.int32)]

@@ -167,8 +167,8 @@ class PyramidMatch:
         Raises
         ------
         InputError
-            If points are not finite, differ from the fitted ones in their number of dimensions, or if
-            the number of their bin does not fit into 32 bits.
+            If points are not finite, differ from the fitted points in their number of dimensions, or lie in a
+            bin whose number does not fit into 32 bits.
         """
         checked = _checked(sets, self.origins_.shape[1])
         rows = [self._rows(part) for part in _parts(checked)]

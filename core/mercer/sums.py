@@ -15,7 +15,7 @@ from closecall.core.numerics.jit import fast_kernel
 Matrix = NDArray[np.float32]
 
 _TILE = 64
-"""Number of rows of B that are compared with all rows of A at a time. So few rows stay in the cache."""
+"""Number of rows of B that are compared with all rows of A at a time; these rows fit in the cache."""
 
 _NOTHING = np.float32(1e-30)
 """Added to each denominator, so that 0 · 0 / (0 + 0) is 0."""
@@ -23,7 +23,7 @@ _NOTHING = np.float32(1e-30)
 
 @fast_kernel
 def chi_squared(A: Matrix, B: Matrix, out: Matrix) -> None:
-    """Set `out` to Σ_f 2·a_f·b_f / (a_f + b_f) for each row a of A and b of B, of shape (len(A), len(B))."""
+    """Set `out`, of shape (len(A), len(B)), to Σ_f 2·a_f·b_f / (a_f + b_f) for each row a of A and b of B."""
     for first in range(0, B.shape[0], _TILE):
         for i in range(A.shape[0]):
             for j in range(first, min(first + _TILE, B.shape[0])):
@@ -36,7 +36,7 @@ def chi_squared(A: Matrix, B: Matrix, out: Matrix) -> None:
 
 @fast_kernel
 def intersection(A: Matrix, B: Matrix, out: Matrix) -> None:
-    """Set `out` to Σ_f min(a_f, b_f) for each row a of A and b of B, of shape (len(A), len(B))."""
+    """Set `out`, of shape (len(A), len(B)), to Σ_f min(a_f, b_f) for each row a of A and b of B."""
     for first in range(0, B.shape[0], _TILE):
         for i in range(A.shape[0]):
             for j in range(first, min(first + _TILE, B.shape[0])):

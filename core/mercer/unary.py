@@ -3,8 +3,8 @@
 Kernels of sets often count what two sets have in common: Σ min(c, c'), summed over many bins, where c and c'
 are the numbers of entries of the two sets in a bin. The minimum min(c, c') is the inner product of c and c'
 written in unary: c ones followed by zeros, and c' ones followed by zeros. A set is therefore represented by a
-row with one feature for each bin and number j, which states that at least j entries of the set lie in the
-bin. A vocabulary lists the features that occur in the fitted sets.
+row with one feature for each bin and number j. The feature is nonzero if at least j entries of the set lie in
+the bin. A vocabulary lists the features that occur in the fitted sets.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def batches(sets: Sequence[T], sizes: Iterable[int], at_once: int) -> Iterator[S
 
 
 def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """Return the order of the entries by set and bin, and the number of each entry among its equals.
+    """Return the order of the entries by set and bin, and the number of each entry within its set and bin.
 
     In this order, an entry's number is the number of earlier entries with the same set and bin.
     """

@@ -1,12 +1,13 @@
 """Constraints for metric learning: pairs that should be close or far apart, and triples.
 
-The squared distance of a similar pair should be at most `upper`, that of a dissimilar pair at least `lower`
+The squared distance should be at most `upper` for a similar pair, and at least `lower` for a dissimilar pair
 (eq. 2 of Kulis, Jain and Grauman 2009). Both thresholds come from the data: they are percentiles of the
 squared distances of random pairs of unequal rows, by default the 5th and the 95th, as in Davis et al. 2007.
 
 A triple (i, j, k) states that row i is nearer to row j than to row k. The squared distance of i and k should
-exceed that of i and j by at least a margin. Such relative constraints are an alternative to pairs if people
-can compare two distances but can't judge a single one (Grauman and Fergus 2013, footnote 5).
+exceed the squared distance of i and j by at least a margin. Such relative constraints are an alternative to
+pairs if people can compare two distances but can't judge a single distance (Grauman and Fergus 2013,
+footnote 5).
 
 The three papers are listed in `core.metric.itml`.
 """
@@ -40,7 +41,7 @@ class Constraints:
     similar : array of shape (n_pairs,), bool
         True for similar pairs.
     upper, lower : float
-        Upper bound on the squared distance of similar pairs, and lower bound on that of dissimilar pairs.
+        Bounds on the squared distance: upper bound for similar pairs, and lower bound for dissimilar pairs.
 
     Raises
     ------
@@ -76,13 +77,13 @@ class Constraints:
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            The rows that the pairs refer to; the thresholds are percentiles over all of them.
+            The rows that the pairs refer to. The thresholds are percentiles over all rows.
         similar, dissimilar : array of shape (n, 2), int
             Row indices; one of the two arrays may be empty.
         percentiles : (float, float)
             Percentiles of the squared distances of random pairs of unequal rows, for `upper` and `lower`.
         random_state : int
-            Seed of the random pairs. If X has at most 10,000 pairs of rows, all of them are used instead.
+            Seed of the random pairs. If X has at most 10,000 pairs of rows, all pairs are used instead.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class Constraints:
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            Labeled and unlabeled rows; the thresholds are percentiles over all of them.
+            Labeled and unlabeled rows. The thresholds are percentiles over all rows.
         y : array of shape (n_samples,), int
             Classes; −1 for unlabeled rows, which are in no pair.
         n_pairs : int or None
@@ -175,7 +176,7 @@ class Constraints:
 
     @property
     def terms(self) -> Floats64:
-        """Signs δ of the pairs, of shape (n_pairs,): 1 for similar and −1 for dissimilar ones."""
+        """Signs δ of the pairs, of shape (n_pairs,): 1 for similar and −1 for dissimilar pairs."""
         return np.where(self.similar, 1.0, -1.0)
 
     def weighted(self, multipliers: Floats64) -> tuple[Pairs, Floats64]:
@@ -224,12 +225,12 @@ class RelativeConstraints:
         X : array or csr_array of shape (n_samples, n_features)
             The rows that the triples refer to.
         triples : array of shape (n, 3), int
-            Row indices i, j and k, where i is nearer to j than to k. Their order is kept.
+            Row indices i, j and k, where i is nearer to j than to k. The triples keep their order.
         margin : float or None
             See `RelativeConstraints`. None means the 5th percentile of the squared distances of random pairs
             of unequal rows, the usual upper bound for similar pairs.
         random_state : int
-            Seed of the random pairs. If X has at most 10,000 pairs of rows, all of them are used instead.
+            Seed of the random pairs. If X has at most 10,000 pairs of rows, all pairs are used instead.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Information-theoretic metric learning: the metric closest to a given one that satisfies the constraints.
+"""Information-theoretic metric learning: the metric that is closest to a given metric under constraints.
 
 A positive definite A defines the squared distance d_A(x, y) = (x − y)ᵀA(x − y). Among all A that satisfy the
-constraints, ITML finds the one closest to A₀ in the LogDet divergence
+constraints, ITML finds the A closest to A₀ in the LogDet divergence
 
     D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d,
 
@@ -11,9 +11,9 @@ divergence of 1 × 1 matrices [2]_. With equation numbers as in [1]_, the proble
 
     min D(A, A₀) + γ Σ D(ξ, b)   with d_A ≤ ξ for similar pairs and d_A ≥ ξ for dissimilar ones        (2)
 
-**Bregman projections.** In repeated passes, each constraint in turn is satisfied with the smallest possible
-change of A. Let v be the difference of the two rows of a pair, λ ≥ 0 its multiplier, and δ = 1 for a similar
-and −1 for a dissimilar pair. The update is
+**Bregman projections.** In repeated passes, the constraints are satisfied one after the other, each with the
+smallest possible change of A. Let v be the difference of the two rows of a pair, λ ≥ 0 its multiplier,
+and δ = 1 for a similar and −1 for a dissimilar pair. The update is
 
     p = vᵀAv,   a = min(λ, δ γ/(γ + 1) (1/p − 1/ξ)),   λ ← λ − a,   ξ ← γξ/(γ + δaξ),
     A ← A + β Avvᵀ A,   β = δa/(1 − δap)                                                                  (3)
@@ -166,7 +166,7 @@ class ITML(Projecting):
         Returns
         -------
         array of shape (c, c), float64
-            S. `core.metric.metrics.weights_of` computes from it the weights of the kernel under the metric.
+            S. `core.metric.metrics.weights_of(S, K0)` returns the weights of the kernel under the metric.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Kernel learning: the kernel matrix closest to a given one that satisfies the constraints.
+"""Kernel learning: the kernel matrix that is closest to a given kernel matrix under constraints.
 
 Let K₀ be the kernel matrix of c items. The squared distance of two items x and y is κ(x, x) + κ(y, y) −
-2κ(x, y). Among all K whose distances satisfy the constraints, up to slack, kernel learning finds the one
+2κ(x, y). Among all K whose distances satisfy the constraints, up to slack, kernel learning finds the K
 closest to K₀ in the LogDet divergence D (eq. 37 of [1]_):
 
     min D(K, K₀) + γ Σ D(ξ, b)   with uᵀKu ≤ ξ for similar pairs and uᵀKu ≥ ξ for others,   u = e_i − e_j
@@ -25,7 +25,8 @@ in three places. It prints line 5 as the matrix K uuᵀ, whose trace is p. Line 
 pairs. Line 11 omits the last K, without which K would not stay symmetric. Lines 7 to 10 are correct as
 printed. (In eq. 32 of [1]_, the bound of dissimilar pairs should be l instead of u.)
 
-Computing p takes only three entries of K, so an inactive constraint costs O(1) and an active one O(c²).
+Computing p takes only three entries of K. An inactive constraint therefore costs O(1), and an active
+constraint O(c²).
 
 **For any other items** x and y, the learned kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and
 the c items, and K = K₀ + K₀MK₀ (eq. 36). Solving this equation for M would require the inverse of K₀, but

@@ -157,7 +157,7 @@ class ImplicitMetric(Metric):
         return np.asarray(dense.astype(np.float64) + (self._seen(Q) @ self._M) @ self.points)
 
     def carried(self, R: NDArray[Any]) -> NDArray[np.float32]:
-        """See `Metric.carried`; returns r + Φγ with γ = Sᵀ(Φᵀr), eq. 8."""
+        """Return r + Φγ with γ = Sᵀ(Φᵀr), eq. 8; see `Metric.carried`."""
         seen = np.asarray(self.points.astype(np.float64) @ R.astype(np.float64))
         added = self.points.T @ (self.S.T @ seen)
         return np.asarray(R + added.astype(np.float32), dtype=np.float32)

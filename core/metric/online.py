@@ -1,6 +1,6 @@
 """Online metric learning: one projection for each constraint as it arrives, and updates of hash functions.
 
-The next metric is the one closest to the current one that satisfies the new constraint, up to slack:
+Among the metrics that satisfy the new constraint, up to slack, the next metric is closest to the current one:
 
     A_{t+1} = argmin D(A, A_t) + γ D(ξ, b)   with d_A ≤ ξ, or d_A ≥ ξ for dissimilar pairs
 
@@ -14,8 +14,7 @@ again, and nothing about them is stored. A constraint that already holds changes
 
 The hash function stores rᵀG, so its update needs neither G nor r. The update costs O(d) per function instead
 of O(d²), and does not change the weights of features in which w is 0. A sparse row that shares no feature
-with w therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple makes two such
-changes.
+with w therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple updates G twice.
 
 **Costs.** The explicit form takes O(d²) per constraint. The implicit form, for sparse rows, takes O(c²),
 where c is the number of different rows so far: each new row adds a row and a column to S and K₀.
@@ -69,7 +68,7 @@ class OnlineITML:
         metric more. `np.inf` allows no slack.
     start : Metric or None
         The metric to start from, which is not changed. None means the identity, in explicit form for dense
-        rows and in implicit form for sparse ones.
+        rows and in implicit form for sparse rows.
     """
 
     def __init__(self, *, gamma: float = 1.0, start: Metric | None = None) -> None:
@@ -100,7 +99,8 @@ class OnlineITML:
         X : array or csr_array of shape (n_samples, n_features)
             The rows that `constraints` refers to. Each call may have other rows.
         constraints : Constraints or RelativeConstraints
-            New pairs, with the same bounds as earlier pairs, or new triples; often just one.
+            New pairs or triples, often a single pair or triple. New pairs should have the same bounds as
+            earlier pairs.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class OnlineITML:
         ------
         InputError
             If `gamma` is out of range, the rows do not fit the metric, or a constraint cannot be satisfied
-            without slack; the constraints before it have then been learned.
+            without slack. In the last case, all earlier constraints have been learned.
         """
         if not self.gamma > 0:
             raise InputError(f"gamma must be positive, got {self.gamma:g}")

@@ -1,4 +1,4 @@
-"""Passes over constraints: project onto one after the other, each with the smallest possible change.
+"""Passes over constraints: project onto each constraint in sequence, with the smallest possible change.
 
 The steps are those of eq. 3 in `core.metric.itml`, where all symbols are defined. The learned array has one
 of three forms: the factor G of the metric, the matrix S that represents the metric implicitly, or a kernel
@@ -185,7 +185,7 @@ def explicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the factor G, of shape (d, d), onto the constraint of each pair once."""
+    """Change the factor G, of shape (d, d): project it onto the constraint of one pair after the other."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -262,7 +262,7 @@ def explicit_triples(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """Project the factor G, of shape (d, d), onto the constraint of each triple once."""
+    """Change the factor G, of shape (d, d): project it onto the constraint of one triple after the other."""
     changed = 0.0
     for number in order:
         i, j, k = triples[number]

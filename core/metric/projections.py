@@ -48,7 +48,7 @@ class Projecting:
     max_passes : int
         Maximum number of passes.
     random_state : int
-        Seed of the order of the constraints, which affects the result only until convergence.
+        Seed of the order of the constraints. The order hardly affects a converged result.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ M = TypeVar("M")
 """Type of the learned metric or kernel."""
 
 GAMMAS = (1.0, 0.1, 0.01, 0.001)
-"""Values of γ to try. The first of equally good ones is chosen."""
+"""Values of γ to try. If several values are equally good, the first is chosen."""
 
 FOLDS = 3
 
@@ -49,8 +49,8 @@ class Validated:
     gamma : float
         The chosen γ.
     scores : dict of float
-        Mean score over the folds for each γ. A γ is missing if no metric could be learned with it in some
-        fold.
+        Mean score over the folds for each γ. A γ is missing if in one of the folds no metric could be learned
+        with this γ.
     """
 
     gamma: float
@@ -98,13 +98,13 @@ def choose_gamma(
     classes : array of shape (n_rows,), int
         Classes of the labeled rows.
     learn : callable
-        Takes indices of labeled rows and γ, and returns the metric or kernel learned from these rows. It
-        raises InputError if none can be learned.
+        Takes indices of labeled rows and γ, and returns the metric or kernel learned from these rows. Raises
+        InputError if nothing can be learned.
     score : callable
         Takes a metric, the indices of the rows that it was learned from, and the indices of the rows left
         out. Returns how well the metric orders the rows left out; larger is better.
     gammas : sequence of float
-        Values to try; the first of equally good ones is chosen.
+        Values to try. If several values are equally good, the first is chosen.
     n_folds : int
         Number of folds.
     seed : int

@@ -60,7 +60,7 @@ def _libraries(n_modules: int) -> list[LibController]:  # noqa: ARG001
 def operations_per_second() -> float:
     """Return the measured number of additions and multiplications per second on one thread.
 
-    The operations are float32 matrix products. The measurement takes some 10 ms, once per process. Other
+    They are measured in float32 matrix products. The measurement takes about 10 ms, once per process. Other
     programs on the machine make the result smaller.
     """
     rows, columns = np.ones((1024, 384), dtype=np.float32), np.ones((384, 256), dtype=np.float32)

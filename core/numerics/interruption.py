@@ -1,8 +1,7 @@
 """A way to end a long computation early: its loops call `go_on`, which may raise an exception.
 
-A caller that may stop needing a result runs the computation inside `interruptible(check)`. To end the
-computation, `check` raises an exception. Loops that run in other threads do not call `check`, so they are not
-interrupted.
+The caller runs the computation inside `interruptible(check)`. To end the computation, `check` raises an
+exception. Loops that run in other threads do not call `check`, so they are not interrupted.
 """
 
 from __future__ import annotations

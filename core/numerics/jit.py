@@ -41,9 +41,9 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `kernel`, but in plain IEEE arithmetic without fusing or reassociation.
+    """Compile like `kernel`, but in plain IEEE arithmetic, without fused operations or reordered sums.
 
-    Every machine gives the same bits.
+    The results have the same bits on every machine.
     """
     return cast(Callable[P, R], njit(nogil=True, cache=True)(function))
 
@@ -65,7 +65,7 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
 
 @cast(Callable[[Any], Callable[[Any, Any], Any]], intrinsic)
 def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # noqa: ARG001
-    """Return an address as a pointer to values of the dtype of the array `like`; see `float32_at`."""
+    """Return an address as a pointer to values. Their dtype is that of the array `like`; see `float32_at`."""
     return cast(Any, types).CPointer(like.dtype)(address, like), _as_pointer
 
 

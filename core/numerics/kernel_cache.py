@@ -26,10 +26,10 @@ PACKAGE = Path(__file__).parents[1]
 """The folder whose modules define kernels."""
 
 Step = Literal["training", "selection", "everything"]
-"""A set of kernels to compile; each set includes the previous one.
+"""A set of kernels to compile; each set includes the sets before it.
 
-"training" is for training on dense rows and selection by a full scan. "selection" adds all other strategies
-for dense rows that use no hash codes. "everything" adds all other kernels.
+"training" is for training on dense rows and selection by a full scan. "selection" adds selection from
+dense rows by all other strategies without hash codes. "everything" adds all other kernels.
 """
 
 
@@ -41,7 +41,7 @@ def use_writable_folder() -> None:
 
 
 def marker() -> Path:
-    """Return the path of a file that exists once all kernels are compiled.
+    """Return the path of a file that is created after all kernels are compiled.
 
     The name of the file depends on the versions of Python and Numba, the processor, and the location and
     content of the source code.

@@ -33,7 +33,10 @@ def is_sparse(X: object) -> bool:
 
 
 def as_sparse(X: Any) -> csr_array:
-    """Return any matrix as sparse rows with ascending columns and no zeros; copy it only if necessary."""
+    """Return a dense or sparse matrix as sparse rows; copy it only if necessary.
+
+    The column indices of each row ascend, and no zeros are stored.
+    """
     sparse = csr_array(X, dtype=np.float32)
     if not sparse.has_canonical_format or not sparse.data.all():
         sparse = sparse.copy()
@@ -80,7 +83,7 @@ class PlacedRows:
     n_features : int
         Number of values of a row.
     owners : tuple of array
-        The matrices that the rows belong to, which keep the memory alive.
+        The matrices that contain the rows. They keep the memory alive.
     """
 
     places: NDArray[np.uintp]
@@ -119,7 +122,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
-    """Return rows collected from several places in one array, float32.
+    """Return one float32 array of rows that were collected from several places.
 
     Each entry of `found` is a pair: the positions of its rows in the result, and the rows themselves.
     """

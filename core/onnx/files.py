@@ -69,7 +69,7 @@ def _found_model(path: Path) -> Path:
 
 
 def find_text_model(vision: Path) -> tuple[Path, Path] | None:
-    """Return the text model that belongs to a vision model, and its tokenizer; None if either is missing."""
+    """Return the text model that belongs to a vision model, and the tokenizer, or None if one is missing."""
     if not vision.name.startswith(VISION):
         return None
     names = dict.fromkeys((vision.name.replace(VISION, TEXT, 1), f"{TEXT}.onnx"))
@@ -104,7 +104,7 @@ def first_beside(file: Path, names: Iterable[str]) -> Path | None:
 
 
 def beside(file: Path, names: Iterable[str]) -> list[Path]:
-    """Return all paths at which files with these names that belong to a model may be.
+    """Return all paths at which a model's files with these names may be.
 
     They may be in the model's folder. If this folder is called `onnx`, they may also be in its parent folder.
     In the cache of the Hugging Face hub, a model file is a symbolic link. The files may then be in the folder

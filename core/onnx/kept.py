@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """Cache of loaded objects, of which the most recently used are kept. An InputError is cached, too.
+    """Cache that keeps the most recently used objects. An InputError is cached, too.
 
     Threads that need the same object wait for a single load. Loads of different objects run concurrently.
 

@@ -4,12 +4,12 @@ A model is one file, or a folder as the Hugging Face hub lays it out: `onnx/mode
 `onnx/vision_model.onnx`, with `preprocessor_config.json` beside the folder `onnx`. Nothing is downloaded.
 
 **Reproducibility.** The features of an item must not depend on the other items, on the number of threads, or
-on interruptions. In a batch, they would depend on the other images, because a dynamically quantized model
-takes its scales from all images of a batch. So each run of the model gets one image, and as many threads as
-there are cores run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs 15.7 ms
-per image in single runs, and 17.9 ms in batches of eight. If a model demands a certain number of images per
-run, it gets copies of one image. On other execution providers, runs take turns, and the last digits may
-differ.
+on interruptions. In a batch, the features would depend on the other images, because a dynamically quantized
+model takes its scales from all images of a batch. So each run of the model gets one image, and as many
+threads as there are cores run the model at once. On a CPU this costs no time: for MobileNetV2, one core needs
+15.7 ms per image in single runs, and 17.9 ms in batches of eight. If a model demands a certain number of
+images per run, it gets copies of one image. On other execution providers, runs take turns, and the last
+digits may differ.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FEW_FEATURES = 8
 _SCORES = ("logits", "probabilities", "scores", "output", "prob", "softmax")
 """Names of outputs that are scores of classes."""
 _CLASS_COUNTS = (1000, 1001, 21_841, 21_843)
-"""Numbers of classes in versions of ImageNet. An output of such a length is assumed to be class scores."""
+"""Numbers of classes in versions of ImageNet. An output with one of these lengths counts as class scores."""
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _TYPES = {**_FLOATS, "tensor(uint8)": np.uint8}
@@ -98,8 +98,8 @@ class ImageModel:
         class scores; any other output. Tokens are reduced to the class token or, if there is none, to their
         mean. A feature map is reduced to its mean.
     preprocessing : Preprocessing, optional
-        By default, the steps described in the first existing file of `configurations(file)`, or those of
-        `Preprocessing.imagenet` if there is no such file.
+        By default, the steps described in the first existing file of `configurations(file)`. If there is no
+        such file, the default is `Preprocessing.imagenet`.
     provider : str, optional
         The execution provider, one of `core.onnx.runtime.PROVIDERS`; by default, the CPU.
 
@@ -121,7 +121,7 @@ class ImageModel:
     ProviderError
         If the execution provider can't be used here.
     InputError
-        If the model doesn't exist, can't be loaded, doesn't read images, or lacks the output; or if ONNX
+        If the model doesn't exist, can't be loaded, doesn't read images, or lacks the output, or if ONNX
         Runtime is not installed.
     """
 
@@ -349,12 +349,12 @@ def _output_of(name: str, value: Any, batch: int, size: tuple[int, int]) -> Outp
 
 
 def _is_grid(shape: Sequence[int], size: tuple[int, int]) -> bool:
-    """Return whether `shape` fits a feature map: the image's height and width, divided by one integer."""
+    """Return whether `shape` is the image's height and width, divided by the same integer and rounded up."""
     return any(tuple(shape) == (-(-size[0] // n), -(-size[1] // n)) for n in range(1, max(size) + 1))
 
 
 def _rank(output: Output) -> tuple[int, int]:
-    """Return a sort key, which is smallest for the preferred output; see `ImageModel`."""
+    """Return a sort key by which the preferred output comes first; see `ImageModel`."""
     if output.name in _BEST:
         return 0, _BEST.index(output.name)
     if _INNER.match(output.name):

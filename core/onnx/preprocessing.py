@@ -29,7 +29,8 @@ CONFIGS = (CONFIG, "processor_config.json")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 SHORT_EDGE = 256 / 224
-"""Shortest edge after resizing, divided by that after cropping, for models without a configuration."""
+"""For models without a configuration: shortest edge after resizing, divided by shortest edge after cropping.
+"""
 
 LARGEST_SIDE = 4096
 """Maximum side in pixels of the images that a model may read."""
@@ -65,7 +66,7 @@ class Preprocessing:
         An int is the length in pixels of the shortest edge after resizing, which keeps the aspect ratio. A
         pair is the height and width after resizing, whatever the aspect ratio. None keeps the size.
     crop : (int, int) or None
-        Height and width of the central part that is kept; smaller images are padded with black. None to keep
+        Height and width of the central part that is kept. Smaller images are padded with black. None keeps
         the whole image.
     resample : int
         Pillow's number of the interpolation: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic, 4 box, 5 Hamming.

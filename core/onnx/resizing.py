@@ -3,8 +3,9 @@
 Pillow resizes an image in two passes, one along its rows and one along its columns, and rounds in between.
 This module processes a few rows of a large image at a time. It copies, converts and rotates these rows,
 applies the first pass, and keeps only the result, which is small. The second pass follows when all rows have
-been processed. The final result equals Pillow's bit for bit, unless Pillow begins with the columns; then it
-differs by rounding. Pillow 13 begins with the columns if the height shrinks much more than the width.
+been processed. The final result equals Pillow's bit for bit, except if Pillow begins with the columns. Then
+the results differ by rounding. Pillow 13 begins with the columns if the height shrinks much more than the
+width.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MOST_COPIED = 1 << 21
 """Maximum number of pixels copied at once, unless one row has more. Smaller images are copied as a whole."""
 
 MOST_BETWEEN = 1 << 25
-"""Maximum number of pixels of the image between the two passes. If widening a high image would exceed it,
-columns are resized before rows.
+"""Maximum number of pixels of the image between the two passes. If an image that is widened would have more,
+its columns are resized before its rows.
 """
 
 _REACH = 3

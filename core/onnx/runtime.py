@@ -19,7 +19,7 @@ from closecall.core.onnx.files import identity_of, missing_data
 from closecall.core.onnx.kept import Kept
 
 _QUIET = 4
-"""Log level of ONNX Runtime: only fatal errors, because all others are raised as exceptions."""
+"""Log level of ONNX Runtime: only fatal errors, because all other errors are raised as exceptions."""
 
 
 CPU = "cpu"
@@ -162,7 +162,7 @@ def _options(runtime: Any) -> Any:
 def outputs_of(
     session: Any, names: Sequence[str], feed: Mapping[str, Any], file: Path, *, of: str = "an image"
 ) -> list[Any]:
-    """Run a model on the inputs `feed` and return the outputs `names`; `of` describes the input in messages.
+    """Run a model on the inputs `feed`, and return the outputs `names`. `of` names the input in messages.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def outputs_of(
 _PLACE = re.compile(
     r"(?:Non-zero status code .*? Status Message: )?[\w/]+\.(?:cc|h):\d+ [\w:~]+(?:\([^)]*\))? "
 )
-"""Pattern of the location in ONNX Runtime's source code in an error message."""
+"""Pattern of the place in ONNX Runtime's source code that an error message names."""
 
 _KINDS = {"INVALID_PROTOBUF": "it is damaged, or no ONNX file", "NO_SUCHFILE": "there is no such file"}
 

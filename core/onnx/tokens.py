@@ -37,7 +37,7 @@ class Tokens:
     ids : array of shape (context_length,), int64
         Numbers of the tokens, with padding.
     mask : array of shape (context_length,), int64
-        1 for tokens that the model should attend to, 0 for the others.
+        1 for tokens that the model should attend to, 0 for all other tokens.
     is_truncated : bool
         Whether the text was longer than the context.
     """

@@ -1,15 +1,15 @@
-"""Building of a pool from a source; threads and interruptions do not affect the files.
+"""Building of a pool from a source. Threads and interruptions do not affect the files.
 
-The items that are neither held out for measuring accuracy nor already in the pool are divided, in order of
-their ids, into segments, and each segment into chunks. Threads compute the features of chunks. Results are
-consumed in order, so the files depend neither on the number of threads nor on how often the builder was
-killed. The first segment is small, so that labeling can start early. The size of each later segment is
-`SEGMENT_GROWTH` times the number of items in all earlier segments, up to a limit. The pool therefore grows
-faster than it is labeled and ends with few segments. Segments are smaller if the source `is_slow`. Held-out
-items are processed as soon as the pool has as many other items, at the latest before the last segment.
-Labeling of a large pool can therefore start before its held-out items are ready.
+Some items are held out for measuring accuracy. All other items that are not yet in the pool are divided into
+segments, in the order of their ids, and each segment is divided into chunks. Threads compute the features of
+chunks. Results are consumed in order, so the files depend neither on the number of threads nor on how often
+the builder was killed. The first segment is small, so that labeling can start early. The size of each later
+segment is `SEGMENT_GROWTH` times the number of items in all earlier segments, up to a limit. The pool
+therefore grows faster than it is labeled and ends with few segments. Segments are smaller if the source
+`is_slow`. The held-out items are processed after at least the same number of other items, but always before
+the last segment. Labeling of a large pool can therefore start before its held-out items are ready.
 
-A pool grows when it is built again from a source that has the same items followed by more.
+A pool grows when it is built again from a source that has the same items, followed by further items.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ SEGMENT_GROWTH = 3
 """Items in the next segment, as a multiple of the items processed so far."""
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
-"""Maximum size of a segment in bytes, because it is held in memory while it is filled."""
+"""Maximum size of a segment in bytes. A segment stays in memory while it is filled."""
 SLOW_SEGMENT_ROWS, SLOW_SEGMENT_GROWTH = 2_000, 0.5
-"""Maximum size and growth of segments for a source that `is_slow`. An interrupted build then loses at most a
+"""Maximum rows and growth of segments for a source that `is_slow`. An interrupted build then loses at most a
 third of its work.
 """
 CHUNK_ITEMS = 1_000
@@ -59,8 +59,8 @@ CHUNKS_A_SEGMENT = 8
 The division into chunks does not affect the features.
 """
 ANNOUNCED_ITEMS = 256
-"""Minimum number of items announced to the source before they are needed, so that a source across a network
-can read them ahead.
+"""Minimum number of items that are announced to the source in advance, so that a source across a network can
+read them ahead.
 """
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build must leave."""
@@ -105,7 +105,7 @@ def build(
     stop: threading.Event | None = None,
     wait: bool = False,
 ) -> Pool:
-    """Build the pool in the folder `path` from `source`, or resume or extend an existing one.
+    """Build the pool in the folder `path` from `source`, or resume or extend an existing pool.
 
     Parameters
     ----------
@@ -113,31 +113,31 @@ def build(
         Source of the items.
     path : Path or str
         Folder of the pool, created if it does not exist.
-    dtype : {"float32", "float16"}, default: the pool's own, float32 for a new one
-        Type in which features are stored.
+    dtype : {"float32", "float16"}, optional
+        Type in which features are stored. By default, an existing pool's type, and float32 for a new pool.
     progress : callable
         Called in the calling thread with a `Progress` after every chunk. Other processes can use
         `read_progress`.
     threads : int, default: all cores
         Number of threads that compute features.
     stop : Event
-        Once it is set, the builder returns within about a second. Published items stay, and building again
-        resumes from there.
+        After it is set, the builder returns within about a second. Published items stay, and the next build
+        continues after them.
     wait : bool
-        Wait while another process builds the pool, and then complete it if necessary.
+        Whether to wait while another process builds the pool, and then to complete the pool if necessary.
 
     Returns
     -------
     Pool
-        Complete, unless the build was stopped.
+        The pool. It is complete unless the build was stopped.
 
     Raises
     ------
     InputError
         If the folder contains something else, a damaged pool, or a pool of another source; if another process
         is building the pool and `wait` is False; if the disk is full, becomes full or cannot be written; if
-        no item can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and building
-        again resumes from there.
+        no item can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and the next
+        build continues after them.
     """
     pool = Path(path)
     if threads is not None and threads < 1:
@@ -160,7 +160,7 @@ def build(
 
 
 def begin(source: Source, path: Path | str) -> Pool:
-    """Begin the pool in the folder `path`, without items yet; `build` continues it.
+    """Begin the pool in the folder `path`, without processing any items. `build` continues the pool.
 
     The list of the items is written, so that labels can be matched to items before the pool is built.
 
@@ -195,7 +195,7 @@ def continuing(source: Source, pool: Path) -> Source:
 
 
 def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
-    """Return the publisher of a pool; write the manifest first if the pool is new or its source has grown."""
+    """Return the publisher of a pool. First write the manifest if the pool is new or its source has grown."""
     if not (pool / MANIFEST).exists():
         require_own_folder(pool)
         if not len(source):
@@ -246,7 +246,7 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """A part of the pool that is still to be built, from the items `ids`; see `Part` for `stop`."""
+    """A part of the pool that remains to be built from the items `ids`. See `Part` for `stop`."""
 
     ids: NDArray[np.int64]
     stop: int
@@ -260,7 +260,7 @@ class _Task:
 
 
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
-    """Return the remaining tasks in order; they depend only on the source and on the published parts."""
+    """Return the remaining tasks in order. They depend only on the source and on the published parts."""
     held_out = source.held_out()
     awaited = manifest.held_out is None and len(held_out) > 0
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
@@ -338,7 +338,7 @@ def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
 
 
 class _Gathered:
-    """Collected results of one task; dense rows are written to one array."""
+    """Collected results of one task. Dense rows are written to one array."""
 
     def __init__(self, task: _Task, manifest: Manifest) -> None:
         self.task = task
@@ -368,7 +368,7 @@ class _Gathered:
 
 
 def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
-    """Compute the features of these items, in the stored dtype; return them with the true classes.
+    """Compute the features of these items, in the type `dtype`. Return features, ids, classes and problems.
 
     Raises
     ------
@@ -385,9 +385,9 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _announced(
     chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the chunks, after calling `announce` with each of them.
+    """Call `announce` with each chunk in advance, and yield the chunks in order.
 
-    A chunk is announced at least `ANNOUNCED_ITEMS` items before it is yielded.
+    Before a chunk is yielded, at least `ANNOUNCED_ITEMS` later items, or all later items, are announced.
     """
     waiting: deque[NDArray[np.int64]] = deque()
     ahead = 0

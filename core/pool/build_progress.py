@@ -35,7 +35,7 @@ class Progress:
     Parameters
     ----------
     done, total : int
-        Numbers of processed items and of all items; both include held-out and unreadable items.
+        Number of processed items and number of all items. Both include held-out and unreadable items.
     per_second : float or None
         Items per second over the last 15 s; None while unknown.
     seconds_left : float or None
@@ -72,7 +72,7 @@ class Reporter:
     Raises
     ------
     InputError
-        If the disk is full or cannot be written. Every method may raise it.
+        If the disk is full or cannot be written. Every method may raise this error.
     """
 
     def __init__(self, pool: Path, manifest: Manifest, callback: Callable[[Progress], None] | None) -> None:
@@ -178,7 +178,7 @@ def lock_for_building(
 ) -> FileLock | None:
     """Acquire the lock that a process holds while it builds the pool.
 
-    With `wait`, wait while another process holds the lock; return None if `stop` is set in the meantime.
+    If `wait` is true, wait while another process holds the lock. If `stop` is set meanwhile, return None.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Features of a part of a pool on disk: one dense array, or the three arrays of a sparse matrix.
+"""Files with the features of a part of a pool: one dense array, or the three arrays of a sparse matrix.
 
 Both layouts are mapped into memory. Damaged row starts or column indices could cause invalid memory access.
 They are therefore checked when a part is opened, in one pass over the columns.
@@ -34,7 +34,7 @@ class Layout(ABC):
 
     @abstractmethod
     def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
-        """Write the files of a new part and flush them to disk; return a stamp per file name."""
+        """Write the files of a new part and flush them to disk. Return the `Stamp` of each file by name."""
 
     @abstractmethod
     def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
@@ -65,8 +65,8 @@ class Dense(Layout):
 class Sparse(Layout):
     """A `csr_array` of float32 in three files.
 
-    The first file contains the start of each row and the end of the last row (int64), the second the column
-    of each value (int32), and the third the values.
+    The first file contains the start of each row and the end of the last row (int64). The second file
+    contains the column of each value (int32), and the third file contains the values.
     """
 
     files = (STARTS, COLUMNS, VALUES)

@@ -20,7 +20,7 @@ class ItemIds:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        # Without unreadable items, the ids are consecutive: a row's number is its id minus the first id.
+        # If no id between the first and the last is missing, a row's number is its id minus the first id.
         self._first = int(ids[0]) if len(ids) else 0
         self._gapless = not len(ids) or int(ids[-1]) - self._first == len(ids) - 1
 
@@ -32,7 +32,7 @@ class ItemIds:
         return bool(self._ids[place] == item)
 
     def find(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-        """Return the rows of `ids`, and whether each has one; the row of an id without one is undefined."""
+        """For each id, return its row, and whether it has a row. If it has none, the row is undefined."""
         if self._gapless:
             rows = ids - self._first
             return rows, (rows >= 0) & (rows < len(self._ids))
@@ -41,9 +41,9 @@ class ItemIds:
 
 
 def whole_numbers(values: ArrayLike, what: str) -> Ids:
-    """Return whole numbers of shape (n,) as int64; raise an InputError for other values.
+    """Return whole numbers of shape (n,) as int64. For other values, raise an InputError.
 
-    `what` says what the values are, for the error message.
+    `what` names the values in the error message.
     """
     array = np.asarray(values)
     if not array.size:

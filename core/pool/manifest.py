@@ -1,7 +1,7 @@
 """The manifest `pool.json`, which lists the files of a pool with their sizes and checksums.
 
-The manifest is authoritative: files that it does not name are not part of the pool. It is only ever replaced
-as a whole, after the files that it names are on disk.
+The manifest is authoritative: files that it does not name are not part of the pool. The manifest is always
+replaced as a whole, after the files that it names are on disk.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Part:
     unreadable : int
         Number of items that could not be read.
     stop : int
-        Each item whose id is below `stop` is unreadable, is held out, or is in this part or an earlier one. 0
-        for the part of the held-out items.
+        First id after this segment. Each item with a smaller id is in this segment or an earlier one, is
+        unreadable, or is held out. For the part of the held-out items, `stop` is 0.
     files : dict of str to Stamp
         Stamp of each file by name.
     """
@@ -63,7 +63,7 @@ class Manifest:
     ----------
     title, source, source_folder : str, dict, str or None
         The pool's source: its `Source.title`, its `Source.spec()`, and the folder of the files that
-        `Source.save` wrote, or None if there are no such files.
+        `Source.save` wrote. The folder is None if there are no such files.
     classes : tuple of str
         Names of the classes; empty if unknown.
     items : int
@@ -112,7 +112,7 @@ class Manifest:
         return ((self.held_out,) if self.held_out else ()) + self.segments
 
     def write(self, pool: Path) -> None:
-        """Replace the pool's manifest by this one, atomically."""
+        """Atomically replace the pool's manifest with this one."""
         body = _plain(self)
         text = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
         replace_file(pool / MANIFEST, (text + "\n").encode())

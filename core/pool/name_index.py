@@ -2,7 +2,7 @@
 
 Before a classifier exists, file names are often the quickest way to find a first positive item. Names are
 stored one after the other as bytes, in blocks, and a search scans all blocks. A million names take about 10
-ms if none matches and 200 ms if all match. As there is no index of words, a search term may also match a part
+ms if none matches and 200 ms if all match. There is no index of words, so a search term may also match a part
 of a word.
 
 Matching ignores case and the encoding of accents: names and words are casefolded and converted to Unicode
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from closecall.core.pool.pool import Pool
 
 BLOCK_ITEMS = 65_536
-"""Number of names in a block; other threads wait while a block is scanned for a word."""
+"""Number of names in a block. While a block is scanned for a word, other threads wait."""
 
 _BETWEEN = b"\xff"
 """Separator between names. It does not occur in UTF-8, so a match cannot span two names."""
@@ -49,7 +49,7 @@ class _Block:
     ends: NDArray[np.int64]
 
     def rows(self, words: list[bytes]) -> NDArray[np.int64]:
-        """Return the rows whose names contain all words, ascending."""
+        """Return, in ascending order, the rows whose names contain all words."""
         n_found = np.zeros(len(self.ends), dtype=np.int64)
         for number, word in enumerate(words):
             places = np.fromiter(_places(self.text, word), dtype=np.int64)
@@ -77,7 +77,7 @@ class Names:
         return len(self._ids)
 
     def extended(self, pool: Pool) -> Self:
-        """Return the names of a later snapshot of the same pool; only the names of new items are read."""
+        """Return the names of a later snapshot of the same pool. Only the names of new items are read."""
         later = type(self).__new__(type(self))
         later._blocks = self._blocks
         later._take_in(pool, len(self))

@@ -39,7 +39,7 @@ _OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, S
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Content of a part of a pool: features as stored, their ids and truth, and the unreadable items."""
+    """Content of a part of a pool: rows as stored, with their ids and classes, and the unreadable items."""
 
     X: NDArray[np.floating[Any]] | csr_array
     ids: NDArray[np.int64]
@@ -94,7 +94,7 @@ class Publisher:
         self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
-        """Add the next segment; if `last`, the pool is then complete.
+        """Add the next segment. If `last` is true, the pool is then complete.
 
         The segment has the items with ids below `stop` that are neither held out nor in an earlier segment.
 
@@ -154,7 +154,7 @@ def require_own_folder(pool: Path) -> None:
     Raises
     ------
     InputError
-        If it contains something else.
+        If the folder contains something else.
     """
     if (pool / MANIFEST).exists():
         return

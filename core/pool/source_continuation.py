@@ -17,7 +17,7 @@ from closecall.core.sources import Source
 
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3}
-"""Largest accepted difference of a feature, by storage type; machines may differ in the last bits."""
+"""Largest accepted difference of a feature, by storage type. Features differ a little between machines."""
 
 
 def plain_spec(source: Source) -> dict[str, Any]:

@@ -10,9 +10,10 @@ rows.
 ball of radius 5 around a code of 30 bits would have 174,437 addresses. Therefore only the first functions of
 a code form its address. The number of these functions is chosen so that an address has about
 `ROWS_AN_ADDRESS` rows. Rows are stored in the order of their addresses (`core.search.table`). A query reads
-addresses in ascending distance from its own address and compares all codes at these addresses. A code is at
-least as far from the query as its address is. Once all addresses at distance r have been read, all codes
-within distance r are therefore known. In the worst case every row is read, in sequence as in a scan.
+addresses in ascending distance from its own address and compares all codes at these addresses. The distance
+between two codes is at least the distance between their addresses. After all addresses within distance r have
+been read, all codes within distance r are therefore known. In the worst case, every row is read, in sequence
+as in a scan.
 
 **Cost.** Building the structure takes a counting sort of the addresses. In addition to the codes, the
 structure takes 4 bytes per row, and a little memory for the addresses.
@@ -49,7 +50,8 @@ class HammingBall(SearchStructure):
     table : HashTable
         Hash table whose key consists of the first functions of the codes.
     radius : int or None
-        Maximum Hamming distance, in bits. None chooses the smallest distance with enough rows for each query.
+        Maximum Hamming distance, in bits. If it is None, each query uses the smallest distance that gives
+        enough rows.
 
     Attributes
     ----------
@@ -81,7 +83,7 @@ class HammingBall(SearchStructure):
 
     @classmethod
     def of_radius(cls, codes: Codes, radius: float | None) -> Self:
-        """Build a structure with this radius in bits; None lets balls grow until they have enough rows.
+        """Build a structure with this radius in bits; if it is None, balls grow until they have enough rows.
 
         Raises
         ------
@@ -137,7 +139,7 @@ class HammingBall(SearchStructure):
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
         """Return the positions of the codes in the ball, and the number of codes compared.
 
-        A ball without a fixed radius has at least n codes, unless the structure has fewer.
+        Without a fixed radius, the ball has at least n codes, or all codes if the structure has fewer than n.
         """
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
@@ -148,8 +150,8 @@ class HammingBall(SearchStructure):
 
 
 def address_bits(n_rows: int, key_bits: int) -> int:
-    """Return log₂ of `n_rows`, rounded down, but at least 1 and at most `key_bits`.
+    """Return the number of bits of an address: log₂ of `n_rows`, rounded down, from 1 to `key_bits`.
 
-    This is how many of the first bits of a key form an address.
+    An address consists of the first bits of a key.
     """
     return max(1, min(n_rows.bit_length() - 1, key_bits))

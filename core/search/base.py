@@ -1,4 +1,4 @@
-"""Interface of search structures, which are built from codes once and find the best rows for a query."""
+"""Interface of search structures, which are built once from codes and then find the best rows for queries."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SearchStructure(ABC):
         moments : Moments or None
             Moments of the bits, if the hash family has computed them.
         n_compared : int
-            Number of rows whose whole codes a query will usually be compared with.
+            Usual number of rows whose whole codes are compared with a query.
         n_bytes : int
             Approximate memory in bytes that the structure may take in addition to the codes.
         seed : int
@@ -70,7 +70,7 @@ class SearchStructure(ABC):
         Parameters
         ----------
         query : QueryCode
-            Query with the functions of the structure's codes.
+            Query for the hash functions of the structure's codes.
         n : int
             Number of rows to return.
         n_compared : int
@@ -81,12 +81,12 @@ class SearchStructure(ABC):
         Returns
         -------
         Found
-            min(n, n_rows) rows; fewer only if the structure documents a limit to its search.
+            min(n, n_rows) rows. There may be fewer only if the documentation of the structure says so.
 
         Raises
         ------
         InputError
-            If the query has another number of functions or bits than the codes.
+            If the query and the codes differ in their number of functions or bits.
         """
 
     def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:

@@ -1,16 +1,16 @@
 """Selection of the hash functions that form the key of a hash table.
 
 The functions of a family are not equally good. Let p₁ be the fraction of near pairs of rows that get the same
-value from a function, and p₂ the fraction of all pairs that do. With ρ = ln p₁ / ln p₂, a search among N rows
-costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data differ a lot in
-ρ. Along directions of large variance, a function seldom separates near rows. But there are few such
-directions, and functions that carry the same information do not make buckets finer. Functions are therefore
-added to the key in ascending order of ρ, except those whose bits correlate with the bits of a function in the
-key.
+value from a function, and p₂ the same fraction among all pairs of rows. With ρ = ln p₁ / ln p₂, a search
+among N rows costs about N^ρ [1]_, so a key uses functions with a small ρ. Random projections of real data
+differ a lot in ρ. Along directions of large variance, a function seldom separates near rows. But there are
+few such directions, and functions that carry the same information do not make buckets finer. Functions are
+therefore added to the key in ascending order of ρ. A function is left out if its bits correlate with the bits
+of a function in the key.
 
 ρ and the correlations are estimated on a sample of rows. The near rows of a row are those with the most
-similar whole codes. On a million images, a table with a key of random functions must compare at least about
-twice as many codes to reach the same recall.
+similar whole codes. On a million images, a table with a key of random functions must compare about twice as
+many codes, or more, to reach the same recall.
 
 References
 ----------
@@ -36,8 +36,8 @@ Functions = NDArray[np.int64]
 def key_functions(codes: Codes, n: int, seed: int) -> Functions:
     """Return the indices of the functions for a key, of shape (min(n, n_functions),).
 
-    The functions have the smallest ρ (see the module) among functions that correlate little with each other.
-    Correlated functions are added only if there are not enough others.
+    The functions are chosen in ascending order of ρ (see the module). A function that correlates strongly
+    with a chosen function is added only if there are not enough other functions.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
     """Estimate ρ = ln p₁ / ln p₂ for each function, of shape (n_functions,).
 
     p₁ is the probability that two near rows get the same value from the function. p₂ is the probability that
-    any two rows do.
+    two rows drawn at random do.
     """
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]

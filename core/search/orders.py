@@ -9,15 +9,15 @@ function of H-Hash if both its bits are equal.
 **The number of orders.** An order takes 8 bytes per row: 4 for a prefix of the code (32 functions, or 16 for
 H-Hash) and 4 for the number of the row. Rows with the same prefix are sorted by number. There are as many
 orders as fit into `n_bytes`, but at most `MOST_ORDERS`. With L orders, a query reads only 1/L of its rows in
-each order, those with the longest common prefixes. These prefixes are log₂ L bits longer than with one order.
-But each order costs another binary search.
+each order, namely the rows with the longest common prefixes. These prefixes are log₂ L bits longer than with
+one order. But each order costs another binary search.
 
 For similarity queries to N rows, Charikar's rule has M = 2N^{1/(1+ε)} orders [1]_. Among the 2M rows next to
 the query in these orders, there is then a row within (1 + ε) times the distance of the nearest row. With
-ε = 1.5, as in [2]_, a million rows take 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as
-memory permits. With fewer orders, a query reads more rows in each order. Usually, a query reads until it has
-as many distinct rows as it should compare. If the orders were built by `PermutedOrders.published`, a query
-reads 2M entries instead. Several entries may belong to the same row.
+ε = 1.5, as in [2]_, a million rows take 503 orders, or 4 GB. For an ε, `order_rule` returns M, or the number
+of orders that fit into memory if this is less. With fewer orders, a query reads more rows in each order.
+Usually, a query reads until it has as many distinct rows as it should compare. If the orders were built by
+`PermutedOrders.published`, a query reads 2M entries instead. Several entries may belong to the same row.
 
 **Cost.** Building sorts every order. A query takes a binary search in each order and one step per row that it
 reads.
@@ -52,7 +52,8 @@ PREFIX_BITS = 32
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
     """Return the number of orders that fit into `n_bytes`, from 1 to `MOST_ORDERS`.
 
-    If `epsilon` is given, the number by Charikar's rule (`orders_for`) replaces `MOST_ORDERS`.
+    If `epsilon` is given, the upper limit is not `MOST_ORDERS`, but the number of Charikar's rule
+    (`orders_for`).
 
     Raises
     ------
@@ -129,9 +130,9 @@ class PermutedOrders(SearchStructure):
 
     @classmethod
     def published(cls, codes: Codes, epsilon: float, *, n_bytes: int, seed: int) -> Self:
-        """Build orders by Charikar's rule (`orders_for`), or as many as fit into `n_bytes`.
+        """Build the orders of Charikar's rule (`orders_for`), but only as many as fit into `n_bytes`.
 
-        A query reads 2M entries if the rule gives M orders, even if fewer orders fit.
+        If the rule gives M orders, a query reads 2M entries, even if fewer than M orders fit.
 
         Raises
         ------
@@ -150,7 +151,7 @@ class PermutedOrders(SearchStructure):
     def proposed(self, query: QueryCode, n: int) -> Rows:
         """Return up to n rows. Rows that share a longer prefix with the query come first.
 
-        All orders are read together. Where common prefixes are equally long, the orders take turns.
+        All orders are read together. If common prefixes are equally long, the orders take turns.
         """
         bits, length = self.codes_.bits, self.functions_.shape[1]
         keys = prefixes(query.code, self.functions_)
@@ -190,7 +191,7 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
 
 
 def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the prefixes of one code, one for each row of `functions`, left-aligned in 64 bits."""
+    """Return, for each row of `functions`, the prefix of a code, left-aligned in 64 bits."""
     return keys_of_hands(code.packed[0], functions, code.bits) << _shift(functions, code.bits)
 
 
@@ -198,8 +199,8 @@ def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.in
     """Draw `n_hands` random sets of functions, of shape (n_hands, min(size, n_functions)).
 
     The sets are dealt like hands of cards from a shuffled deck of all functions. When the deck runs out, a
-    new deck is shuffled. All functions are used about equally often. A hand never has a function twice, and
-    hands have no function in common as long as there are enough functions.
+    new deck is shuffled. All functions are used about equally often. No set has a function twice. If
+    there are enough functions, no function is in two sets.
     """
     rng = np.random.default_rng(seed)
     size = min(size, n_functions)
@@ -208,7 +209,7 @@ def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.in
     for hand in hands:
         if len(deck) < size:
             fresh = rng.permutation(n_functions)
-            # A hand that takes the last cards of the old deck must not get one of them twice.
+            # A hand that takes the last cards of the old deck must not get the same cards from the new deck.
             deck = np.concatenate([deck, fresh[~np.isin(fresh, deck)], fresh[np.isin(fresh, deck)]])
         hand[:], deck = deck[:size], deck[size:]
     return hands

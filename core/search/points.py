@@ -1,4 +1,4 @@
-"""All search structures for queries that are points, not hyperplanes; a function builds one by name."""
+"""Search structures for queries that are points, and a function that builds a structure by its name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def built_for_points(
     near: float | None = None,
     far: float | None = None,
 ) -> SearchStructure:
-    """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
+    """Build the structure with this name in `SIMILARITY_STRUCTURES` over codes.
 
     The key of a hash table consists of the functions that best separate near points from far points
     (`core.search.keys`). The optional parameters have these effects:
@@ -45,7 +45,7 @@ def built_for_points(
     Raises
     ------
     InputError
-        If `radius` or `epsilon` is out of range, or the codes are too long for a ball.
+        If `radius`, `epsilon`, `near` or `far` is out of range, or the codes are too long for a ball.
     """
     if name == BucketTables.name and near is not None and far is not None:
         rule = Guarantee.by_rule(len(codes), near, far)

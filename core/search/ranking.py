@@ -10,11 +10,11 @@ A measure is a dissimilarity of the code of a row and a query.
 disagreements
     The number of functions whose values differ in at least one bit, as in the papers.
 difference
-    For H-Hash: |A_u − A_v|, where A_u counts the functions whose first bits agree, and A_v those whose second
-    bits agree. Let θ be the angle between a row and the normal of the hyperplane. The mean of A_u − A_v is
-    k(1 − 2θ/π), so near the hyperplane it is proportional to π/2 − θ. The number of functions with two
-    agreeing bits only changes with (π/2 − θ)². `difference` is therefore much more precise with the same
-    bits.
+    For H-Hash: |A_u − A_v|, where A_u counts the functions whose first bits agree, and A_v counts the
+    functions whose second bits agree. Let θ be the angle between a row and the normal of the hyperplane. The
+    mean of A_u − A_v is k(1 − 2θ/π), so near the hyperplane it is proportional to π/2 − θ. The number of
+    functions with two agreeing bits changes only in proportion to (π/2 − θ)². `difference` is therefore much
+    more precise with the same bits.
 weights
     A weighted sum of the bits (`QueryCode.weights`). For a hyperplane, the sum estimates the squared score
     (wᵀx + b)². With H-Hash, it estimates the score itself, and the measure is its absolute value. Each weight
@@ -113,7 +113,7 @@ def _weighted(query: QueryCode) -> Comparison:
 
 
 def closest(codes: Codes, starts: Positions, stops: Positions, compared: Comparison, n: int) -> Positions:
-    """Return the n positions within segments of `codes` with the most similar codes, best first.
+    """Return the n positions with the most similar codes within segments of `codes`, best first.
 
     Segment i has the positions from starts[i] up to, but not including, stops[i]. Equally similar codes are
     in the order of the segments. The result is shorter than n if the segments have fewer positions.
@@ -211,8 +211,8 @@ def _closest(
 ) -> Positions:
     """Return the n positions with the most similar codes, best first.
 
-    While reading, positions that are at least as good as the n-th best position so far are kept. At the end,
-    they are sorted by counting. The arguments are those of `closest` and the fields of `Comparison`.
+    While reading, positions that are better than the n-th best position so far are kept. At the end, they are
+    sorted by counting. The arguments are those of `closest` and the fields of `Comparison`.
     """
     differing = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
     found = np.empty(2 * n + 1, dtype=np.int64)

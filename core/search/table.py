@@ -76,8 +76,8 @@ class HashTable(SearchStructure):
     codes_ : Codes
         Code at each position.
     key_ : Reconstruction or None
-        Reconstruction of points from the bits of the key alone, which gives these bits their weights. If
-        None, they have the same weights as in whole codes.
+        Reconstruction of points from the bits of the key alone. It gives the weights of these bits. If it is
+        None, the bits have the same weights as in whole codes.
     """
 
     name = "table"
@@ -136,9 +136,10 @@ class HashTable(SearchStructure):
         The last bucket is cut to the number of rows needed. The result is in ascending order of bucket
         numbers, except for a few buckets at the end.
 
-        A bucket is likely if the absolute score of its points is small, as estimated from its key (see the
-        module). Families with several bits per function other than H-Hash are an exception: with the measure
-        "disagreements", their likely buckets are those whose keys differ from the query's in few functions.
+        A bucket is likely if the estimate from its key is small: the absolute score of its points, or their
+        dissimilarity if the query is a point (see the module). There is one exception. If functions have
+        several bits, the measure is "disagreements" and the family is not H-Hash, a bucket is likely if its
+        key differs from the key of the query in few functions.
         """
         n_rows = min(n_rows, len(self.codes_))
         if measure == "disagreements" and query.bits > 1 and not query.signed:

@@ -5,28 +5,29 @@ tables, near rows have l chances to share a bucket [1]_. A function of random hy
 at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
 
 **The (r, ε) rule.** Let N be the number of rows. With k = ⌈ln N / ln(1/p₂)⌉ functions, the bucket of a query
-has at most about one row farther than (1 + ε)r. With l = ⌈p₁⁻ᵏ⌉ tables, a row within r is found with
+has on average at most one row farther than (1 + ε)r. With l = ⌈p₁⁻ᵏ⌉ tables, a row within r is found with
 probability at least 1 − 1/e. l is at most about N^ρ / p₁, where ρ = ln p₁ / ln p₂. A key has at most 32 bits.
 If 32 bits are enough for only w < k functions, l = ⌈p₁⁻ʷ⌉. Near rows are then found with the same
 probability, but more far rows are read. Memory limits the number of tables. Without r and ε, a key has
 ⌊log₂ N⌋ bits, which would give about one row per bucket if rows were spread evenly.
 
 **Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row is exact if no function is in
-two tables, which takes k·l functions. `Guarantee.fitting` returns the largest l for which functions, codes
+two tables, which takes k·l functions. `Guarantee.fitting` finds the largest l for which functions, codes
 and tables fit into memory. If codes have fewer functions, some functions are in several tables. Such tables
 often find the same rows. `BucketTables.guarantee` therefore only counts tables without a common function
 (`n_independent`). The other tables find additional rows that are not guaranteed.
 
-**Multi-probe.** Of the near rows that l tables miss, most are in buckets whose keys differ from the key of
-the query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets
+**Multi-probe.** Most of the near rows that l tables miss are in buckets whose keys differ from the key of the
+query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets
 whose keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v
 be the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
 flipped bit therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all
 tables, until there are enough rows to compare. This compensates for tables that do not fit into memory. If a
-function has several bits, all its wrong values are equally likely. The search then reads all buckets whose
-keys differ in one function, then in two functions, and so on. With more than `MOST_BITS` bits per function,
-there would be too many such buckets. With a single function in the key, the other buckets would be no better
-than random buckets. In both cases, the search only reads the query's own buckets.
+function has several bits, all its wrong values are equally likely. In this case, the search first reads all
+buckets whose keys differ in one function, then all buckets whose keys differ in two functions, and so on.
+With more than `MOST_BITS` bits per function, there would be too many such buckets. With a single function in
+the key, the other buckets would be no better than random buckets. In both cases, the search only reads the
+query's own buckets.
 
 **Cost.** A table takes 8 bytes per row for the key and the row number, and 2 to 4 bytes per row for
 addresses. Building a table sorts its entries. A query takes about 100 ns per bucket, and reads a cache line
@@ -106,7 +107,7 @@ class Guarantee:
 
     @classmethod
     def for_angles(cls, n_rows: int, radius: float, epsilon: float) -> Guarantee:
-        """Return the result of `by_rule` for random hyperplanes, which agree with probability 1 − angle/π.
+        """Return the result of `by_rule` for random hyperplanes: a bit agrees with probability 1 − angle/π.
 
         Parameters
         ----------
@@ -134,14 +135,15 @@ class Guarantee:
         return replace(self, width=width, n_tables=n_tables)
 
     def of_width(self, most: int) -> Guarantee:
-        """Return the guarantee with keys of at most `most` functions and as few tables as they need."""
+        """Return the guarantee with keys of at most `most` functions and the tables that these keys need."""
         return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
 
     def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
-        """Return this guarantee with as many independent tables as fit into memory, at least one.
+        """Return this guarantee with only as many tables as fit into memory, but with at least one table.
 
-        Tables are independent if they have no common function. The memory of a table is 12 bytes per row,
-        plus the bits of its functions in the codes of all rows, plus the functions themselves.
+        All tables are independent, that is, they have no common function. Keys that are longer than 32 bits
+        are shortened with `of_width`. The memory of a table is 12 bytes per row, plus the bits of its
+        functions in the codes of all rows, plus the functions themselves.
 
         Parameters
         ----------
@@ -158,7 +160,7 @@ class Guarantee:
 
     @property
     def n_functions(self) -> int:
-        """Number of functions that tables without a common function need."""
+        """Number of functions in all keys if no function is in two tables."""
         return self.width * self.n_tables
 
     @property
@@ -168,11 +170,11 @@ class Guarantee:
 
     @property
     def success(self) -> float:
-        """Minimum probability that a near row shares a bucket with the query in some table."""
+        """Minimum probability that a near row shares a bucket with the query in at least one table."""
         return float(self.success_at(self.near))
 
     def success_at(self, agrees: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that a row shares a bucket with the query in some table.
+        """Return the probability that a row shares a bucket with the query in at least one table.
 
         `agrees` is the probability that one function agrees for the row and the query. The result is exact
         for tables without a common function.
@@ -298,8 +300,8 @@ class BucketTables(SearchStructure):
     def guarantee(self, rule: Guarantee) -> Guarantee:
         """Return the guarantee of these tables, with the probabilities `near` and `far` of `rule`.
 
-        Only tables without a common function are counted. If `rule` has more tables than these, its
-        `success` is higher than that of the result.
+        Only tables without a common function are counted. If `rule` has more tables than are counted,
+        `rule.success` is higher than the `success` of the result.
         """
         return rule.of_tables(self.functions_.shape[1], self.n_independent)
 
@@ -313,8 +315,8 @@ class BucketTables(SearchStructure):
         """Return up to n rows, and the number of buckets that were read.
 
         In each table, the search first reads the bucket with the key of the query. It then reads the buckets
-        that are most likely to contain near rows. It ends after `most_probes` buckets, by default one bucket
-        per table plus two buckets per requested row, but at least `LEAST_PROBES`.
+        that are most likely to contain near rows. It ends when it has n rows, or has read `most_probes`
+        buckets. By default, `most_probes` is the number of tables plus 2n, but at least `LEAST_PROBES`.
         """
         n_tables = len(self.functions_)
         keys = prefixes(query.code, self.functions_)
@@ -349,7 +351,7 @@ def _fitting(codes: Codes, n_bytes: int) -> int:
 def _changes(width: int, bits: int) -> NDArray[np.uint64]:
     """Return the bit masks that change one function of a key to another value, for all functions and values.
 
-    The bits of a mask are aligned like those of the keys that `prefixes` returns.
+    Masks are aligned like the keys that `prefixes` returns.
     """
     if width == 1 or bits > MOST_BITS:
         return np.empty(0, dtype=np.uint64)

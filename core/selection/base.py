@@ -117,7 +117,7 @@ class QueryStrategy(ABC):
 
     @property
     def index_name(self) -> str:
-        """Name of the strategy whose index this strategy uses; by default, it is the strategy's own name.
+        """Name of the strategy whose index this strategy uses; by default, the name of this strategy.
 
         Two strategies with the same `index_name` and `index_params` can share an index.
         """
@@ -200,10 +200,10 @@ class QueryStrategy(ABC):
         return self
 
     def thrifty(self) -> QueryStrategy:
-        """Return a strategy that scores fewer rows and shares this one's index; itself if there is none.
+        """Return a variant of this strategy that uses the same index but scores fewer rows.
 
-        A server that is short of processor time selects with it. It has the same name, and its parameters
-        differ in `thrifty_params`.
+        A server selects with the variant when time is short. The two strategies have the same name, and
+        differ only in `thrifty_params`. If there is no variant, return this strategy.
         """
         changes = self.thrifty_params()
         if not changes:
@@ -213,10 +213,10 @@ class QueryStrategy(ABC):
         return self._thrifty
 
     def thrifty_params(self) -> dict[str, Any]:
-        """Return the parameters that `thrifty` changes, with their values; none by default.
+        """Return the parameters that `thrifty` changes, with their new values; none by default.
 
-        All of them must be `query_params`. Override this method if a query can be given a smaller budget of
-        rows.
+        All these parameters must be `query_params`. Override this method if a query can be given a smaller
+        budget of rows.
         """
         return {}
 
@@ -299,16 +299,16 @@ class QueryStrategy(ABC):
         ]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """Return an object per hyperplane to pass as `memory` in later queries with similar hyperplanes.
+        """Return, for each hyperplane, the `memory` for later queries with similar hyperplanes.
 
-        The object makes these queries cheaper and does not change their guarantees. It is None if the
-        strategy does not use `memory`. Computing the objects may take as long as a full scan of the pool, so
-        call this method in the background.
+        The memory makes these queries cheaper and does not change their guarantees. It is None if the
+        strategy does not use `memory`. This method may take as long as a full scan of the pool, so call it in
+        the background.
         """
         return [None for _ in hyperplanes]
 
     def save(self, folder: Path | str) -> None:
-        """Write parameters and arrays to `folder`, with checksums, replacing its content."""
+        """Replace the content of `folder` by the parameters and arrays, with checksums."""
         header = {
             "strategy": self.name,
             "params": self.params(),
@@ -320,8 +320,8 @@ class QueryStrategy(ABC):
     def load(cls, folder: Path | str, pool: PoolRows) -> Self:
         """Load the strategy saved in `folder`.
 
-        The loaded strategy covers the same rows as the saved one. These are the first rows of `pool`. Arrays
-        are memory-mapped.
+        The loaded strategy covers the same rows as the saved strategy: the first rows of `pool`. Arrays are
+        memory-mapped.
 
         Raises
         ------

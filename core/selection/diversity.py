@@ -1,12 +1,12 @@
-"""Batches without near-duplicates: skip items that are too similar to one already chosen.
+"""Batches without near-duplicates: skip items that are too similar to an item already selected.
 
 A grid of the n items nearest to a hyperplane often shows the same photograph many times. To avoid this, the
 strategy chooses more items than requested, and n of these are selected. The items are visited in the order of
 the strategy, and an item is selected if its angle to every item selected so far is large enough. This is the
 greedy algorithm of [1]_ with one change. [1]_ minimizes a weighted sum of |wᵀx + b| and the largest cosine
-with a selected item, which have no common scale. Here, there is a minimum angle instead. If too few items are
-far enough apart, the item farthest from the selected items is added repeatedly, until n items are selected,
-as in [2]_.
+with a selected item. These two numbers have no common scale, so this module sets a minimum angle instead. If
+too few items are far enough apart, the item farthest from the selected items is added repeatedly, until n
+items are selected, as in [2]_.
 
 The minimum angle is given as a fraction of the median angle between two items of the pool, estimated from 64
 rows. A fixed angle would not suit every pool, because the usual angle between two rows depends on the

@@ -1,10 +1,10 @@
 """An index on disk: a folder with one .npy file per array, and index.json with the checksums of these files.
 
 A new folder is written under a temporary name and then renamed, so an index is never incomplete. When an
-index is replaced, the new arrays come first, under names that contain their checksums. Then the new
-index.json replaces the old one, and the old arrays are deleted. At any moment, the folder therefore has a
-whole index, the old one or the new one, also after a kill or a power cut. Reading verifies every byte, and
-maps the arrays into memory instead of copying them.
+index is replaced, the new arrays are stored first, under names that contain their checksums. Then the new
+index.json replaces the old index.json, and the old arrays are deleted. The folder therefore always has a
+complete index, either the old or the new index, even after a kill or a power cut. Reading verifies every
+byte, and maps the arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CURE = "build the index again"
 
 
 def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write `header` (plain JSON values) and `arrays` to `folder`, replacing its content.
+    """Replace the content of `folder` by `header` (plain JSON values) and `arrays`.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _unsealed(folder: Path, sealed: bytes) -> tuple[dict[str, Any], dict[str, ND
 
 
 def _replace(folder: Path, temporary: Path, stamps: dict[str, Stamp]) -> None:
-    """Replace the index in `folder` by the one in `temporary`, and delete the old arrays."""
+    """Replace the index in `folder` by the index in `temporary`, and delete the old arrays."""
     new = {name: folder / _replacement(name, stamp) for name, stamp in stamps.items()}
     for name, path in new.items():
         (temporary / f"{name}.npy").replace(path)
@@ -119,12 +119,12 @@ def _replace(folder: Path, temporary: Path, stamps: dict[str, Stamp]) -> None:
     (temporary / MANIFEST).replace(folder / MANIFEST)
     sync_folder(folder)
     for left in set(folder.iterdir()) - {folder / MANIFEST, *new.values()}:
-        with suppress(OSError):  # mapped into memory, on a system that forbids the deletion then
+        with suppress(OSError):  # some systems forbid deleting a file that is mapped into memory
             left.unlink()
 
 
 def _replacement(name: str, stamp: Stamp) -> str:
-    """Return the file name of an array that replaces an earlier one; it contains the checksum."""
+    """Return a file name, with the checksum, for an array that replaces an earlier array."""
     return f"{name}-{stamp.checksum[:16]}.npy"
 
 
@@ -134,7 +134,9 @@ def header_of(pool: PoolRows) -> dict[str, Any]:
 
 
 def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:
-    """Return those first rows of `pool` that the index in `folder` covers, according to its header.
+    """Return the part of `pool` that the index in `folder` covers.
+
+    The index covers the first rows; `header` gives their number.
 
     Raises
     ------

@@ -2,10 +2,10 @@
 
 Selecting the largest wᵀx + b is the greedy "one-step" search for positives of [1]_ and the "most positive"
 selection of relevance feedback [2]_. If many items lie on the positive side, this selection finds positives
-that a search for the nearest items misses. Their labels teach less about the boundary, because the classifier
-is most certain of these items. If hardly any items lie on the positive side, the top items are also the
-nearest to the hyperplane, so both searches select the same items. `closecall bench positives` shows this for
-few labels and a class with 0.5 % of the items.
+that a search for the nearest items misses. The labels of these positives teach less about the boundary,
+because the classifier is most certain of them. If hardly any items lie on the positive side, the top items
+are also the nearest to the hyperplane, so both searches select the same items. `closecall bench positives`
+shows this for few labels and a class with 0.5 % of the items.
 
 References
 ----------

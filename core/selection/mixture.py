@@ -1,7 +1,7 @@
 """Mixture of three strategies: for each item, the strategy that selects it is drawn at random.
 
 Items near the hyperplane teach most about its position. Likely positives are the items that users look for.
-Random items explore regions that the other two strategies never select from, at the cost of labeling them.
+Random items explore regions that the other two strategies never select from, but they cost labels.
 Osugi et al. [1]_ also balance exploitation and exploration by a random choice at each step. Here, the user
 sets the probabilities.
 
@@ -30,7 +30,7 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.requests import Choice, Query
 
 PARTS = ("margin", "likely", "random")
-"""Names of the parts of the mixture, which are query strategies, in the order in which they select items.
+"""Names of the parts of the mixture (query strategies), in the order in which the parts select items.
 
 A part does not select an item that an earlier part has selected.
 """
@@ -52,7 +52,7 @@ class Mixture(QueryStrategy):
     margin, likely, random : float, 0 to 1
         Probability with which each part is drawn. The three probabilities must sum to 1.
     budget : int or None
-        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have none.
+        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
     random_state : int
     """
 
@@ -94,7 +94,7 @@ class Mixture(QueryStrategy):
             raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
 
     def thrifty_params(self) -> dict[str, Any]:
-        """See `QueryStrategy.thrifty_params`; those of the margin index, if it has a share."""
+        """Return the `thrifty_params` of the margin index, or no parameters if `margin` is 0."""
         return self.parts_["margin"].thrifty_params() if self.margin else {}
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
@@ -120,11 +120,11 @@ class Mixture(QueryStrategy):
         return [draft.choice(self.n_items) for draft in drafts]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`; returns the objects of the margin index."""
+        """Return the objects that the margin index remembers; see `QueryStrategy.remember`."""
         return self.parts_["margin"].remember(hyperplanes)
 
     def arrays(self) -> Arrays:
-        """See `QueryStrategy.arrays`; returns the arrays of the margin index."""
+        """Return the arrays of the margin index; see `QueryStrategy.arrays`."""
         return self.parts_["margin"].arrays()
 
     def restore(self, arrays: Arrays) -> None:

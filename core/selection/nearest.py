@@ -27,7 +27,7 @@ _ROW_NORM = 1 + 2.0**-10
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
-    """Divide the hyperplane by a power of two, so that float32 does not overflow; also return the divisor.
+    """Return the hyperplane divided by a power of two, so that float32 does not overflow, and the divisor.
 
     The divisor is 1 if the largest coefficient is from 2⁻²⁰ to 2²⁰. Otherwise, the largest coefficient is
     between 1 and 2 after the division. The set of points on the hyperplane does not change, and margins keep
@@ -41,7 +41,7 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
-    """Return E, the bound on the float32 error of any row's wᵀx + b; the module's docstring derives it."""
+    """Return E, the bound on the float32 error of wᵀx + b for any row; see the module's docstring."""
     units = (len(hyperplane.normal) + 3) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 

@@ -21,7 +21,7 @@ class RandomSampling(QueryStrategy):
     needs_hyperplane = False
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; the items are in the order in which they are drawn."""
+        """Return random items in the order in which they are drawn; see `QueryStrategy.choose`."""
         excluded = excluded_rows(self.pool_, query)
         available = len(self.pool_) - len(excluded)
         n = min(query.n, available)

@@ -20,7 +20,7 @@ from closecall.core.selection.requests import Choice, Query
 
 
 def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:
-    """Return the n items with the smallest key for each query, smallest first; ties go to the lower id.
+    """For each query, return the n items with the smallest key, smallest first; ties go to the lower id.
 
     Parameters
     ----------
@@ -72,6 +72,6 @@ class _Scan:
             )
 
     def choice(self) -> Choice:
-        """Return the answer, once all rows are processed."""
+        """Return the answer; call this method after all rows have been processed."""
         margins = np.abs(self._keys) * self._unit
         return Choice(self._pool.ids[self._rows], margins, scored=len(self._pool))

@@ -1,6 +1,6 @@
 """Selection of the nearest rows in a random subsample: simple, without index, and hard to beat at equal time.
 
-Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
+Consecutive rows on disk are read faster than scattered rows, so the sample is drawn in runs of `run_length`
 consecutive rows at uniformly random positions. For any run length, every row is equally likely to be in the
 sample. If neighboring rows of the pool are similar, as with one folder per class, a long run is worth less
 than the same number of single rows. A run length of 1 gives a simple random sample.
@@ -24,7 +24,7 @@ class Subsample(QueryStrategy):
     Parameters
     ----------
     n_scored : int
-        Number of items to score. A query that requests more items scores as many as it requests.
+        Number of items to score. If a query requests more items, all requested items are scored.
     run_length : int
         Number of consecutive rows per random draw. If the pool is too small for enough runs of this length,
         the sample is a single run.
@@ -62,7 +62,7 @@ class Subsample(QueryStrategy):
         """Return the ranks of the sampled rows among the rows that are not excluded, ascending.
 
         The ranks are divided into runs of equal length, and some runs are drawn. All drawn ranks are then
-        shifted by the same random offset; a rank beyond the last one continues at 0.
+        shifted by the same random offset, cyclically: the rank after the last rank is 0.
         """
         wanted = max(self.n_scored, query.n)
         if wanted >= available:

@@ -46,7 +46,7 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
 
 
 def covering(words: Iterable[str], pool: PoolRows) -> list[str]:
-    """Return those of `words` whose strategies can be used on the pool, in the given order."""
+    """Return the words whose strategies can be used on the pool, in the given order."""
     return [word for word in words if _covers(strategy_from(word), pool)]
 
 

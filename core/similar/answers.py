@@ -4,12 +4,13 @@ Items answered "yes" should be near each other, and far from items answered "no"
 not be near each other. The metric is therefore learned from similar pairs (yes, yes) and dissimilar pairs
 (yes, no), drawn uniformly, by information-theoretic metric learning (`core.metric`).
 
-The cost γ of slack is chosen by cross-validation over the answers (`core.metric.validation`). In each fold, a
-metric is learned from the training answers and scored on the test answers. The test items are ordered by
-their angle to the nearest training item answered yes, as on the page Find similar. The score is the area
-under the ROC curve: the probability that a test item answered yes comes before one answered no. Each fold
-learns from half as many pairs as the final metric. With 384 features, choosing γ takes 0.3 s for 100 answers,
-and 3 s for 1,000 answers or more, about four times as long as learning a metric with γ = 1.
+The cost γ of slack (`core.metric.itml`) is chosen by cross-validation over the answers. In each fold, a
+metric is learned from the training answers and scored on the test answers (`core.metric.validation`). The
+test items are ordered by their angle to the nearest training item answered yes, as on the page Find similar.
+The score is the area under the ROC curve: the probability that a test item answered yes comes before a test
+item answered no. A fold uses half as many pairs as the final metric. With 384 features, choosing γ takes
+0.3 s for 100 answers, and 3 s for 1,000 answers or more. This is about four times as long as learning a
+metric with γ = 1.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MAX_PASSES = 200
 SEED = 0
 
 MOST_JUDGED = 1000
-"""Maximum number of test answers that a metric is scored on. They are spread evenly over the fold."""
+"""Maximum number of test answers on which a metric is scored. They are spread evenly over the fold."""
 
 _ROWS_AT_ONCE = 8192
 
@@ -106,7 +107,7 @@ def learn_from_answers(
     pool : Pool
         The pool that contains the answered items.
     answers : Answers
-        At least `LEAST` yes answers and as many no answers.
+        At least `LEAST` yes answers, and at least `LEAST` no answers.
     n_pairs : int
         See `pairs_of`.
     gamma : float or None
@@ -121,7 +122,7 @@ def learn_from_answers(
     Raises
     ------
     InputError
-        If items with the same features were answered yes and no, or no metric can be learned from the pairs.
+        If two items with the same features have different answers, or no metric can be learned.
     """
     X = pool.rows_of(answers.items)
     check_contradictions(X, answers)
@@ -207,9 +208,10 @@ def pairs_of(
 def _drawn(
     first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw n distinct pairs of an entry of `first` and one of `second`, or all pairs if there are fewer.
+    """Draw n distinct pairs of an entry of `first` and an entry of `second`, or all pairs if there are fewer.
 
-    If both are the same array, each pair has two different entries, and their order does not count.
+    If `first` and `second` are the same array, each pair has two different entries, whose order does not
+    count.
     """
     alike = first is second
     total = len(first) * (len(first) - 1) // 2 if alike else len(first) * len(second)
@@ -228,7 +230,7 @@ def _drawn(
 
 
 def check_contradictions(X: Rows, answers: Answers) -> None:
-    """Raise InputError if items with the same features were answered yes and no."""
+    """Raise InputError if two items with the same features have different answers."""
     first: dict[bytes, int] = {}
     for place, is_yes in enumerate(answers.yes):
         other = first.setdefault(as_bytes(cut(X, place, place + 1)), place)

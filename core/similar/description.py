@@ -25,7 +25,7 @@ from closecall.core.errors import InputError
 from closecall.core.onnx.text import TextModel
 
 BLANK = "{}"
-"""Placeholder for the description in words in a template."""
+"""Placeholder in a template, replaced by the description in words."""
 
 TEMPLATES = (
     BLANK,
@@ -38,15 +38,15 @@ TEMPLATES = (
     "a good photo of {}.",
 )
 """The plain description in words, and the sentences for CIFAR-10 from `data/prompts.md` in CLIP's repository.
-Descriptions contain their own article, so the article before `{}` and the sentences with "small" and "big"
-are left out.
+Descriptions contain their own article, so there is no article before `{}`. The sentences with "small" and
+"big" are left out.
 """
 
 ALPHA = 0.5
 """Weight of excluded descriptions in words."""
 
 MOST_TEXTS = 100
-"""Maximum number of descriptions in words, of excluded ones, and of templates."""
+"""Maximum number of wanted descriptions, of excluded descriptions, and of templates."""
 
 _NO_DIRECTION = 1e-6
 """Length below which p − αn consists only of rounding errors and has no direction."""

@@ -94,7 +94,7 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
     pool : PoolRows
         The pool whose rows were hashed. It may have grown since then.
     unfitted : callable
-        Takes a number of rows, and returns the unfitted family that a new index of that many rows would use.
+        Function that takes a number of rows, and returns the unfitted family for a new index of this size.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Turn an error of the ``with`` block, which reads `folder`, into an InputError about its version."""
+    """Turn an error of the ``with`` block into an InputError that `folder` was made by another version."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

@@ -65,11 +65,12 @@ class Neighbours:
     scored : int
         Number of items whose features were read.
     compared : int
-        Number of codes that were compared with examples, but at most `items`.
+        Number of comparisons of codes with examples, or `items` if this is less.
     items : int
         Number of items in the pool.
     seconds : float
-        Wall-clock time of the whole search. If one pass answered several queries, the time for all of them.
+        Wall-clock time of the whole search. If one pass answered several queries, this is the time for all of
+        these queries.
     """
 
     ids: Ids
@@ -111,7 +112,7 @@ class SimilaritySearch(ABC):
 
     @abstractmethod
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """Return the n items nearest to any of the examples; fewer if fewer are found.
+        """Return the n items nearest to any of the examples, or fewer if a search finds fewer.
 
         Parameters
         ----------
@@ -264,17 +265,17 @@ class HashedSimilarity(SimilaritySearch):
         family : SimilarityHasher
             Fitted to some rows of the pool.
         structure : "table", "orders", "scan", "tables" or "ball"
-            See the modules of `core.search`; built by `core.search.points`.
+            See the modules of `core.search`. `core.search.points` builds the structure.
         megabytes : int
             Memory limit in MB for tables and orders; codes are not counted.
         radius, epsilon : float, optional
             Tables take both, for the (r, ε) rule of `core.search.tables`, with r in radians. The rule
             guarantees its probability only if the family has at least
-            `core.search.tables.Guarantee.n_functions` functions. With fewer, tables share functions, and
-            `BucketTables.guarantee` returns what is still guaranteed. Orders take only ε; as far as memory
-            permits, M = 2N^{1/(1+ε)} orders of N rows are built. A ball takes only the radius, in bits, and a
-            search may then find fewer than n items. Without a radius, balls grow until they contain enough
-            rows.
+            `core.search.tables.Guarantee.n_functions` functions. With fewer functions, some functions are in
+            several tables, and `BucketTables.guarantee` returns what is still guaranteed. Orders take only ε;
+            as far as memory permits, M = 2N^{1/(1+ε)} orders of N rows are built. A ball takes only the
+            radius, in bits. With a radius, a search may find fewer than n items. Without a radius, balls grow
+            until they contain enough rows.
         random_state : int
             Seed of the choice of functions for keys and orders.
         progress : callable, optional
@@ -307,7 +308,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`. If too many candidates are excluded, more are searched for."""
+        """See `SimilaritySearch.neighbours`. If exclusion leaves too few candidates, search for more."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)

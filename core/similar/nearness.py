@@ -18,11 +18,12 @@ The page Find similar uses `ByAngle`. Without a metric, it orders rows by the an
 cos θ = qᵀx. Under a metric A = GᵀG, it orders rows by the angle between Gq and Gx, with
 cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
 
-**Several queries.** The nearness of a row to several queries is its nearness to the nearest of them. A search
-by the mean direction of the queries finds fewer positives. Starting from one positive and labeling 24 items
-per round, ten rounds with the nearest query found 238.9 of 240 possible positives among digits and 115.6
-among CIFAR-10's photographs. Ten rounds with the mean direction found 236.4 and 92.6 (20,000 items each,
-means over 40 starts). The likely reason is that a class is seldom a single cluster.
+**Several queries.** The nearness of a row to several queries is its nearness to the nearest query. A search
+by the mean direction of the queries finds fewer positives. In an experiment, labeling started from one
+positive item, and continued for ten rounds of 24 items. Ranking by the nearest query found 238.9 of 240
+possible positives among digits, and 115.6 among CIFAR-10's photographs. Ranking by the mean direction found
+236.4 and 92.6 (20,000 items each, means over 40 starts). The likely reason is that a class is seldom a single
+cluster.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ RowNumbers = NDArray[np.int64]
 
 DECIMALS = 12
 """Number of decimals to which cosines are rounded before comparison, because the last digits of a matrix
-product depend on its shape.
+product depend on the shapes of the matrices.
 """
 
 _BLOCK = 8_192
 _ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3}
-"""Maximum deviation of the squared norm of a pool's row from 1."""
+"""Maximum difference of the squared norm of a pool's row from 1, by the dtype of the row."""
 
 
 class Ranked(NamedTuple):
-    """Rows, nearest first, with the value `far` by which a `Nearness` orders them; smaller is nearer."""
+    """Rows, nearest first. `far` has the values by which a `Nearness` orders rows; smaller is nearer."""
 
     rows: RowNumbers
     far: Floats64
@@ -89,7 +90,7 @@ class Nearness(ABC):
         return _to_any(each, n)
 
     def nearest(self, queries: Rows, n: int, excluded: RowNumbers) -> Ranked:
-        """Return the n nearest of all rows except the `excluded` (ascending), in one pass."""
+        """Return the n rows nearest to any query, except the `excluded` rows (ascending), in one pass."""
         return _to_any(self.scan(queries, n, excluded), n)
 
     @abstractmethod
@@ -113,14 +114,15 @@ class ByDistance(Nearness):
     metric : Metric or None
         A = GᵀG; None for ‖q − x‖². Without a metric, `values` returns angles.
     squares : array of shape (N,), float64, optional
-        ‖Gx‖² of every row, if known; otherwise one pass computes them.
+        ‖Gx‖² of every row. If they are needed for a metric and not given, one pass over the pool computes
+        them.
     progress : callable, optional
         Called with (rows done, rows in all) while `squares` are computed.
 
     Raises
     ------
     InputError
-        If `squares` are computed and the metric has another number of features than the pool's rows.
+        If `squares` are computed, but the metric and the pool's rows differ in their number of features.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class ByAngle(Nearness):
     metric : Metric or None
         A = GᵀG; None for the angle between the stored features.
     norms : array of shape (N,), float32, optional
-        ‖Gx‖ of every row; required with a metric, and only used then.
+        ‖Gx‖ of every row; required with a metric, and not used without a metric.
     """
 
     measure = "angle"
@@ -229,7 +231,7 @@ class ByAngle(Nearness):
         return np.asarray(np.arccos(-ranked.far))
 
     def nearest_of(self, queries: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """See `Nearness.nearest_of`; the queries must have unit norm, as the pool's rows do."""
+        """See `Nearness.nearest_of`; the queries must have unit norm, like the pool's rows."""
         return self._decided(self._weights(queries), rows, n)
 
     def nearest(self, queries: Rows, n: int, excluded: RowNumbers) -> Ranked:
@@ -355,9 +357,10 @@ def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Float
 def _merged(
     rows: RowNumbers, far: NDArray[np.floating], first: int, keys: NDArray[np.floating], n: int, slack: float
 ) -> tuple[RowNumbers, NDArray[np.floating]]:
-    """Add the rows of a block to those found so far, and return all that may be among the n nearest.
+    """Add the rows of a block to the rows found so far; return all that may be among the n nearest rows.
 
-    `keys` are approximate dissimilarities of the block's rows, with errors of at most `slack` / 2.
+    `far` has the approximate dissimilarities of the rows found so far, and `keys` those of the rows of the
+    block. Their errors are at most `slack` / 2.
     """
     if len(far) < n:
         near = within_reach(keys, n, slack / 2)
@@ -371,7 +374,7 @@ def _merged(
 
 
 def _to_any(each: list[Ranked], n: int) -> Ranked:
-    """Merge the n rows nearest to each of several queries; return the n of them nearest to any query."""
+    """Return the n rows nearest to any query, given the n rows nearest to each query."""
     if len(each) == 1:
         return each[0]
     rows, far = np.concatenate([one.rows for one in each]), np.concatenate([one.far for one in each])

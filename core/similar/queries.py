@@ -9,7 +9,8 @@ PAGE = 24
 """Number of search results that are shown at once to be answered."""
 
 MOST_QUERIES = 100
-"""Maximum number of queries at once. With more positive items, the queries are spread evenly over them.
+"""Maximum number of queries at once. If there are more positive items, the queries are spread evenly over
+these items.
 """
 
 

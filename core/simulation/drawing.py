@@ -13,7 +13,7 @@ Ids = NDArray[np.int64]
 MOST_CLASSES = 20
 """Largest number of classes in a data set of Jain et al. (NIPS 2010).
 
-If a pool has more classes, `ItemsByClass.per_class` only draws items of `SEEN_CLASSES` classes.
+If a pool has more classes, `ItemsByClass.per_class` draws items from only `SEEN_CLASSES` classes.
 """
 
 SEEN_CLASSES = 10
@@ -26,7 +26,7 @@ class ItemsByClass:
     Parameters
     ----------
     pool : Pool
-        Items of unknown class are left out.
+        The pool. Items of unknown class are left out.
     least : int
         Minimum size of a class to be used as the positive class.
 
@@ -74,10 +74,10 @@ class ItemsByClass:
         return np.concatenate([self.of(rng, c, n) for c in (positive, *others.tolist())])
 
     def at_random(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Draw n items at random, of which at least 5 % are positive and at least 5 % negative (`least_of`).
+        """Draw n items at random, at least 5 % of them positive and at least 5 % negative (`least_of`).
 
-        The minimum hardly affects frequent classes. It gives rare classes the few positives that an annotator
-        would start from.
+        The minimum hardly affects frequent classes. For rare classes, it provides the few positives with
+        which an annotator would start.
         """
         least = least_of(n)
         size = self._size(positive)

@@ -33,8 +33,8 @@ class Arrays(Source):
     Raises
     ------
     InputError
-        If a file is missing or unsuitable, the numbers of rows and images differ, or a row is all zeros or
-        not finite.
+        If a file is missing or unsuitable, if the number of rows differs from the number of images, or if a
+        row is all zeros or not finite.
     """
 
     kind: ClassVar[str] = "arrays"
@@ -84,7 +84,7 @@ class Arrays(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return "embeddings". The model that computed them is not known."""
+        """Return "embeddings". The model that computed the embeddings is not known."""
         return "embeddings"
 
     def save(self, folder: Path) -> None:

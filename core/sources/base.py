@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from closecall.core.onnx.text import TextModel
 
 WHOLE = 1 << 30
-"""A size in pixels that no image reaches: images scaled down to it keep their own size."""
+"""A size in pixels that is larger than any image. An image scaled down to this size stays unchanged."""
 
 GREY_SIZE = 32
 """Side, in pixels, of the square grayscale images from which features are computed."""
@@ -62,7 +62,7 @@ class UnshownItemError(InputError):
     name, place : str
         Name of the item, and place of the source, for the message. Only owners may see the place.
     reason : str
-        Why the item can't be displayed, without these two.
+        Why the item can't be displayed, without the name and the place.
     """
 
     def __init__(self, name: str, place: str, reason: str) -> None:
@@ -72,7 +72,7 @@ class UnshownItemError(InputError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Item that could not be read, with a reason that is worded for the owner of the file."""
+    """An item that could not be read, and the reason, in words for the owner of the file."""
 
     item: int
     name: str
@@ -104,7 +104,7 @@ class Source(ABC):
     mean_entries : float
         Mean number of nonzero entries of a sparse row.
     is_slow : bool
-        Whether `features` takes milliseconds or more per item, so that builders work in smaller parts.
+        Whether `features` takes milliseconds or more per item. If so, builders work in smaller parts.
     """
 
     kind: ClassVar[str]
@@ -129,7 +129,9 @@ class Source(ABC):
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source that returned `spec`; `folder` is the folder given to `save`, or None.
+        """Restore the source that returned `spec`.
+
+        `folder` is the folder given to `save`, or None if nothing was saved.
 
         Raises
         ------
@@ -158,9 +160,10 @@ class Source(ABC):
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
         """Return this source, reordered to begin with the items of an earlier, smaller version of it.
 
-        The earlier version is given by its spec and the folder in which it was saved. Its items keep their
-        order. This is called when a pool is built again from a larger source. Return the source itself if it
-        is not a larger version of the earlier one, or if it already begins with the earlier items.
+        `spec` and `folder` describe the earlier version, as in `from_spec`. The earlier items keep their
+        order. Builders call this method when a pool is built again from a larger source. If this source is
+        not a larger version of the earlier source, or if it already begins with the earlier items, return it
+        unchanged.
 
         Raises
         ------
@@ -170,9 +173,10 @@ class Source(ABC):
         return self
 
     def without_folder_classes(self) -> Source:
-        """Return the same items, without the classes that are names of folders; then nothing is held out.
+        """Return a source of the same items, without classes that are names of folders.
 
-        Other classes stay. Folders across a network are not listed again.
+        If the classes are names of folders, the result has no classes and no held-out items. Otherwise, the
+        classes stay. Folders across a network are not listed again.
         """
         return self
 
@@ -200,9 +204,9 @@ class Source(ABC):
         """
 
     def resolution(self, item: int) -> tuple[int, int] | None:  # noqa: ARG002
-        """Return the width and height in pixels of `whole_image`, which is not decoded for this if possible.
+        """Return the width and height of `whole_image` in pixels. Decode the image only if necessary.
 
-        Return None if the item has no resolution of its own, as a drawing that `image` makes at any size.
+        If `image` can draw the item at any size, the item has no resolution of its own: return None.
 
         Raises
         ------
@@ -262,16 +266,16 @@ class Source(ABC):
         """
 
     def prepare(self, go_on: Callable[[], None]) -> None:  # noqa: B027 (most sources need no preparation)
-        """Compute in advance what all images need, so that the first ones are not slower than later ones.
+        """Compute in advance what all images need. The first image then takes no longer than later images.
 
         Parameters
         ----------
         go_on : callable
-            Is called at intervals, and may raise an error to end the preparation.
+            Function that is called at intervals. It may raise an error to end the preparation.
         """
 
     def vanished(self) -> Path | None:
-        """Return the file or folder with the source's data if it no longer exists, otherwise None."""
+        """If the file or folder with the source's data no longer exists, return its path, otherwise None."""
         path = getattr(self, "path", None)
         return path if isinstance(path, Path) and not path.exists() else None
 
@@ -294,7 +298,7 @@ class Source(ABC):
         return None
 
     def problem(self, item: int) -> Problem:
-        """Return the problem of an item whose row has only zeros."""
+        """Return why an item has no features, given an item whose row contains only zeros."""
         return Problem(item, self.name(item), "it is empty")
 
     def about_features(self) -> list[str]:
@@ -302,7 +306,7 @@ class Source(ABC):
         return []
 
     def note_on_left_out(self) -> str | None:
-        """Return a sentence on files that the source leaves out, although they are images, or None."""
+        """Return a sentence on the image files that the source leaves out, or None if there are none."""
         return None
 
     @property
@@ -313,8 +317,8 @@ class Source(ABC):
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32] | None:  # noqa: ARG002
         """Return the source's own features of an image of mode RGB or L, of shape (n_features,).
 
-        The image should not have been scaled down. Returns None if an extractor computes the features, or if
-        features can't be computed from images, as with a user's own embeddings.
+        The image should have its original resolution. Return None if an extractor computes the features, or
+        if features can't be computed from images, as with a user's own embeddings.
 
         Raises
         ------
@@ -326,7 +330,7 @@ class Source(ABC):
     def note_on_new_images(self) -> str | None:
         """Return a sentence on how the features of new images will differ from the pool's, or None.
 
-        No model is loaded to find this out, so a difference may still be unknown.
+        No model is loaded to find differences, so the result can be None although there is a difference.
         """
         return None
 
@@ -334,7 +338,7 @@ class Source(ABC):
     def has_text_model(self) -> bool:
         """Whether items can be searched by words. No model is loaded to find this out.
 
-        This stays true if the text model is moved later; `text_model` then says that it is missing.
+        This stays true if the file of the text model is moved. `text_model` then raises an InputError.
         """
         return False
 
@@ -344,7 +348,7 @@ class Source(ABC):
         Raises
         ------
         InputError
-            If there is no text model, or it does not belong to the features.
+            If there is no text model, or if the text model does not belong to the features.
         """
         raise InputError(
             f"{self.title} can't be searched by words: this needs features from the vision model of a pair "
@@ -352,15 +356,15 @@ class Source(ABC):
         )
 
     def truth(self, items: Items) -> NDArray[np.int16]:
-        """Return the index into `classes` of each item, of shape (n_items,); −1 where unknown."""
+        """For each item, return the index of its class in `classes`, or −1 if unknown; shape (n_items,)."""
         return np.full(len(self.check_items(items)), -1, dtype=np.int16)
 
     def held_out(self) -> Items:
-        """Return the ids that are kept for measuring accuracy and never selected, ascending.
+        """Return the ids, ascending, of the items that are kept for measuring accuracy and never selected.
 
         A held-out item and an item that is not held out are never variants of the same original. The held-out
-        items stay the same when items are appended to the source. There are none if the truth is unknown,
-        unless the source has queries of its own (`core.sources.vectors`).
+        items stay the same when items are appended to the source. If the truth is unknown, no items are held
+        out, unless the source has queries of its own (`core.sources.vectors`).
         """
         return np.empty(0, dtype=np.int64)
 

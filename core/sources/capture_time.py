@@ -21,11 +21,11 @@ from closecall.core.sources.base import Items, Source
 from closecall.core.sources.heif import can_read_heif
 
 _EXIF, _TIME, _FRACTION = 0x8769, 0x9003, 0x9291
-"""EXIF tags: the data about the exposure, and in these data DateTimeOriginal and SubSecTimeOriginal."""
+"""EXIF tags: the Exif IFD (data on the exposure), and its tags DateTimeOriginal and SubSecTimeOriginal."""
 
 
 def taken_at(source: Source, items: Items) -> NDArray[np.float64]:
-    """Return when the items were taken, in seconds, of shape (n_items,); NaN where unknown.
+    """For each item, return when it was taken, in seconds, or NaN if unknown; shape (n_items,).
 
     The time is unknown if an item is not a photograph in a file, or if the file contains no time or cannot be
     read. Only the beginning of each file is read.
@@ -51,7 +51,7 @@ def _time_of(source: Source, item: int) -> float:
 
 
 def seconds_of(exif: Mapping[int, Any]) -> float:
-    """Return when the photograph was taken, in seconds since 1970; NaN if its EXIF data don't say it."""
+    """Return when a photograph was taken, in seconds since 1970, or NaN if its EXIF data have no time."""
     try:
         time = datetime.strptime(str(exif[_TIME]).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
     except (KeyError, ValueError):

@@ -16,7 +16,7 @@ MOST_CLASSES = int(np.iinfo(np.int16).max)
 
 
 def read_classes(path: Path, n_items: int) -> Truth:
-    """Return the class names and the class index of each item, −1 where unknown.
+    """Return the class names and, for each item, the index of its class, or −1 if unknown.
 
     Parameters
     ----------

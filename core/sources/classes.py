@@ -1,10 +1,10 @@
 """True classes from folder names, and the choice of held-out images.
 
-**Class.** The class of an image is its innermost folder, ignoring structural folders such as `images` or the
-splits `train` and `test` (see `folders_of_order`). A top folder NAME may contain a list NAME_annotations.txt
-of file names and classes, as the folder `val` of Tiny ImageNet does. Then the list gives the classes of the
-images in this folder. If there is a file `words.txt`, WordNet ids are replaced by their names in it. If all
-images have the same class, they count as images without classes.
+**Class.** The class of an image is the name of its innermost folder that is not structural. Structural
+folders are, for example, `images` and the splits `train` and `test` (see `folders_of_order`). If a top folder
+NAME contains a list NAME_annotations.txt of file names and classes, as the folder `val` of Tiny ImageNet
+does, this list gives the classes of the images in the folder. If there is a file `words.txt`, its names
+replace WordNet ids. If all images have the same class, they count as images without classes.
 
 **Held out.** If there is a split `train`, the held-out images are those of the split `test` with a known
 class or, if there are none, those of the split `val` with a known class. If there is no split `train`, or
@@ -60,7 +60,7 @@ def digest_of(truth: Truth) -> str:
 
 
 def some_of_known(truth: NDArray[np.int16]) -> Items:
-    """Choose the items to hold out: a tenth of the items with a known class, at most 10,000, ascending.
+    """Return the items to hold out, ascending: a tenth of the items with a known class, at most 10,000.
 
     The items are chosen by a hash of their numbers.
     """
@@ -70,7 +70,7 @@ def some_of_known(truth: NDArray[np.int16]) -> Items:
 
 
 def of(root: Path, paths: Sequence[str]) -> Truth:
-    """Return the class names, sorted, and the class index of each image, −1 where unknown."""
+    """Return the class names, sorted, and, for each image, the index of its class, or −1 if unknown."""
     annotated, order = _annotations(root, paths), folders_of_order(paths)
     by_folder: dict[str, str | None] = {}
     keys: list[str | None] = []
@@ -92,10 +92,11 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
 
 
 def of_labels(labels: list[str], most: int) -> Truth:
-    """Return the class names, and the class index of each image; `labels` has "" where it is unknown.
+    """Return the class names, sorted, and, for each image, the index of its class, or −1 if unknown.
 
-    Numbers are ordered as numbers. If there are fewer than 2 or more than `most` different classes, all
-    images count as images without classes.
+    `labels` has the class of each image, or "" if unknown. If all classes are numbers, they are sorted as
+    numbers. If there are fewer than 2 or more than `most` different classes, all images count as images
+    without classes.
     """
     labels = [label.replace("\0", "_") for label in labels]
     found = {label for label in labels if label}
@@ -124,8 +125,8 @@ def held_out(
     truth : array of shape (n_images,), int16
         Index of the class of each image, −1 where unknown.
     splits : sequence of str
-        Split of each image if it is known from something other than folders, otherwise "". Ignored unless
-        there are images of two different splits.
+        Split of each image, such as "train", if it is known from something other than folders, otherwise "".
+        If fewer than two different splits occur, the splits are taken from the folders instead.
     groups : sequence of str
         Group of each image. The images of a group must be from one folder and of one class. Either all or
         none of them are held out. By default, each image is a group of its own.
@@ -197,7 +198,7 @@ def _found_again(sisters: dict[str, set[str]], order: Collection[str]) -> set[st
 
 
 def _folder_class(folder: str, order: Collection[str]) -> str | None:
-    """Return the name of the innermost folder, from `folder` upwards, that is not structural."""
+    """Return the name of the first folder, from `folder` upwards, that is not structural, or None."""
     while folder in order:
         folder = _parent(folder)
     return folder.rpartition(os.sep)[2] or None
@@ -212,7 +213,7 @@ def _name(folder: str) -> str:
 
 
 def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the classes by file name, for each top folder that has an annotation list."""
+    """For each top folder that has an annotation list, return the classes by file name."""
     lists = {}
     for top in {path.split(os.sep, 1)[0] for path in paths if os.sep in path}:
         file = root / top / f"{top}_annotations.txt"

@@ -1,4 +1,4 @@
-"""Words that name features, so that the images of a source can get other features than the source's own.
+"""Words that name features for the images of a source, in place of the source's own features.
 
 A project can have several sets of features of its images, called descriptions. The words are:
 
@@ -33,7 +33,7 @@ def described(source: Source, word: str, provider: str | None = None) -> Source:
     """Return the items of `source` with the features that `word` names.
 
     `provider` is the execution provider of a model (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU
-    for a new pool. A pool that is continued keeps its own provider.
+    for a new pool. A pool that is extended keeps its own provider.
 
     If `source` is itself a source with other features (`OtherFeatures`), only its images are used.
 

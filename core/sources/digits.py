@@ -22,7 +22,7 @@ from closecall.core.sources import glyphs
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 
 DRAWING = 1
-"""Version of the drawing, which pools store. It is increased if any item would look different."""
+"""Version of the drawing code, stored by pools. Increase it if a change makes any item look different."""
 
 OWN_SIZE = 128
 """Side in pixels of `Digits.whole_image`, from which models compute features."""
@@ -82,7 +82,7 @@ class Digits(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:  # noqa: ARG003
-        """See `Source.from_spec`; rejects images drawn by another version of this module."""
+        """See `Source.from_spec`. Digits drawn by another version of this module are rejected."""
         if spec.get("drawing") != DRAWING:
             raise InputError(
                 f"this pool's digits were drawn by version {spec.get('drawing')} of the drawing, but this "
@@ -91,7 +91,7 @@ class Digits(Source):
         return cls(spec["n_pool"], seed=spec["seed"], n_held_out=spec["n_held_out"])
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
-        """See `Source.continuing`; the held-out items stay the same."""
+        """See `Source.continuing`. The held-out items stay the same."""
         if spec.get("kind") != self.kind or spec.get("seed") != self.seed:
             return self
         return type(self)(self.n_pool, seed=self.seed, n_held_out=spec["n_held_out"])
@@ -127,7 +127,7 @@ class Digits(Source):
         return np.arange(self.n_held_out, dtype=np.int64)
 
     def _origin(self, items: Items) -> Items:
-        """Return the index of the bundled digit that each item deforms."""
+        """For each item, return the index of the bundled digit that is deformed to draw the item."""
         pool, held_out = _origins()
         draws = hashed(self.seed, items, 1)[:, 0]
         origin: Items = np.where(
@@ -146,7 +146,7 @@ class Digits(Source):
         return out
 
     def _deformations(self, items: Items, half_widths: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the deformation parameters for `glyphs.draw`, drawn from each item's random numbers.
+        """Return the deformation parameters for `glyphs.draw`, computed from each item's random numbers.
 
         The original scans were stretched to fill a square, so some images of the digit 1 are as wide as they
         are high. Therefore, unusually wide strokes are narrowed again.
@@ -181,6 +181,6 @@ class Digits(Source):
 
 @cache
 def _origins() -> tuple[Items, Items]:
-    """Return the indices of the bundled digits of which items of the pool and held-out items are made."""
+    """Return the indices of the bundled digits for pool items, and of the digits for held-out items."""
     ours = np.arange(len(glyphs.bundled_digits())) % 6 != 0
     return np.flatnonzero(ours), np.flatnonzero(~ours)

@@ -5,13 +5,13 @@ features are first needed. If the model is missing, the pool can still be labele
 such as uploads, can't be computed.
 
 If the model is the vision model of a pair such as CLIP, the text model in the same folder maps words to
-vectors that can be compared with those of images. The pool stores the digest of the text model, too, and
-another text model is refused. If the text model was added after the build had begun, its digest is not
-stored. It is accepted nevertheless if the vision model has not changed since the build. The vectors of both
-models must have the same length. Whether the models were trained together can't be checked.
+vectors that can be compared with the vectors of images. The pool stores the digest of the text model, too,
+and any other text model is refused. If the text model was added after the build had begun, its digest is not
+stored. The text model is accepted nevertheless if the vision model has not changed since the build. The
+vectors of both models must have the same length. Whether the models were trained together can't be checked.
 
-The pool also stores the model's execution provider, unless it is the CPU. The features of new images are
-computed with the same provider. If it can't be used, the CPU computes them, and
+The pool also stores the model's execution provider, unless the provider is the CPU. The features of new
+images are computed with the same provider. If the provider can't be used, the CPU computes the features, and
 `Embedded.note_on_new_images` says so.
 """
 
@@ -53,9 +53,9 @@ class Embedded(OtherFeatures):
     source : Source
         Source of images without features of its own.
     model : ImageModel
-        The model, with the execution provider for a new pool.
+        The model, loaded with the execution provider that a new pool uses.
     is_chosen : bool
-        Whether the user chose the provider. If not, an existing pool is continued with the pool's provider.
+        Whether the user chose the provider. If not, a pool that is extended keeps its own provider.
 
     Raises
     ------
@@ -145,7 +145,11 @@ class Embedded(OtherFeatures):
         )
 
     def spec(self) -> dict[str, Any]:
-        """Return the source's spec, all parameters of the features, and the digest of the text model."""
+        """Return the spec of these features.
+
+        It contains the spec of the images' source, all parameters of the features, and the digest of the text
+        model.
+        """
         text = {} if self._text_digest is None else {"text_digest": self._text_digest}
         provider = {} if self._provider == CPU else {"provider": self._provider}
         return {
@@ -161,7 +165,7 @@ class Embedded(OtherFeatures):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; the model is not loaded."""
+        """See `Source.from_spec`. The model is not loaded."""
         source = cls.__new__(cls)
         source._describe(
             open_source(spec["source"], folder),
@@ -187,7 +191,7 @@ class Embedded(OtherFeatures):
         ------
         InputError
             If the features of the earlier pool come from another model, output or preprocessing, or from
-            another provider than the one that was chosen.
+            another provider than the user chose.
         """
         if spec.get("kind") != self.kind:
             return self
@@ -222,7 +226,7 @@ class Embedded(OtherFeatures):
         return self if source is self.source else type(self)(source, self.model, is_chosen=self._is_chosen)
 
     def features(self, items: Items) -> NDArray[np.float32]:
-        """Return the model's vectors; zeros for images that can't be read or have no usable vector."""
+        """Return the model's vectors. Images that can't be read or have no usable vector get zeros."""
         rows = np.zeros((len(self.check_items(items)), self.n_features), dtype=np.float32)
         for row, item in enumerate(items.tolist()):
             if not isinstance(found := self._vector(item), str):
@@ -293,7 +297,7 @@ class Embedded(OtherFeatures):
 
     @property
     def _is_embedding(self) -> bool:
-        """Whether the output is one vector for the whole image; only then can it be compared with words."""
+        """Whether the output is one vector for the whole image. Only such outputs are compared with words."""
         return bool(self._output["pooling"] == "none")
 
     def _vector(self, item: int) -> NDArray[np.float32] | str:

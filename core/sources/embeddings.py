@@ -88,7 +88,7 @@ class Embeddings:
         return rows
 
     def check(self) -> None:
-        """Check every row by reading it once.
+        """Read every row once to check it.
 
         Raises
         ------

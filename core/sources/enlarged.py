@@ -21,17 +21,17 @@ from closecall.core.sources.registry import feature_kind, open_source
 from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
-"""Version of the variants, which pools store. It is increased if any item would look different."""
+"""Version of the variants' code, stored by pools. Increase it if a change makes any item look different."""
 
 _TILE = 256  # side of the square from which the noise of every variant is cut
 
 
 class Enlarged(Source):
-    """Source with the items of another source, followed by variants of the items that are not held out.
+    """Source with the items of `source`, followed by variants of the items that are not held out.
 
-    Let the other source have n items, p of which are not held out. Item n + j is then a variant of the item
-    with index j mod p among these p items, and the number of the variant is 1 + j // p. Held-out items stay
-    the same and have no variants. Increasing `times` only appends items.
+    Let `source` have n items, p of which are not held out. Item n + j is then a variant of the item with
+    index j mod p among these p items, and the number of the variant is 1 + j // p. Held-out items stay the
+    same and have no variants. Increasing `times` only appends items.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Enlarged(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rejects variants made by another version of this module."""
+        """See `Source.from_spec`. Variants made by another version of this module are rejected."""
         if spec["variants"] != VARIANTS:
             raise InputError(
                 f"this pool's variants were made by version {spec['variants']}, but this program has "
@@ -91,7 +91,7 @@ class Enlarged(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:
-        """Return the feature kind of `source`."""
+        """Return `Source.feature_kind` of the source that is enlarged."""
         return feature_kind(spec["source"], folder)
 
     def save(self, folder: Path) -> None:
@@ -108,7 +108,7 @@ class Enlarged(Source):
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
-        """See `name`; the name of each original is read once."""
+        """Return the names of several items; see `name`. The name of each original is read once."""
         origins, variants = self._origins(items)
         unique, places = np.unique(origins, return_inverse=True)
         originals = self.source.names(unique)
@@ -122,7 +122,7 @@ class Enlarged(Source):
         return self._variant(item, lambda origin: self.source.image(origin, size))
 
     def resolution(self, item: int) -> tuple[int, int] | None:
-        """See `Source.resolution`; a variant has the resolution of its original."""
+        """See `Source.resolution`. A variant has the resolution of its original."""
         origins, _ = self._origins(np.array([item]))
         return self.source.resolution(int(origins[0]))
 
@@ -131,7 +131,7 @@ class Enlarged(Source):
         return self._variant(item, self.source.whole_image)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-        """See `Source.resized_image`; an item that is no variant is resized by `source`."""
+        """See `Source.resized_image`. If the item is no variant, `source` resizes it."""
         origins, variants = self._origins(np.array([item]))
         if variants[0] == 0:
             return self.source.resized_image(int(origins[0]), resizing)
@@ -152,7 +152,7 @@ class Enlarged(Source):
         return Image.fromarray(varied[..., 0] if shown.mode == "L" else varied)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; if an original cannot be read, its variants cannot be read either."""
+        """See `Source.grey`. If an original cannot be read, its variants cannot be read either."""
         items = self.check_items(items)
         origins, variants = self._origins(items)
         unique, places = np.unique(origins, return_inverse=True)
@@ -196,7 +196,7 @@ class Enlarged(Source):
         return self.source.held_out()
 
     def _origins(self, items: Items) -> tuple[Items, Items]:
-        """Return the original of each item, and the number of the variant, which is 0 for an original."""
+        """For each item, return the id of its original and the number of the variant, 0 for an original."""
         items = self.check_items(items)
         later = items - len(self.source)
         variants = np.where(later < 0, 0, 1 + later // max(1, len(self._ours)))

@@ -100,7 +100,7 @@ class Folder(ListedImages):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source from the list in `folder` or, if `folder` is None, from the current files.
+        """Restore the source from the list saved in `folder`. If `folder` is None, list the files again.
 
         See `Source.from_spec` for errors.
         """
@@ -128,7 +128,7 @@ class Folder(ListedImages):
         listing.save(self.files, folder / LIST_FILE)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`; new files come after those of the earlier source."""
+        """See `Source.continuing`. New files come after the files of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes, "by_path": False}
         if self.by_path or folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self
@@ -147,7 +147,7 @@ class Folder(ListedImages):
     def note_on_left_out(self) -> str | None:
         """Return how many HEIC images are left out, and what is needed to read them; None if there are none.
 
-        They are counted when the folder is listed. In a source that was restored, none are.
+        The images are counted when the folder is listed. A restored source returns None.
         """
         return note_on_left_out(self.files.left_out)
 

@@ -25,15 +25,15 @@ from closecall.core.numerics.jit import kernel
 BLOCK = 4
 """Number of field samples along one side of a block of the 8×8 original."""
 SIDE = BLOCK * (8 + 2)
-"""Number of field samples along one side of a field: 8 blocks, and an empty block at both ends."""
+"""Number of field samples along one side of a field: 8 blocks, and an empty block at each end."""
 PARAMETERS = 15
-"""Number of parameters of `draw` per glyph; see its docstring."""
+"""Number of parameters per glyph; see `draw`."""
 
 TILE = 8
-"""Number of pixels along one side of the squares of a drawing that are checked for ink before it is drawn."""
+"""Side, in pixels, of a tile. Tiles are squares of a drawing, checked for ink before the drawing is made."""
 
 CHECKED_FROM = 64
-"""Drawings with more pixels than this along a side are checked. In smaller ones, few tiles have no ink."""
+"""Side, in pixels, above which tiles are checked for ink. In smaller drawings, few tiles have no ink."""
 
 _NONE, _SOME, _FULL = np.int8(0), np.int8(1), np.int8(2)  # how much of a tile has ink
 
@@ -66,7 +66,7 @@ def bundled(chosen: NDArray[np.integer] | None = None) -> Glyphs:
 
 
 def prepare(go_on: Callable[[], None]) -> None:
-    """Compute the fields of all digits, in small parts, with a call of `go_on` before each part."""
+    """Compute the fields of all digits in small parts, and call `go_on` before each part."""
     for part in _shapes().parts:
         go_on()
         bundled(part)
@@ -121,7 +121,7 @@ def _made() -> _Shapes:
 
 
 def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the images and digits of `sklearn.datasets.load_digits` without importing it, which is slow.
+    """Return the images and digits of `sklearn.datasets.load_digits`. Importing this function would be slow.
 
     The images have shape (1797, 8, 8), with 0 to 16 ink pixels in each block.
     """
@@ -222,10 +222,11 @@ def grain() -> NDArray[np.float32]:
 def _find_steepest(
     field: NDArray[np.float32], near_y: NDArray[np.float32], near_x: NDArray[np.float32]
 ) -> tuple[np.float32, np.float32]:
-    """Return the largest differences between neighboring samples along both axes; find those near each cell.
+    """Return the largest difference between neighboring samples along y and along x.
 
-    They are written to `near_y` and `near_x`, of the field's shape. Near a cell are the samples on which the
-    values of the spline depend, up to one sample beyond the cell.
+    The arrays `near_y` and `near_x` have the shape of the field. For each cell, they get the largest
+    differences near the cell. The samples near a cell determine the values of the spline in the cell and up
+    to one sample beyond it.
     """
     n_rows, n_columns = field.shape
     steepest_y = steepest_x = np.float32(0)
@@ -247,14 +248,15 @@ def _find_steepest(
 def _find_ink(
     field: NDArray[np.float32], p: NDArray[np.float32], size: int, ink_of: NDArray[np.int8]
 ) -> None:
-    """Find the tiles of a drawing that have certainly no ink, and those that are certainly full of ink.
+    """Find the tiles of a drawing that certainly have no ink, and those that are certainly full of ink.
 
-    A value of a B-spline is a mean of samples, and its slope is a mean of differences between neighbors. Both
-    are therefore bounded by the largest difference nearby. Let the level change by at most `off` from a
-    tile's center to the border of one pixel around the tile, which is 5 pixels away. At the tile's pixels,
-    which are at most 3.5 pixels away, it then differs by at most 0.7 · `off`. `_cover` finds a pixel empty if
-    its level is below `outline` - slope / 2, and full if it is above `outline` + slope / 2. The level changes
-    by at most 0.2 · `off` from pixel to pixel along each axis, so slope / 2 is at most √2 · 0.1 · `off`.
+    The level of a pixel is the value of the field at the pixel's center. The field is a B-spline. Its slope
+    along an axis is a mean of differences between neighboring samples, so the slope is at most the largest
+    difference nearby. This gives a bound D on the change of the level within 5 pixels of a tile's center
+    along both axes. The pixels of the tile are at most 3.5 pixels away, so their levels differ from the
+    center's by at most 0.7 D. `_cover` finds a pixel empty if its level is below `outline` - slope / 2, and
+    full if its level is above `outline` + slope / 2. The level changes by at most 0.2 D from pixel to pixel
+    along each axis, so slope / 2 is at most 0.1 √2 D. The sum 0.7 D + 0.1 √2 D is less than 0.85 D.
 
     Parameters
     ----------
@@ -267,7 +269,7 @@ def _find_ink(
     """
     near_y, near_x = np.empty_like(field), np.empty_like(field)
     steepest_y, steepest_x = _find_steepest(field, near_y, near_x)
-    # From a tile's center to its farthest pixel, and to the border of one pixel around it.
+    # Half the side of a tile and of a border of one pixel around it; a drawing's side is 2.
     away = np.float32(TILE + 2) / np.float32(size)
     off_y = away * (abs(p[1]) + abs(p[2]) + abs(p[9] * p[10]))
     off_x = away * (abs(p[4]) + abs(p[5]) + abs(p[6] * p[7]))
@@ -275,7 +277,7 @@ def _find_ink(
     first, last = (
         np.float32(1),
         np.float32(field.shape[0] - 2),
-    )  # where the samples of a B-spline are all there
+    )  # between these, no sample that a value depends on is missing
     for i in range(ink_of.shape[0]):
         at_y = np.float32(2 * TILE * i + TILE) / np.float32(size) - np.float32(1)
         for j in range(ink_of.shape[1]):
@@ -283,9 +285,9 @@ def _find_ink(
             y = p[0] + p[1] * at_y + p[2] * at_x + p[9] * np.sin(p[10] * at_x + p[11])
             x = p[3] + p[4] * at_y + p[5] * at_x + p[6] * np.sin(p[7] * at_y + p[8])
             if y + off_y < first or y - off_y >= last or x + off_x < first or x - off_x >= last:
-                ink_of[i, j] = _NONE  # all of it is outside
+                ink_of[i, j] = _NONE  # the whole tile is outside
             elif y - off_y < first or y + off_y >= last or x - off_x < first or x + off_x >= last:
-                ink_of[i, j] = _SOME  # a part is outside, so the level may jump
+                ink_of[i, j] = _SOME  # a part of the tile is outside, so the level may jump
             else:
                 if is_near:
                     steepest_y, steepest_x = near_y[int(y), int(x)], near_x[int(y), int(x)]
@@ -296,7 +298,7 @@ def _find_ink(
 
 @kernel
 def _value(field: NDArray[np.float32], y: np.float32, x: np.float32) -> np.float32:
-    """Return a field's value at a point, interpolated by cubic B-splines; `_OUTSIDE` beyond its samples."""
+    """Return a field's value at a point, by cubic B-splines; `_OUTSIDE` if samples around it are missing."""
     one, three, four, six = np.float32(1), np.float32(3), np.float32(4), np.float32(6)
     fy, fx = np.floor(y), np.floor(x)
     top, left = int(fy) - 1, int(fx) - 1
@@ -331,9 +333,9 @@ def _cover(
 ) -> None:
     """Write the ink of some rows: `ink` times the fraction of each pixel in which `level` exceeds `outline`.
 
-    `level` is the field at the pixels of the `rows` rows from `top` on, and at a border of one additional
-    pixel. The fraction is a first-order approximation from its gradient. A texture from `grain` varies the
-    ink. In tiles with no ink or full of ink, `level` is not read; see `_find_ink`.
+    `top` is the first of these rows. `level` has the field's values at their pixels, and at a border of one
+    pixel around them. The fraction is a first-order approximation from the gradient of `level`. A texture
+    from `grain` varies the ink. In tiles with no ink or full of ink, `level` is not read; see `_find_ink`.
     """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
@@ -390,7 +392,7 @@ def draw(
         shifts columns down. Column 12: the distance at which the outline is drawn. Column 13: the ink, 0 to
         1. Column 14: the first cell of the grain (64·row + column), where a cell is 1/32 of a side.
     grain : array of shape (64, 64)
-        Variation of the ink, multiplied by 0.03.
+        Variation of the ink, which is multiplied by 0.03 before use.
     out : array of shape (n, size, size)
         The drawings.
     """

@@ -43,7 +43,7 @@ def heat_map(values: NDArray[np.float32], size: int) -> Image.Image:
 
 
 def _columns(n: int) -> int:
-    """Return the number of columns, which is at least the number of rows."""
+    """Return the number of columns of a grid of n cells. It is at least the number of rows."""
     least = math.isqrt(n - 1) + 1
     exact = (columns for columns in range(least, n + 1) if n % columns == 0)
     columns = next(exact)

@@ -11,7 +11,7 @@ CURE = 'pip install "closecall[heic]"'
 NEEDS_EXTRA = f"it is a HEIC image, which needs pillow-heif: {CURE}"
 
 _BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"))
-"""Types of HEIF files, in bytes 8 to 12."""
+"""Types of HEIF files, in bytes 8 to 11 of a file."""
 
 
 @cache
@@ -26,7 +26,7 @@ def can_read_heif() -> bool:
 
 
 def is_heif(file: Path | BinaryIO) -> bool:
-    """Return whether a file has the beginning of a HEIC or HEIF file, whatever its name is."""
+    """Return whether a file begins like a HEIC or HEIF file, whatever its name is."""
     try:
         if isinstance(file, Path):
             with file.open("rb") as opened:

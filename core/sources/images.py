@@ -1,9 +1,9 @@
-"""Reading of image files of any origin and mode, with up to 100 million pixels, intact or damaged.
+"""Reading of image files of any mode, with up to 100 million pixels. Damaged files raise an error.
 
-Only formats that are decoded without calling another program are opened: those of this build of Pillow, and
-HEIC (`core.sources.heif`). Color and grayscale images keep their mode. Transparent images are placed on
-white. Sixteen-bit and floating-point images are stretched from their darkest to their brightest value. The
-first frame of an animation is used, and the camera's orientation is applied.
+The formats are those that this build of Pillow decodes without calling another program, and HEIC
+(`core.sources.heif`). Color and grayscale images keep their mode. Transparent images are placed on white. The
+values of 16-bit and floating-point images are stretched, so that the darkest is black and the brightest is
+white. The first frame of an animation is used, and the camera's orientation is applied.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from closecall.core.sources.heif import HEIF_EXTENSIONS, NEEDS_EXTRA, can_read_h
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN, *HEIF_EXTENSIONS))
-"""Extensions of images; those in `HEIF_EXTENSIONS` can only be read if `can_read_heif`."""
+"""Extensions of images. Those in `HEIF_EXTENSIONS` can be read only if `can_read_heif()` is true."""
 
 MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
 
 PIXELS_A_CORE = 12_500_000
-"""Pixels per core that may be decoded at once for models. The total limit is at least `MAX_PIXELS`."""
+"""Pixels per core that may be decoded at once for models. For all cores, the limit is at least `MAX_PIXELS`.
+"""
 
 _COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4, "HEIF": 4}
 """Maximum memory of decoders in units of 4 bytes per pixel, by format. All other formats take 1 unit, except
@@ -77,7 +78,7 @@ _BROKEN = (
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Return the formats that Pillow decodes by itself, common ones first; and HEIF, if it can be read."""
+    """Return the formats that Pillow decodes by itself, common formats first, and HEIF if it can be read."""
     Image.init()
     wanted = ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF"]
     if can_read_heif():
@@ -103,12 +104,12 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
 
 
 def resolution_of(file: Path | BinaryIO) -> tuple[int, int]:
-    """Return the width and height in pixels of the upright image in `file`; only its header is read.
+    """Return the width and height, in pixels, of the upright image in `file`. Only the header is read.
 
     Raises
     ------
     UnreadableImageError
-        See `read_image`; damage after the header is not found.
+        See `read_image`. Damage after the header raises no error.
     """
     with _opened(file) as image:
         width, height = image.size
@@ -119,8 +120,8 @@ def resolution_of(file: Path | BinaryIO) -> tuple[int, int]:
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
     """Read the image in `file` and resize it.
 
-    `resizing` takes the image's width and height, and returns how to resize it. The result is bit for bit the
-    same as resizing the full-size image from `read_image`, but takes less memory. A large image is decoded
+    `resizing` takes the image's width and height, and returns how to resize it. Resizing the full-size image
+    from `read_image` would give the same bits, but would take more memory. Here, a large image is decoded
     without a second copy, and threads wait until there is enough memory for their images (`_room`).
 
     Raises
@@ -147,7 +148,7 @@ def fitted(image: Image.Image, size: int) -> Image.Image:
 
 
 def format_of(data: bytes) -> str:
-    """Return the name of the format of an image file's content in lower case, such as "jpeg".
+    """Return the format of an image file with this content, in lower case, such as "jpeg".
 
     Raises
     ------
@@ -170,7 +171,7 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
 
 
 def grey_drawings(source: Source, items: Items) -> NDArray[np.float32]:
-    """Return the images that `Source.image` draws at 32 × 32 pixels, of shape (n, 32, 32), in [0, 1]."""
+    """Draw the items with `Source.image`. Return grayscale images of shape (n, 32, 32), in [0, 1]."""
     drawn = [grey_of(source.image(item, GREY_SIZE)) for item in source.check_items(items).tolist()]
     return np.array(drawn, dtype=np.float32).reshape(len(drawn), GREY_SIZE, GREY_SIZE)
 
@@ -186,7 +187,7 @@ def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @contextmanager
 def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
-    """Open an image file; raise errors, including those in the `with` block, as `UnreadableImageError`."""
+    """Open an image file. Errors here and in the `with` block are raised as `UnreadableImageError`."""
     try:
         with Image.open(file, formats=_formats()) as image:
             width, height = image.size
@@ -202,7 +203,7 @@ def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
 
 
 class _Room:
-    """Room for pixels in memory, which threads share."""
+    """A limit on the number of pixels that all threads together hold in memory."""
 
     def __init__(self, pixels: int) -> None:
         self._free = self._all = pixels
@@ -210,7 +211,10 @@ class _Room:
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
-        """Reserve this many pixels, or all if there are fewer, during the block; wait until they are free."""
+        """Wait until this many pixels are free, and reserve them during the `with` block.
+
+        If the limit is less than `pixels`, reserve all pixels.
+        """
         pixels = min(pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
@@ -227,7 +231,7 @@ _room = _Room(max(MAX_PIXELS, PIXELS_A_CORE * (os.cpu_count() or 1)))
 
 
 def _decoded_pixels(image: Image.Image) -> int:
-    """Return the memory that decoding takes, in units of 4 bytes."""
+    """Return the memory that is needed to decode the image, in units of 4 bytes."""
     copies = _COPIES.get(image.format or "", 2.5 if image.info.get("progressive") else 1)
     return int(image.width * image.height * copies)
 
@@ -278,7 +282,7 @@ def _reduced(image: Image.Image, size: int) -> Image.Image:
 
 
 def _convertible(image: Image.Image) -> Image.Image:
-    """Return `image` in a mode that can be resized; convert palettes and single bits."""
+    """Return `image` in a mode that can be resized. Palettes and single bits are converted."""
     if image.mode == "1":
         image = image.convert("L")
     elif image.mode in ("P", "PA"):
@@ -299,7 +303,10 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _range(image: Image.Image) -> tuple[float, float]:
-    """Return the smallest and the largest finite value, or 0 and max(v, 1) if both are v."""
+    """Return the smallest and the largest finite value of the pixels.
+
+    If both values equal v, return 0 and max(v, 1). If no value is finite, return 0 and 1.
+    """
     low, high = math.inf, -math.inf
     step = max(1, MOST_CONVERTED // max(1, image.width))
     for first in range(0, image.height, step):
@@ -314,7 +321,7 @@ def _range(image: Image.Image) -> tuple[float, float]:
 
 
 def _stretched(image: Image.Image, low: float, high: float) -> Image.Image:
-    """Stretch values from `low` … `high` to 0 … 255; non-finite values become black."""
+    """Map values from `low` … `high` to 0 … 255. Values that are not finite become black."""
     values = np.asarray(image)
     stretched = np.empty(values.shape, np.uint8)
     for rows, shown in zip(_some_rows(values), _some_rows(stretched), strict=True):

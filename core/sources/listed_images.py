@@ -42,7 +42,7 @@ class ListedImages(Source):
 
     @abstractmethod
     def _file(self, item: int) -> Path | BinaryIO:
-        """Return the file of an image of the source.
+        """Return the file of an image: its path, or an open binary file.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class ListedImages(Source):
         return read_resized(self._file(item), resizing)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; images that are not square are squeezed into a square."""
+        """See `Source.grey`. Images that are not square are squeezed into a square."""
         items = self.check_items(items)
         grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
         problems = []

@@ -29,7 +29,7 @@ from closecall.core.sources.images import EXTENSIONS
 
 _MPEG = (".mp4", ".m4v", ".mov", ".3gp", ".mpg", ".mpeg", ".vob", ".ts", ".mts", ".m2ts")
 VIDEO_EXTENSIONS = frozenset((*_MPEG, ".mkv", ".webm", ".ogv", ".avi", ".wmv", ".asf", ".flv", ".mxf"))
-"""Extensions of videos, of which `core.sources.packed.videos` takes frames."""
+"""Extensions of videos, from which `core.sources.packed.videos` takes frames."""
 
 _WELL_KNOWN = {".jpg": "JPEG", ".png": "PNG", ".txt": "TXT"}
 
@@ -48,7 +48,8 @@ class Listing:
     held_out : array of int64, ascending
         Positions of the held-out images in `paths`.
     left_out : int
-        Number of HEIC images that are left out because they can't be read here. It is not saved.
+        Number of HEIC images that are left out because pillow-heif, which reads them, is not installed. This
+        number is not saved.
     """
 
     paths: tuple[str, ...]
@@ -68,7 +69,7 @@ class Listing:
         return digest.hexdigest()
 
     def without_classes(self) -> Listing:
-        """Return the same images with unknown classes, none of them held out."""
+        """Return the same images, with unknown classes and no held-out images."""
         nothing = np.empty(0, dtype=np.int64)
         return Listing(self.paths, *classes.unknown(len(self.paths)), nothing, self.left_out)
 
@@ -83,9 +84,9 @@ def list_files(
 ) -> Listing:
     """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files and folders, symbolic links, and files with other extensions are left out, and HEIC images if
-    they can't be read here. A subfolder that
-    cannot be listed is included as if it were an unreadable image, so that the report on the pool names it.
+    Hidden files and folders, symbolic links and files with other extensions are left out, and HEIC images if
+    pillow-heif is not installed. A subfolder that cannot be listed is included as if it were an unreadable
+    image, so that the report on the pool names it.
 
     Parameters
     ----------
@@ -154,7 +155,8 @@ def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
 def continued(earlier: Listing, now: Listing) -> Listing:
     """Return the items of `earlier` in their order, followed by the new files of `now`.
 
-    The new files are not held out. The class of a new file is unknown if it is not a class of `earlier`.
+    The new files are not held out. If a new file has a class that is not in `earlier`, the class counts as
+    unknown.
     """
     known = set(earlier.paths)
     new = [i for i, path in enumerate(now.paths) if path not in known]

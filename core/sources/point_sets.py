@@ -100,7 +100,7 @@ class PointSets(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns: the sum, over the bins, of the largest number of points that a set has there."""
+        """Number of columns: the largest number of points that a set has in a bin, summed over all bins."""
         return self.pyramid.n_features_
 
     @property
@@ -120,7 +120,7 @@ class PointSets(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; points were checked when the source was made and are not read again."""
+        """See `Source.from_spec`. Points were checked when the source was made, and are not read again."""
         source = cls.__new__(cls)
         source._open(Path(spec["path"]), None if spec["labels"] is None else Path(spec["labels"]))
         for file, name in ((source.path, "digest"), (source.labels, "labels_digest")):
@@ -152,11 +152,11 @@ class PointSets(Source):
         return Problem(item, self.name(item), reason)
 
     def features(self, items: Items) -> Rows:
-        """Return the sparse rows of `core.mercer.pyramid`; rows of items without points are empty."""
+        """Return the sparse rows of `core.mercer.pyramid`. Rows of items without points are empty."""
         return self.pyramid.transform(self._sets(self.check_items(items)))
 
     def image(self, item: int, size: int) -> Image.Image:
-        """Return a drawing of the points by their first two coordinates; the first increases to the right."""
+        """Draw the points by their first two coordinates. The first coordinate increases to the right."""
         (item,) = self.check_items(np.array([item]))
         points = self._of(item)[:, :2].astype(np.float64)
         if points.shape[1] < 2:
@@ -174,7 +174,7 @@ class PointSets(Source):
         return Image.fromarray(picture)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; returns the drawings of `image` in grayscale."""
+        """Return the drawings of `image` in grayscale; see `Source.grey`."""
         return grey_drawings(self, items), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:

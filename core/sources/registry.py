@@ -13,7 +13,9 @@ KINDS: dict[str, type[Source]] = {}
 
 
 def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
-    """Restore the source that returned `spec`; `folder` is the folder given to `Source.save`, or None.
+    """Restore the source that returned `spec`.
+
+    `folder` is the folder given to `Source.save`, or None if nothing was saved.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def holds_texts(spec: dict[str, Any]) -> bool:
 
 
 def item_word(spec: dict[str, Any]) -> str:
-    """Return `Source.item_word` of the source with this spec, without opening it; "item" if it is unknown."""
+    """Return `Source.item_word` without opening the source, or "item" if the kind of source is unknown."""
     kind = KINDS.get(spec.get("kind", ""))
     return "item" if kind is None else kind.item_word
 

@@ -96,9 +96,9 @@ class TextFolder(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source from the list and vocabulary in `folder`.
+        """Restore the source from the list and vocabulary saved in `folder`.
 
-        If `folder` is None, restore the source from the current files.
+        If `folder` is None, list the files again, and compute a new vocabulary.
         See `Source.from_spec` for errors.
         """
         path = Path(spec["path"])
@@ -121,7 +121,7 @@ class TextFolder(Texts):
         super().save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`; new files come after those of the earlier source."""
+        """See `Source.continuing`. New files come after the files of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self

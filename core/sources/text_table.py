@@ -1,6 +1,6 @@
 """Texts in a table: a CSV, JSON Lines or Parquet file with a text column and, optionally, a class column.
 
-The texts are unpacked once into the user's cache, one after the other, and memory-mapped from there.
+The texts are unpacked once, into one file in the user's cache, and memory-mapped from there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from closecall.core.sources.vocabulary import Vocabulary
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 TEXT_COLUMNS = ("text", "document", "content", "body", "sentence")
-"""Names of the text column to look for if none is given."""
+"""Names of the text column to try, in this order, if no name is given."""
 CLASS_COLUMNS = ("label", "class", "category", "target")
-"""Names of the class column to look for if none is given."""
+"""Names of the class column to try, in this order, if no name is given."""
 MOST_CLASSES = 1_000
 """Maximum number of different values in a column of classes."""
 
@@ -110,7 +110,7 @@ class TextTable(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rows added to the file after the spec was made are left out."""
+        """See `Source.from_spec`. Rows that were added to the file after `spec` was made are left out."""
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
         source = cls(
             Path(spec["path"]), text=spec["text"], label=spec["label"], earlier=spec, vocabulary=words
@@ -152,7 +152,7 @@ class TextTable(Texts):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; rows of the table's first version are chosen by a hash of the row number."""
+        """See `Source.held_out`. A hash of the row number chooses rows of the table's first version."""
         return self._held_out
 
     @cached_property
@@ -235,9 +235,9 @@ def read_batches(path: Path) -> Iterator[Any]:
 
 
 def choose_column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
-    """Return the column `wanted` or, if it is None, the first of the `usual` names that is a column.
+    """Return the column `wanted`. If it is None, return the first of the `usual` names that is in `names`.
 
-    If none of the `usual` names is a column, return None.
+    If none of the `usual` names is in `names`, return None.
 
     Raises
     ------

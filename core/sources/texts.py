@@ -1,7 +1,8 @@
 """Base class of sources of texts, which have words as features and pictures of pages as images.
 
 When the pool is first built, the vocabulary is computed from the items that are not held out, and is saved
-with the pool. A growing pool therefore keeps its features; words that occur only in later texts are ignored.
+with the pool. The features therefore stay the same when the pool grows. Words that occur only in later texts
+are ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Texts(Source):
     own_features: str = "tf-idf over the pool's vocabulary"
 
     _saved: Vocabulary | None = None
-    """Vocabulary of an earlier version of the source, which must be kept; None if there was none."""
+    """Vocabulary of an earlier version of the source, which is kept; None if there is no earlier version."""
 
     @abstractmethod
     def read(self, item: int) -> str:
@@ -104,7 +105,7 @@ class Texts(Source):
         return f"words of the vocabulary {words.digest}"
 
     def features(self, items: Items) -> Rows:
-        """See `core.sources.vocabulary`; rows of unreadable texts and of texts without words are empty."""
+        """See `core.sources.vocabulary`. Rows of unreadable texts and of texts without words are empty."""
         texts = []
         for item in self.check_items(items).tolist():
             try:
@@ -128,7 +129,7 @@ class Texts(Source):
         return page.resize((size, size), Image.Resampling.LANCZOS) if page.width != size else page
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; returns the pages that `image` shows."""
+        """Return the pages that `image` shows, in grayscale; see `Source.grey`."""
         items = self.check_items(items)
         grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
         problems = []

@@ -20,7 +20,7 @@ from closecall.core.errors import InputError
 
 
 def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> Path:
-    """Return the folder with the content of `file`, calling `unpack` if it is not in the cache.
+    """Return the folder with the content of `file`. If the content is not in the cache, call `unpack` first.
 
     Parameters
     ----------

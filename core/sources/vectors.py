@@ -83,7 +83,7 @@ class Vectors(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:  # noqa: ARG003
-        """See `Source.from_spec`; rows were checked when the source was made and are not read again."""
+        """See `Source.from_spec`. Rows were checked when the source was made, and are not read again."""
         embeddings = _unchanged(spec["path"], spec["digest"])
         queries = None
         if spec["queries"] is not None:
@@ -96,7 +96,7 @@ class Vectors(Source):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return "embeddings". The model that computed them is not known."""
+        """Return "embeddings". The model that computed the embeddings is not known."""
         return "embeddings"
 
     def name(self, item: int) -> str:
@@ -109,7 +109,7 @@ class Vectors(Source):
         return heat_map(self.features(np.array([item]))[0], size)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; returns the drawings of `image` in grayscale."""
+        """Return the drawings of `image` in grayscale; see `Source.grey`."""
         return grey_drawings(self, items), []
 
     def features(self, items: Items) -> NDArray[np.float32]:
@@ -128,7 +128,7 @@ class Vectors(Source):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; returns the queries or, without queries, items chosen by a hash."""
+        """See `Source.held_out`. Return the queries or, without queries, items chosen by a hash."""
         return self._held_out
 
     @cached_property

@@ -44,7 +44,7 @@ class Vocabulary:
     frequencies : array of shape (n_words,), int64
         Number of texts in which each word occurs.
     n_texts : int
-        Number of texts.
+        Number of texts from which the vocabulary was computed.
     """
 
     words: tuple[str, ...]

@@ -85,7 +85,7 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True, provider:
         Whether to use folder names as classes.
     provider : str, optional
         The execution provider of a model in ONNX (`core.onnx.runtime.PROVIDERS`). By default, it is the CPU
-        for a new pool, and the pool's own for a pool that is continued.
+        for a new pool. A pool that is extended keeps its provider by default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Replacement of check constraints, as several migrations need it."""
+"""Replacement of check constraints, for several migrations."""
 
 from __future__ import annotations
 

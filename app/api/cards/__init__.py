@@ -47,10 +47,11 @@ _NOTHING_SENT = Outcome()
 
 
 def card_of(view: View, outcome: Outcome = _NOTHING_SENT, *, wait: float = AHEAD_SECONDS) -> dict[str, Any]:
-    """Return the current card of a view; wait at most `wait` seconds for the items that may follow.
+    """Return the current card of a view.
 
-    In the card, `acked` lists the ids of the answers that are on disk, and `refused` lists the answers that
-    will never be stored, each with a reason.
+    Wait at most `wait` seconds for the next item after each possible answer. In the card, `acked` lists the
+    ids of the answers that are on disk, and `refused` lists the answers that will never be stored, each with
+    a reason.
     """
     match view:
         case LabelingSession():
@@ -76,7 +77,10 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT, *, wait: float = AHEAD
 
 
 def coming_of(view: LabelingSession | ClassSession, selection_id: str) -> dict[str, Any]:
-    """Return the part of the card that has the items that may follow, if the selection is still in view."""
+    """Return the next item after each possible answer to a selection, as part of a card.
+
+    If the selection is no longer in view, the part has no items.
+    """
     part = label_coming(view) if isinstance(view, LabelingSession) else classes_coming(view)
     if part["selection"] == selection_id:
         return part
@@ -91,7 +95,7 @@ def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERAT
     InputError
         If the view is for adjudication and the person is not an owner.
     StorageError
-        If the answers can't be stored. None of them is stored then.
+        If an answer can't be stored. Then none of the answers is stored.
     """
     if isinstance(view, Decisions):
         return card_of(view, view.store(answers, by))

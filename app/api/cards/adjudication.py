@@ -71,9 +71,9 @@ def voices(answers: Answers, item: int) -> str:
 
 
 def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
-    """Return the names of the annotators who currently give each answer about an item.
+    """Return a dict from each current answer about an item to the names of the annotators who gave it.
 
-    The keys of the result are answers, in the order no, yes, unsure, skip.
+    The answers are in the order no, yes, unsure, skip.
     """
     said: dict[str, list[str]] = {}
     for word in ("no", "yes", "unsure", "skip"):

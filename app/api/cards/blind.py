@@ -81,7 +81,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """Return the statistics beside the card. Only counts are filled in: the others could reveal the side."""
+    """Return the statistics beside the card: only counts, because other statistics could reveal the side."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

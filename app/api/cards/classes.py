@@ -18,9 +18,10 @@ QUESTION = "Which is it?"
 
 
 def classes_card(view: ClassSession, outcome: Outcome, wait: float) -> dict[str, Any]:
-    """Return the card: the current item, statistics of the concept it was selected for, and the classes.
+    """Return the card with the current item, the classes, and the next item for each possible answer.
 
-    Wait at most `wait` seconds for the items that may follow.
+    The statistics are about the concept for which the item was selected. Wait at most `wait` seconds for the
+    next items.
     """
     view.attend(wait)
     with view.alone() as members:
@@ -61,14 +62,17 @@ def _coming(view: ClassSession, members: Sequence[SessionState]) -> dict[str, An
 
 
 def _tell_concept(notes: dict[str, Any], its: SessionState, members: Sequence[SessionState]) -> None:
-    """Add the question for which an item is selected; keep the advice to stop only if it is for all."""
+    """Add to `notes` the question for which an item is selected.
+
+    Remove the advice to stop from `notes`, unless it is the advice for all concepts.
+    """
     notes["asked"] = its.concept.record.question
     if not all(member.concept.milestones.advice.stop for member in members):
         notes["advice"] = None
 
 
 def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str, Any]]:
-    """Return the last items that were assigned to a class or to none, each with its current class."""
+    """Return the last items that were assigned to a class or to no class, each with its current class."""
     recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
     words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
     for member in members:

@@ -46,7 +46,7 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of items found by words, including those that can't be answered."""
+    """Return the card with a page of items found by words, including items that can't be answered here."""
     found.attend()
     with found.session.lock:
         words = {"excluded": found.excluded, "problem": found.problem}
@@ -58,7 +58,7 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
     """Return the card with the items in a lasso on the map.
 
     In the card's field `search`, `total` is the number of items in the lasso, and `found` is the number of
-    those that are still to be answered.
+    items in the lasso that can still be answered here.
     """
     lasso.attend()
     with lasso.session.lock:
@@ -69,9 +69,9 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with the items that a model's predictions choose, each with its prediction.
+    """Return the card with the items chosen by a model's predictions, each with its prediction.
 
-    The card's field `search` says how they were chosen, or why there are none.
+    The card's field `search` says how the items were chosen, or why there are no items.
     """
     chosen.attend()
     with chosen.session.lock:
@@ -91,7 +91,7 @@ def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]
 
 
 _NO_TEXT = {"text": "", "first": 0, "longest": 0}
-"""What the field `search` of a card says if there is no text to search for, and only one page."""
+"""Entries of a card's field `search` for a view with one page and without a text to search for."""
 
 
 def _search_card(
@@ -137,7 +137,7 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Return the cells of `items`, which the annotator can't answer in this view, as a dict by item.
+    """Return a dict from item to cell, for `items` that the annotator can't answer in this view.
 
     In a cell, `stands` is the item's status if it has answers, "held" if it is leased to another session, and
     otherwise "".

@@ -45,5 +45,5 @@ def label_coming(session: LabelingSession) -> dict[str, Any]:
 
 
 def _leader(answer: AnswerRecord, recent: Sequence[AnswerRecord]) -> str | None:
-    """Return the id of the recent answer that this answer repeats for a near-duplicate, or None."""
+    """If `answer` copies a recent answer to a near-duplicate, return the recent answer's id; else None."""
     return next((other.id for other in recent if is_along(answer, other.id)), None)

@@ -29,7 +29,7 @@ SHOWN_QUERIES = 9
 
 
 def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
-    """Return the card with a page of similar items, including those that can't be answered."""
+    """Return the card with a page of similar items, including items that can't be answered here."""
     similar.attend()
     with similar.session.lock:
         card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
@@ -191,7 +191,10 @@ def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
 
 
 def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
-    """Return the answers of the session's last submission that still count, if it came from Find similar."""
+    """Return the answers of the session's last submission from Find similar, without undone answers.
+
+    If the session has stored other answers since that submission, the result is empty.
+    """
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
     last: list[dict[str, Any]] = []

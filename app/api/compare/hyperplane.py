@@ -37,7 +37,7 @@ ALIKE = 1.1
 
 @dataclass(frozen=True)
 class Spread:
-    """The newest of several values (`now`), and the 10th, 25th, 50th, 75th and 90th percentiles of all."""
+    """The newest of several values (`now`), and the 10th, 25th, 50th, 75th and 90th percentiles of them."""
 
     now: float
     low: float
@@ -48,7 +48,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of `values`, of which the first is the newest."""
+        """Return the spread of `values`, which begin with the newest value."""
         return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
 
 
@@ -73,10 +73,10 @@ class Row:
     margin : Spread
         |wᵀx + b| of the picked items.
     rank, typical_rank : int, float
-        Number of items nearer to the newest hyperplane than the picked one, and the median of this number
-        over all hyperplanes.
+        `rank` is the number of items that are nearer to the newest hyperplane than the picked item.
+        `typical_rank` is the median rank over all hyperplanes.
     nearest : int
-        Number of hyperplanes for which no item is nearer than the picked one.
+        Number of hyperplanes for which no item is nearer than the picked item.
     scored, share : int, float
         Number of items scored for the newest hyperplane, and their share of the pool, 0 … 1.
     """
@@ -167,7 +167,7 @@ class HyperplaneComparison:
         """Return whether there is something to measure now.
 
         The first measurement starts as soon as the full scan is ready. If the pool grows or more strategies
-        become ready after that, a new measurement waits until the pool is complete and all indexes are built.
+        become ready later, the next measurement waits until the pool is complete and all indexes are built.
         """
         ready = self._compared.ready()
         if REFERENCE not in ready:
@@ -201,7 +201,10 @@ class HyperplaneComparison:
             self._project.background.submit(self._go_on, pool)
 
     def _measurement(self, pool: Pool) -> Measurement:
-        """Return the measurement under way; begin a new one if there is none, or if `renew` requested it."""
+        """Return the measurement under way.
+
+        If no measurement is under way, or `renew` has requested a new one, begin a new measurement.
+        """
         with self._lock:
             if self._under_way is not None and not self._is_due:
                 return self._under_way
@@ -289,10 +292,10 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
 
 
 def _hero(rows: Sequence[Row]) -> Row | None:
-    """Return the row that the headline is about, or None.
+    """Return the row that the headline is about: the row of the strategy in use.
 
-    This is the row of the strategy in use. If that strategy is the full scan or is not measured yet, return
-    the row with the lowest median rank among the other strategies that don't pick at random.
+    If that strategy is the full scan or is not measured yet, choose among the measured strategies except the
+    full scan and `BY_CHANCE`, and return the row with the lowest median rank. If there is none, return None.
     """
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]

@@ -45,7 +45,7 @@ REFERENCE = "exhaustive"
 """The full scan, with which the other strategies are compared."""
 
 BY_CHANCE = ("random", "subsample")
-"""Strategies that pick items at random. The headline ignores them unless they are in use."""
+"""Strategies whose picks depend on chance. The headline ignores them unless they are in use."""
 
 
 class Compared:
@@ -84,13 +84,13 @@ class Compared:
         return tuple(name for name in covering(COMPARED, pool) if is_small or name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
-        """Return the strategies whose indexes are ready; the others are built in the background."""
+        """Return the strategies whose indexes are ready. The other indexes are built in the background."""
         self.failures()
         fitted = {word: self._indexes.get(word) for word in self.words}
         return {word: strategy for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
-        """Have all indexes built. Return, for each strategy that can't select, one sentence that says why."""
+        """Request all indexes. Return, for each strategy that can't select, one sentence that says why."""
         failed = {}
         for word in self.words:
             try:

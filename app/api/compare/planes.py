@@ -1,7 +1,7 @@
 """The last hyperplanes of a question, and the items that each query strategy picks for them.
 
-The hyperplanes are trained again from the log. For each hyperplane, one thread runs every strategy in turn,
-so that all strategies are timed under the same conditions. A scan of the pool then ranks the picked items.
+The hyperplanes are trained again from the log. For each hyperplane, one thread runs the strategies one after
+the other, so that all are timed under the same conditions. A scan of the pool then ranks the picked items.
 Processor time is measured if the clock for it is fine enough, otherwise wall-clock time. Wall-clock times are
 less fair: labeling continues during the measurement, and delays long scans more often than short look-ups.
 """
@@ -33,9 +33,9 @@ LAST = 50
 """Maximum number of hyperplanes to compare on."""
 
 LOOKED = 2 * LAST
-"""Maximum number of last answers at whose log positions a hyperplane is trained.
+"""Maximum number of last answers; a hyperplane is trained after each of them.
 
-The number is larger than `LAST`, because some answers do not change the hyperplane.
+This is larger than `LAST`, because some answers do not change the hyperplane.
 """
 
 LEAST_TIMES = 9
@@ -100,7 +100,8 @@ class Answers:
         For each hyperplane: the picked item, its |wᵀx + b|, the number of nearer items, and the number of
         items scored.
     seconds : list of float
-        Time of each selection, in seconds. If there are few hyperplanes, each has several selections.
+        Time of each selection, in seconds. If there are few hyperplanes, the strategy selects several times
+        for each.
     failure : str or None
         Why the strategy can't select, in one sentence.
     """
@@ -145,7 +146,7 @@ class Measurement:
         return min(self._steps, len(self.planes))
 
     def step(self) -> None:
-        """Let every strategy select for the next hyperplane, in an order that changes from step to step."""
+        """Let every strategy select for the next hyperplane. The strategies' order changes with each step."""
         is_new, plane = self._steps < len(self.planes), self.planes[self._steps % len(self.planes)]
         going = [answers for answers in self.answers.values() if answers.failure is None]
         first = self._steps % max(1, len(going))

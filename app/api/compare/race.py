@@ -33,7 +33,7 @@ SPEEDS = (1, 3, 10, 30)
 USUAL_SPEED = 10
 
 FIRST_PICKS = 7
-"""Number of items shown per strategy: those that it picked first, as in figure 3a of the paper."""
+"""Number of first picks that are shown per strategy, as in figure 3a of the paper."""
 
 LEFT_SECONDS = 4.0
 """The race pauses after this many seconds without a request from the browser."""
@@ -71,7 +71,7 @@ class LiveRace:
     Raises
     ------
     InputError
-        If the truth is unknown, no items are held out, or the positive class has too few items.
+        If true classes are unknown, no items are held out, or the positive class has too few items.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """Return up to `AT_ONCE` rounds after the first `n_known` as JSON; with pictures if requested.
+        """Return up to `AT_ONCE` rounds after the first `n_known` rounds as JSON, with pictures if requested.
 
         Each round has one turn per strategy: a list of the AUROC, |wᵀx + b| of the picked item, the selection
         time in milliseconds, and the number of items scored. If a strategy has failed, its turn is null. The
@@ -263,10 +263,10 @@ class LiveRace:
 
 
 def _told(turn: Turn | None) -> Told:
-    """Return one strategy's results of a round for the browser, or None without a turn; see `LiveRace.since`.
+    """Return the results of one strategy's turn in a round, as described in `LiveRace.since`.
 
-    The selection time is the shorter of the wall-clock and the processor time, because other work may delay a
-    selection.
+    If the strategy had no turn, return None. The selection time is the shorter of the wall-clock and the
+    processor time, because other work may delay a selection.
     """
     if turn is None:
         return None

@@ -4,7 +4,7 @@ Places on the page are given as fractions (0 … 1) of the map's side; 0 is at t
 browser requests the state several times a second, and the tiles again if their version has changed. A request
 for the state brings the map up to date: it trains the SVM again if the labels, the example images or the pool
 have changed, and computes the scores of all items on the map if the hyperplane or the map has changed. This
-takes at most `SHARE` of a core, since people may be labeling meanwhile.
+takes at most `SHARE` of a core, because people may be labeling meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from closecall.storage import ExampleRecord
 
 SHOWN = 48
-"""Maximum number of items of a lasso that are shown: those nearest the hyperplane."""
+"""Maximum number of items that are shown of a lasso; the items nearest the hyperplane are shown."""
 
 MARKS = 60
 """Maximum number of last answers that are marked on the map."""
@@ -58,7 +58,7 @@ def find_map(key: str) -> LiveMap | None:
 
 
 def is_mapped(workspace: Workspace, key: str | None) -> bool:
-    """Return whether a project is served and its pool has a map; the project is not opened for this."""
+    """Return whether a project is served and its pool has a map. The project is not opened for this."""
     if key is None or key not in workspace.served_keys():
         return False
     folder = workspace.folder / key
@@ -97,7 +97,7 @@ class LiveMap:
 
     @classmethod
     def of(cls, session: LabelingSession) -> LiveMap:
-        """Return the map of the session's question, which all its viewers share; see `LiveMap`."""
+        """Return the map of the session's question, shared by all viewers. See `LiveMap` for errors."""
         place = session.project.folder, session.concept.record.id
         with _opening:
             found = _of_questions.get(place)
@@ -138,7 +138,10 @@ class LiveMap:
         }
 
     def state(self) -> dict[str, Any]:
-        """Bring the map up to date, unless this is under way or has just been done; return `about`."""
+        """Bring the map up to date, and return its state as `about` does.
+
+        If an update is under way, or the last one was too recent for `SHARE`, only return the state.
+        """
         if self._updating.acquire(blocking=False):
             try:
                 self._catch_up()
@@ -147,7 +150,9 @@ class LiveMap:
         return self.about()
 
     def tile(self, zoom: int, column: int, row: int, *, theme: str) -> bytes | None:
-        """Return a tile as PNG, one pixel per cell; None if it has no items. See `core.map.MapTiles`.
+        """Return a tile as PNG, one pixel per cell. If the tile has no items, return None.
+
+        See `core.map.MapTiles`.
 
         Raises
         ------
@@ -177,10 +182,10 @@ class LiveMap:
         return self._items(now, [nearest])[0]
 
     def lasso(self, corners: ArrayLike) -> dict[str, Any]:
-        """Return how many items are inside a polygon, and the `SHOWN` of these nearest the hyperplane.
+        """Return the number of items in a polygon, and up to `SHOWN` of them, nearest the hyperplane first.
 
-        Without a hyperplane, the items with the lowest ids are shown. Of all items inside, `found` is their
-        number, `positive` the number on the side of yes, and `open` the number without an answer. The entry
+        Without a hyperplane, these are the items with the lowest ids. `found` is the number of items inside,
+        `positive` how many of them are on the positive side, and `open` how many have no answer. The entry
         `lasso` comes from `Lasso.params`.
 
         Parameters
@@ -222,7 +227,7 @@ class LiveMap:
             self._rest_until = began + (time.thread_time() - worked) / SHARE
 
     def _update(self) -> bool:
-        """Renew the state if pool, map, labels or example images have changed; return whether they have."""
+        """If the pool, map, labels or example images have changed, renew the state and return True."""
         before, pool = self._now, self._project.pool
         assert pool is not None
         ground = before.ground if before.ground.is_current(pool) else Ground.open(pool)
@@ -241,9 +246,9 @@ class LiveMap:
         return True
 
     def _last_answers(self, ground: Ground) -> list[tuple[float, float, str]]:
-        """Return the places of the items that were answered last, and their status, newest first.
+        """Return the place and status of each of the items that were answered last, newest first.
 
-        Only items on the map whose status is yes or no are returned.
+        Items that are not on the map, or whose status is neither yes nor no, are left out.
         """
         answers = self._concept.log.recent_answers(self._concept.record.id, MARKS)
         items = dict.fromkeys(answer.item for answer in answers)
@@ -276,7 +281,7 @@ class LiveMap:
         return told
 
     def _status(self, items: Sequence[int]) -> dict[int, str]:
-        """Return the status of each item, such as "yes" or "tied"; "" if it has none."""
+        """Return the status of each item, such as "yes" or "tied"; "" for an item without a status."""
         with self._concept.lock:
             labels = self._concept.catch_up()
             return {item: labels.status(item) or "" for item in items}

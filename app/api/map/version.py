@@ -1,4 +1,4 @@
-"""The state of a map at one time: places and scores of items, those nearest the hyperplane, and the tiles."""
+"""The state of a map at one time: places and scores of items, the items nearest the hyperplane, and tiles."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from closecall.core.map.build import FOLDER
 from closecall.core.pool.pool import Pool
 
 BAND = 0.01
-"""Share of the items that are in the band: those nearest the hyperplane."""
+"""Share of the map's items that are in the band. The band is the items nearest the hyperplane."""
 
 LEAST_BAND = 12
 """Minimum number of items in the band."""
 
 FULL_COLOUR = 0.9
-"""Quantile of |wᵀx + b| from which on a cell has the full colour of yes or no."""
+"""The full colour of yes or no begins at this quantile of |wᵀx + b|."""
 
 DENSE = 99
-"""Percentile of the number of items per cell from which on a cell of the whole map is opaque."""
+"""At zoom 0, a cell is opaque if its number of items is at least this percentile."""
 
 KEPT_TILES = 256
 """Maximum number of painted tiles that are kept per version of a map, about 10 kB each."""
@@ -35,7 +35,7 @@ KEPT_TILES = 256
 _CELLS_PER_ITEM = 13
 """Number of cells per item in the finest tiles: enough that few cells have more than one item.
 
-Items cover about a seventh of the square.
+Items cover about a seventh of the square, so there are about two covered cells per item.
 """
 
 _LEAST_CELLS, _MOST_CELLS = 6, 8
@@ -85,7 +85,7 @@ class Ground:
         return cls(pool.prefix(n_rows), positions, MapTiles(positions), digest, stamp, len(pool))
 
     def is_current(self, pool: Pool) -> bool:
-        """Return whether the map on disk and the number of rows in `pool` are as when the map was read."""
+        """Return False if the map on disk, or the number of rows in `pool`, has changed since `open`."""
         return self.stamp == _stamp(pool) and len(pool) == self.n_known
 
     @cached_property
@@ -95,7 +95,7 @@ class Ground:
 
     @cached_property
     def finest(self) -> int:
-        """Greatest zoom at which tiles are worthwhile."""
+        """Greatest zoom of the tiles; at this zoom, there are at least `_CELLS_PER_ITEM` cells per item."""
         return max(0, self._depth - _MOST_CELLS)
 
     @property
@@ -104,7 +104,7 @@ class Ground:
 
     @cached_property
     def dense(self) -> float:
-        """A cell of the whole map with at least this many items is opaque."""
+        """At zoom 0, a cell with at least this many items is opaque."""
         whole = self.tiles.cells(0, 0, 0, np.zeros(len(self.positions), np.float32), n_cells=self.n_cells)
         return float(np.percentile(whole.n_items, DENSE))
 
@@ -144,7 +144,7 @@ class Version:
         Number of items in the band: the share `BAND` of the map's items, or `LEAST_BAND` items if this is
         more. Items that tie at the band's edge are all in it.
     furthest : float
-        See `app.display.density.colours`.
+        |wᵀx + b| from which on a cell has the full colour; see `app.display.density.colours`.
     """
 
     number: int
@@ -159,7 +159,7 @@ class Version:
 
     @classmethod
     def of(cls, number: int, ground: Ground, hyperplane: Hyperplane | None, n_labels: int) -> Version:
-        """Compute the scores of all items and the band under the hyperplane, if there is one."""
+        """Return a version with all items' scores and the band; without a hyperplane, it has neither."""
         if hyperplane is None:
             return cls(number, ground, n_labels=n_labels)
         scores = ground.pool.scores(hyperplane)
@@ -203,7 +203,7 @@ class Version:
         if not len(cells.n_items):
             return None
         in_band = np.zeros(len(cells.n_items))
-        if self.scores is not None:  # the mean of 1 for an item in the band, and of 0 for any other
+        if self.scores is not None:  # the mean of a boolean: the share of a cell's items in the band
             is_in_band = np.abs(self.scores) <= self.margin
             in_band = tiles.cells(zoom, column, row, is_in_band, n_cells=n_cells).mean
         dense = self.ground.dense / 4**zoom

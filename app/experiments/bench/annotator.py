@@ -1,7 +1,7 @@
 """A simulated annotator who labels on the real page, knows the true classes, and uses only the keyboard.
 
 The script ``watch.js`` runs in the page and records the answers. It receives each key press before the page
-does.
+does. While an image is shown, the server prepares the next image for each possible answer.
 """
 
 from __future__ import annotations
@@ -26,10 +26,16 @@ pace; "grid": grids of images, at a fixed pace.
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
-"""Milliseconds between key presses in the first, second and third burst, each of `BURST` presses."""
+"""Milliseconds between the `BURST` key presses of a burst, for each of three bursts.
+
+The three bursts are repeated until enough answers are given.
+"""
 
 N_PATIENT = 40
-"""Number of additional answers in the mode "paced", each after all possible next images are ready."""
+"""Number of further answers in the mode "paced", after the answers at the fixed pace.
+
+Each of these answers is given as soon as all possible next images are ready.
+"""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
@@ -92,8 +98,9 @@ class Annotator:
     mode : Mode
     truth : callable
     pace : float
-        Seconds that the annotator looks at an image or a grid. The page with plain buttons ignores presses
-        for some time after a new image (`SETTLE_SECONDS`), so the annotator looks at least that long.
+        Seconds that the annotator looks at an image or a grid. In the mode "fallback", the annotator looks
+        for at least `SETTLE_SECONDS`, because the page with plain buttons ignores presses for this time after
+        a new image.
     """
 
     def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
@@ -166,8 +173,8 @@ class Annotator:
     def _go_to(self, place: int) -> None:
         """Move the cursor to an image of the grid.
 
-        If the image is less than a row's length away, press "n" for each image before it, which marks it as
-        negative and moves on. Otherwise, use the arrow keys.
+        If the image is less than a row's length away, press "n" for each image before it. This key marks an
+        image as negative, and moves the cursor to the next image. Otherwise, use the arrow keys.
         """
         cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
         down, right = divmod(place - cursor, columns)

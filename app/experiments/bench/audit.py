@@ -16,9 +16,9 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability of the printed range for the number of intervals that contain the true value.
+"""Probability that the number of intervals that contain the true value lies in the printed range.
 
-If each interval has its nominal coverage, the number lies in the range with this probability.
+This assumes that each interval has its nominal coverage.
 """
 
 
@@ -96,14 +96,15 @@ class Audits(Experiment[Pool]):
 def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
     """Return the results for one of `core.experiment.auditing.MEASURES`, such as "precision".
 
-    ``held`` is the number of intervals that contain the true value. If the coverage of each interval is the
-    nominal level, ``held`` lies between ``band_low`` and ``band_high`` with probability `BAND`. ``settled``
-    is the number of sessions in which the true value is 0 or 1. All answers are the same in such a session,
-    so its interval always contains the true value.
+    ``held`` is the number of intervals that contain the true value, or whose true value is undefined. If the
+    coverage of each interval is the nominal level, ``held`` lies between ``band_low`` and ``band_high`` with
+    probability `BAND`. ``settled`` is the number of sessions in which the true value is 0 or 1. In such a
+    session, the estimate equals the true value, so the interval contains it.
 
     ``truth`` is the mean true value. ``bias`` is the mean of estimate − true value over the sessions that
     have an estimate. ``width`` is the mean width of the intervals. All three are shares. ``plain_held`` and
-    ``plain_width`` are the values of ``held`` and ``width`` for a simple random sample of the same size.
+    ``plain_width`` are the values of ``held`` and ``width`` if a simple random sample of the same size is
+    audited instead.
     """
     truth = np.array([session.truth[measure] for session in sessions])
     found = [session.interval(measure) for session in sessions]

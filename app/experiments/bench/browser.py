@@ -26,7 +26,7 @@ NAMES = (
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium browser on this machine, or None.
+    """Return the path of a Chromium browser on this machine; None if there is none.
 
     The path in the environment variable ``CHROMIUM`` takes precedence. Without that variable, search PATH,
     then look for the browser that Playwright installed.

@@ -1,4 +1,4 @@
-"""Recall and precision of the search for near-duplicates, and its time."""
+"""Recall and precision of the search for near-duplicates, and the time that the search takes."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ class OfFrames(Duplicates):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield three rows about pairs within an angle, then two rows about pairs in the same group.
 
-        The first three rows are about all pairs of frames, the pairs marked by `FramePairs.clear`, and the
-        pairs marked by `FramePairs.following`. The groups are groups of near-duplicates, then bursts.
+        The first row is about all pairs of frames, the second about the pairs that `FramePairs.clear` marks,
+        and the third about the pairs that `FramePairs.following` marks. The fourth row is about groups of
+        near-duplicates, and the fifth about bursts.
 
         Raises
         ------
@@ -186,7 +187,7 @@ def _pairs(
 def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None = None) -> Row:
     """Return recall and precision if all pairs within an angle are taken for near-duplicates.
 
-    `n_near` is the number of near-duplicate pairs; give it if `pairs` does not contain all of them.
+    `n_near` is the number of near-duplicate pairs; it is needed if some of these pairs are not in `pairs`.
     """
     found = rates(pairs, angle)
     if n_near is not None:
@@ -204,8 +205,8 @@ def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None =
 def _group_row(pool: Pool, what: str, angle: float, pairs: FramePairs, groups: Groups) -> Row:
     """Return recall and precision if all pairs within a group are taken for near-duplicates.
 
-    Recall is the share of near-duplicate pairs that are in one group. Precision is the share of pairs within
-    groups that show the same object turning around the same axis.
+    Recall is the share of near-duplicate pairs that are in one group. Precision is the share of pairs in one
+    group whose frames show the same kind of object turning around the same axis.
     """
     together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
     n_near, n_found = int(pairs.pairs.near.sum()), int(together.sum())

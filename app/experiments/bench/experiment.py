@@ -1,4 +1,4 @@
-"""The base class of all measurements, and functions that run them on pools, save their rows and print them.
+"""The base class of all measurements, and functions that run a measurement, and save and print its rows.
 
 To add a measurement, subclass `Experiment` in a new module. Then add a command in
 `app.experiments.bench.commands`. A measurement of similarity search needs no command: add it to the classes
@@ -55,7 +55,7 @@ def run(experiment: Experiment[Pool], folders: Iterable[Path], json_file: Path |
 
 
 def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | None) -> None:
-    """Run the experiment on each of `subjects`, and print its rows.
+    """Run the experiment on each of `subjects`, and print the rows.
 
     After each list of rows, write all rows measured so far to `json_file`, unless it is None.
     """

@@ -1,4 +1,4 @@
-"""Plots of time against rank, with a panel per setting: a line per strategy, and one for subsamples."""
+"""Plots of time against rank: a panel per setting, with a line per strategy and a line for subsamples."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def panel(row: dict[str, Any]) -> tuple[str, str, int]:
-    """Return the data set, setting and number of items of a row; rows of one panel have the same values."""
+    """Return the key of the panel that a row belongs to: data set, setting and number of items."""
     return row["data"], row["setting"], row["items"]
 
 

@@ -1,9 +1,10 @@
-"""The (r, ε) guarantee of bucket tables on a pool: tables needed, tables that fit, and measured success.
+"""The (r, ε) guarantee of bucket tables on a pool, compared with the measured success rate.
 
-The guarantee is about queries for which there is an item within the angle r. It is a lower bound of the
-probability that an item within (1 + ε) r is found (`core.experiment.guarantee`). The probability is over
-random draws of the hash functions. Tables are therefore built several times with different functions, and the
-confidence interval takes the variation between draws into account.
+If there is an item within the angle r of a query, the tables find an item within (1 + ε) r with at least the
+guaranteed probability (`core.experiment.guarantee`). The probability is over random draws of the hash
+functions. Tables are therefore built several times with different functions, and the confidence interval
+takes the variation between draws into account. The results also compare the number of tables that the
+guarantee needs with the number that fits into memory.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Guarantees(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each family, one for each radius.
+        """Yield, for each family, a list with one row per radius.
 
         Raises
         ------
@@ -130,7 +131,7 @@ class Guarantees(Experiment[Pool]):
     def _try(self, pool: Pool, name: str) -> Callable[[float, int], Tried]:
         """Return a function that builds and queries tables of a family.
 
-        Its arguments are r in radians and the seed of a draw.
+        The function takes r in radians and the seed of a draw.
         """
         if name in HYPERPLANES:
             planes = one_vs_all(pool, self.queries, seed=self.seed)

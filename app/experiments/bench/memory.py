@@ -23,7 +23,8 @@ def anonymous_mb() -> float | None:
 class PeakMemory:
     """A context manager that samples anonymous memory 20 times per second.
 
-    After the context, the attribute `mb` is the peak in 10⁶ bytes; None if the system does not report it.
+    At the end of the context, the attribute `mb` is the peak in 10⁶ bytes; None if the system does not report
+    this memory.
     """
 
     def __init__(self) -> None:

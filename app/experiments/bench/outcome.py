@@ -1,4 +1,4 @@
-"""Evaluation of labeling in a browser: whether all answers are in the log, and how long images took."""
+"""Evaluation of labeling in a browser: whether all answers are in the log, and how soon images appeared."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def fate(
     -------
     dict
         ``answers``: number of answers given. ``lost``: answers that are not in the log. ``duplicated``:
-        answers beyond the first one for a selection. ``misplaced``: answers in the log whose item is not the
-        one in the painted picture, or whose word is not the one given.
+        answers to a selection that was already answered. ``misplaced``: answers in the log that were never
+        given, that differ from the given answer, or whose item is not the painted one.
     """
     given = [answer for press in presses for answer in press["answers"]]
     painted = {answer["selection"]: answer for answer in given}
@@ -86,8 +86,8 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
     -------
     dict
         ``ahead_median_ms`` and ``ahead_p95_ms``: median and 95th percentile of the time from painting an
-        image until all possible next images are ready, at the fixed pace. If the key was pressed earlier,
-        the time counts as infinite; an infinite statistic is None.
+        image until all possible next images are ready, at the fixed pace. If the key was pressed before
+        these images were ready, the time counts as infinite; an infinite statistic is None.
         ``waited``: number of presses that had to wait for the next image.
         ``waited_visibly``: number of presses after which the page showed that it was waiting.
         ``held_pace_seconds``: 95th percentile of the time until all possible next images are ready, in

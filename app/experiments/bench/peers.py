@@ -1,7 +1,7 @@
 """Indexes of faiss [1]_, a widely used library for nearest neighbours, to compare with our own structures.
 
-A faiss index keeps a copy of the rows in memory, whereas our pools are on disk. Like our structures, it is
-built and queried with one thread.
+A faiss index keeps a copy of the rows in memory, whereas our pools are on disk. All structures, ours and
+those of faiss, are built and queried with one thread.
 
 References
 ----------

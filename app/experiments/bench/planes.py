@@ -87,9 +87,8 @@ def make_corpus(
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
     """Print a table with a line for each setting.
 
-    A line has the number of hyperplanes. Its other numbers are averaged over these hyperplanes: the number
-    of labels, the share of positive labels, and the mean and standard deviation of wᵀx + b over rows of the
-    pool.
+    A line has the number of hyperplanes, followed by averages over these hyperplanes: the number of labels,
+    the share of positive labels, and the mean and standard deviation of wᵀx + b over rows of the pool.
     """
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)

@@ -28,10 +28,17 @@ DEFAULT_WORDS = (
     "mixture:margin=0,likely=0.8,random=0.2",
     "mixture:margin=0.5,likely=0.5,random=0",
 )
-"""Default strategies: the three parts of a mixture, the default mixture, and mixtures of two parts."""
+"""Default strategies.
+
+These are the three strategies that a mixture draws from, the default mixture, and mixtures of two of the
+three.
+"""
 
 SIMILAR = "similar"
-"""Name that stands for the page Find similar (`core.experiment.similar`); parameters may follow."""
+"""Word that names the page Find similar (`core.experiment.similar`) among strategies.
+
+Like the name of a strategy, this word may be followed by parameters.
+"""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
 """Numbers of answers after which the number of positives found is reported.
@@ -51,7 +58,8 @@ class Positives(Experiment[Pool]):
     words : tuple of str
         Strategies (see `core.selection.words`) or `SIMILAR`; `DEFAULT_WORDS` if empty.
     searches : int
-        Number of searches with each strategy. Classes are searched for in turn.
+        Number of searches with each strategy. All classes are searched for equally often, up to a difference
+        of one.
     wanted : int
         Number of positives to find.
     most : int
@@ -75,7 +83,7 @@ class Positives(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the row of each strategy, see `row_of`.
+        """Yield one row for each strategy; see `row_of`.
 
         Raises
         ------
@@ -122,7 +130,7 @@ class Positives(Experiment[Pool]):
 
 
 def ways(pool: Pool, words: Sequence[str], batch: int, seed: int) -> dict[str, Way]:
-    """Return a way to choose items for each of `words`: a query strategy, or Find similar.
+    """Return, for each of `words`, a way to choose items: by a query strategy, or by Find similar.
 
     Raises
     ------

@@ -20,7 +20,7 @@ QUIET = 0.9
 
 
 def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
-    """Write a result, or a list of results with one per line, to `path` as JSON.
+    """Write a result to `path` as JSON, or a list of results with one result per line.
 
     If `path` is None, do nothing.
     """
@@ -89,9 +89,10 @@ def each(values: Iterable[float | None]) -> str:
 
 
 def show_disturbance(share: float) -> None:
-    """Print a warning if other programs disturbed the exhaustive scan.
+    """Print a warning if other programs seem to have disturbed the exhaustive scan.
 
-    It is printed if `share`, the scan's processor time divided by its wall-clock time, is below `QUIET`.
+    The sign of this is that `share`, the scan's processor time divided by its wall-clock time, is below
+    `QUIET`.
     """
     if share < QUIET:
         click.echo(

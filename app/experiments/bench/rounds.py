@@ -19,7 +19,10 @@ RUN = 10
 """Minimum number of consecutive rounds taken from a session."""
 
 Round = tuple[Plane, Hyperplane | None]
-"""A hyperplane, and the hyperplane of the previous round in its session, or None if there is none."""
+"""A hyperplane, and the hyperplane of the previous round in the same session.
+
+The second is None in the first round of a session, and for a single hyperplane.
+"""
 
 
 def planes_for(
@@ -66,9 +69,9 @@ def planes_of_other(
 ) -> list[Plane]:
     """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    These are the hyperplanes that `planes_for` returns for `other`, but no items are excluded from their
-    selections. The ids don't tell which items are in both pools. A selected item may therefore be one that
-    the hyperplane was trained on.
+    These are the hyperplanes that `planes_for` returns for `other`, but no items are excluded from the
+    selections. The ids don't tell which items are in both pools, so a selected item may be among the items
+    that the hyperplane was trained on.
 
     Raises
     ------
@@ -93,9 +96,9 @@ def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
     """Return at most `n` of the hyperplanes of one setting.
 
     If they are single hyperplanes, return the first `n`. If they come from sessions, return consecutive
-    rounds from as many sessions as possible, at least `RUN` from each. The first session's rounds are from
-    its beginning, the last session's rounds from its end. Between these two, each session's rounds begin
-    later than those of the session before.
+    rounds from as many sessions as possible, at least `RUN` from each. The rounds of the first session are
+    from its beginning, and the rounds of the last session from its end. Over the sessions in between, the
+    position of the rounds moves evenly from the beginning to the end.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def _is_healthy(url: str) -> bool:
 
 
 def _cpu_seconds(pid: int) -> float | None:
-    """Return the seconds of user and system time of a process and of its children that have ended.
+    """Return the processor time of a process in seconds, including its children that have ended.
 
     Return None if the system has no /proc.
     """

@@ -42,7 +42,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 """
 
 SCANS = 10
-"""Number of exhaustive scans that are timed before the replay in each mode, and again after it."""
+"""Number of exhaustive scans to time before the replay in each mode, and to time again after the replay."""
 
 AT_ONCE = 20
 """Number of hyperplanes whose true nearest items are found in one pass over the pool."""
@@ -92,7 +92,7 @@ class Session:
         memories : Memories or None
             Memories of all sessions; None if sessions don't remember hyperplanes.
         start : float
-            Time when the first round is due, as in `time.perf_counter`.
+            Time when the first round is due, on the clock `time.perf_counter`.
         pace : float
             Seconds from one round to the next.
         """
@@ -139,7 +139,8 @@ class Sessions(Experiment[Pool]):
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategy, and of the start of each session, a random time in the first `pace` seconds.
+        Seed of the strategy and of the start times. Each session starts at a random time in the first `pace`
+        seconds.
     """
 
     threads = 1
@@ -155,7 +156,7 @@ class Sessions(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the row of each mode, see `figures`.
+        """Yield one row for each mode; see `figures`.
 
         Raises
         ------
@@ -266,13 +267,12 @@ def figures(
     """Return the results of one mode.
 
     ``median_ms``, ``p90_ms`` and ``p99_ms`` are the median and the 90th and 99th percentile of a selection's
-    wall-clock time. ``exhaustive_ms`` is the median time of the scans. ``ratio_to_exhaustive`` and
+    wall-clock time. ``exhaustive_ms`` is the median time of `scans`. ``ratio_to_exhaustive`` and
     ``p90_ratio_to_exhaustive`` are ``median_ms`` and ``p90_ms`` divided by ``exhaustive_ms``.
 
-    Columns with ``cpu_`` in their names have the same statistics of processor time, which is more reliable
-    while other programs run. ``scan_cpu_share`` is the processor time of the scans divided by their
-    wall-clock time. ``cpu_ms_per_round`` is the processor time of the whole process per round, including
-    remembering.
+    The same columns with ``cpu_`` in the name are about processor time, which is more reliable while other
+    programs run. ``scan_cpu_share`` is the processor time of `scans` divided by their wall-clock time.
+    ``cpu_ms_per_round`` is `cpu_ms` per round, which includes the time for remembering.
 
     ``with_memory`` is the share of selections whose session remembered a hyperplane. ``memory_age_median``
     and ``memory_age_p90`` are the median and the 90th percentile of the age of this hyperplane, in rounds.

@@ -91,10 +91,10 @@ class Stopping(Experiment[Pool]):
 def summary(sessions: list[AdvisedSession]) -> Row:
     """Return the results of all sessions together.
 
-    ``stopped`` is the number of sessions in which stopping was advised. Other sessions lose and save
-    nothing. ``lost_mean`` and ``lost_max`` are the mean and the maximum loss: AUROC at the end of the session
-    minus AUROC at the advice, in points. ``saved_median`` is the median number of labels saved, and
-    ``saved_share`` the share of all labels that were saved.
+    ``stopped`` is the number of sessions in which stopping was advised. In all other sessions, loss and
+    savings are 0. ``lost_mean`` and ``lost_max`` are the mean and the maximum loss: AUROC at the end of the
+    session minus AUROC at the advice, in points. ``saved_median`` is the median number of saved labels, and
+    ``saved_share`` the number of saved labels divided by the number of all labels.
     """
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])

@@ -6,9 +6,9 @@ nearest of them.
 **Time.** The fastest implementation would store the rows in random order and read consecutive rows. The timed
 computation therefore reads consecutive rows from a random place. It multiplies them by the normal vector of
 the hyperplane (with BLAS, or with SciPy for sparse rows), adds the bias, takes absolute values, and finds the
-minimum. This computation is timed for 1, 2, 4, … rows up to the whole pool, in turn with the strategies. Each
-size is timed with one thread and with all allowed threads, because one thread may be faster for few rows. The
-shorter time counts.
+minimum. This computation is timed for 1, 2, 4, … rows up to the whole pool, between the selections of the
+strategies. Each size is timed with one thread and with all allowed threads, because one thread may be faster
+for few rows. The shorter time counts.
 
 **Rank.** The rank of a subsample is the rank of its nearest row among all rows of the pool. It is computed by
 brute force for random rows.
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 def product_into(X: Rows, w: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Write the products of the rows and `w` to `out`, by BLAS, or by SciPy if the rows are sparse."""
+    """Write the product X w to `out`. BLAS computes it for dense rows, SciPy for sparse rows."""
     if is_sparse(X):
         out[:] = X @ w
     else:
@@ -129,14 +129,18 @@ class EqualTimeSubsample:
         return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
 
     def median_rank(self, rows: float) -> float:
-        """Return the median rank of the nearest row in subsamples of `rows` rows, over all hyperplanes."""
+        """Return the median rank of the row that a random subsample of `rows` rows selects.
+
+        The median is over all subsamples and hyperplanes.
+        """
         logs = np.log1p(np.median(self._ranks, axis=(0, 1)))
         return float(np.expm1(self._between(logs, rows)))
 
     def log_ranks(self, rows: float) -> Floats:
-        """Return the mean log(rank + 1) of the nearest row in subsamples of `rows` rows, per hyperplane.
+        """Return, for each hyperplane, the mean of log(rank + 1) over random subsamples of `rows` rows.
 
-        The shape is (n_hyperplanes,). The logarithm is the natural one.
+        The rank is that of the subsample's nearest row, and the logarithm is natural. The result has shape
+        (n_hyperplanes,).
         """
         logs = np.log1p(np.array(self._ranks)).mean(axis=1)
         return np.asarray(self._between(logs.T, rows))

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SPARE = 200
-"""Additional items that the pool must have, since bursts and grids give a few more answers than requested."""
+"""Number of additional items that the pool must have.
+
+They are needed because bursts and grids give a few more answers than requested.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,13 @@ class Labeling(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the row of each mode.
+        """Yield one row of results for each of the `modes`.
 
         Raises
         ------
         InputError
-            If the pool has no such class or too few items, if a project exists already, if there is no
-            browser, or if the page stops accepting answers.
+            If the pool lacks the class `positive` or has too few items, if a project exists already, if there
+            is no browser, or if the page stops accepting answers.
         """
         modes = self.modes or MODES
         positive = self._check(pool, modes)

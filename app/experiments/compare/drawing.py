@@ -144,7 +144,7 @@ def draw_line(axes: Axes, x: Any, y: Any, stroke: Stroke, *, label: str, number:
 def list_lines(picture: Figure) -> None:
     """Add a legend beside the panels.
 
-    It has each label once, in the order of drawing. All lines in it have the same width.
+    The legend has each label once, in the order of drawing, and shows all lines with the same width.
     """
     lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     named = {label: line for label, line in lines.items() if not label.startswith("_")}

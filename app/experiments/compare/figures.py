@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FIRST_CHOSEN = 7
-"""Number of images to show for each strategy: its first selections, as in the H-Hash paper."""
+"""Number of images to show for each strategy. They are its first selections, as in the H-Hash paper."""
 
 _WIDTH = 10.0
 
@@ -38,7 +38,7 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
     measures : Measures
         Measures to plot.
     pictures : dict
-        First images that each strategy selected, by its name; empty if there are no images.
+        First images that each strategy selected, by the strategy's name; empty if there are no images.
     out : Path
         An existing folder.
 

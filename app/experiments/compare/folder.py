@@ -34,8 +34,8 @@ P = TypeVar("P", bound=Plan[Any])
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
     """Lock the comparison's folder, and yield the plan and the pool.
 
-    If the folder has no plan yet, the plan is stored there. Otherwise, the plan must equal the stored one.
-    The size of the comparison and the number of finished races or other units of work are printed.
+    If the folder has no plan yet, the plan is stored there. Otherwise, the plan must equal the stored plan.
+    The size of the comparison and the number of finished units of work (such as races) are printed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The strategies of a comparison: their indexes are built once, saved, and loaded by every worker process.
+"""The strategies of a comparison. Their indexes are built once, saved, and loaded by every worker process.
 
 A lane is one strategy in a race (`core.simulation.race.Lane`).
 """
@@ -27,7 +27,7 @@ INDEXES = "indexes"
 
 
 def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
-    """Build the indexes that are not in the folder `out` yet, and save those that consist of arrays.
+    """Build each index that is not in the folder `out` yet, and save it there if it consists of arrays.
 
     `tell` prints a line of progress.
 
@@ -93,7 +93,7 @@ def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy
 
 
 def _index(strategy: QueryStrategy) -> QueryStrategy:
-    """Return the strategy whose index the given one uses: often the given strategy itself."""
+    """Return the strategy that owns the index of `strategy`: often `strategy` itself."""
     if strategy.index_name == strategy.name:
         return strategy
     return make_strategy(strategy.index_name, **strategy.index_params())

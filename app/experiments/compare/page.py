@@ -64,7 +64,7 @@ def write_page(template: str, path: Path, **words: Any) -> Path:
 
 
 def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
-    """Return the caption and the inline SVG of a figure, read from `path`, for a template.
+    """Read the SVG of a figure from `path`; return the caption and the inline SVG, for a template.
 
     The ids in the SVG get the prefix `name`; see `inline`.
     """
@@ -72,7 +72,7 @@ def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
 
 
 def inline(svg: str, name: str) -> str:
-    """Convert an SVG that matplotlib wrote so that it can be placed inside an HTML page.
+    """Convert an SVG by matplotlib for use inside an HTML page.
 
     Colours become variables of the page. Ids get the prefix `name`, so that figures on one page don't clash.
     """
@@ -92,7 +92,7 @@ def inline(svg: str, name: str) -> str:
 
 
 def _light() -> dict[str, str]:
-    """Return the light-mode colours of figures: a dict from the page's names of colours to values."""
+    """Return a dict with the light-mode colours of figures, by the colours' names on the page."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
     return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 

@@ -50,7 +50,7 @@ class LinearProbabilities:
         return np.column_stack([1 - yes, yes])
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return 1 for each positive row and 0 for the others, of shape (n,)."""
+        """Return 1 for each positive row and 0 for each negative row, of shape (n,)."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
 
@@ -60,8 +60,8 @@ class Peer(QueryStrategy):
     Parameters
     ----------
     gigabytes : float
-        Limit on the library's memory, in 10⁹ bytes above the current memory of this process. If the library
-        needs more, the strategy fails. There is no limit on systems other than Linux.
+        Limit on the memory that the library uses in addition to the current memory of this process, in 10⁹
+        bytes. If the library needs more, the strategy fails. There is no limit on systems other than Linux.
     random_state : int
     """
 
@@ -88,7 +88,7 @@ class Peer(QueryStrategy):
             self.X_ = parts[0] if len(parts) == 1 else join(parts)
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; sorts the rows by |wᵀx + b|, since libraries may return any order."""
+        """See `QueryStrategy.choose`; sorts the rows by |wᵀx + b|, because a library may use any order."""
         if self.X_ is None:
             raise MemoryError
         labeled = np.isin(self.pool_.ids, query.exclude, assume_unique=True)
@@ -203,8 +203,8 @@ def make_peer(name: str, *, random_state: int = 0) -> Peer:
 def memory_limited(gigabytes: float) -> Iterator[None]:
     """Limit this process's memory within the context.
 
-    An allocation raises MemoryError if memory would grow by more than `gigabytes` (10⁹ bytes) after the
-    context was entered. There is no limit on systems without /proc.
+    Memory can grow by at most `gigabytes` (10⁹ bytes) after the start of the context. Allocations beyond this
+    limit raise MemoryError. There is no limit on systems without /proc.
     """
     status = Path("/proc/self/status")
     if not status.is_file():

@@ -55,7 +55,7 @@ class Plan(ABC, Generic[U]):
     @property
     @abstractmethod
     def units(self) -> list[U]:
-        """All units of work, in an order in which the first few already cover all classes or families."""
+        """All units of work. The first few units cover all classes or families."""
 
     @abstractmethod
     def size(self, pool: Pool) -> str:

@@ -113,7 +113,8 @@ class RacePlan(Plan[RaceUnit]):
         classes : sequence of str
             See `chosen_classes`.
         most_classes : int or None
-            If no class is named, maximum number of classes to draw; None for all classes.
+            Maximum number of classes if `classes` is empty; None for all classes. If the pool has more
+            classes, this number of them is drawn at random.
         strategies, peers : sequence of str
             Names of strategies and peers. If no strategy is named, the plan has the strategies in
             `STRATEGIES` that can select from the pool.
@@ -206,7 +207,7 @@ class RacePlan(Plan[RaceUnit]):
 
 
 def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
-    """Return the classes that `words` name, in the same order, or all of `able` if `words` is empty.
+    """Return the indices of the classes that `words` name, in this order; all of `able` if `words` is empty.
 
     Parameters
     ----------

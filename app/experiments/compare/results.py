@@ -45,10 +45,10 @@ class RaceResults:
     table : pyarrow.Table
         All results, with one row per strategy, unit and round; see `app.experiments.compare.unit.schema`.
     failures : dict
-        Why strategies ended early: for each name of a strategy, a dict of reasons by unit.
+        Reasons why strategies ended early: for each name of a strategy, a dict with the reason in each unit.
     workers : tuple of int
-        Numbers of parallel workers that were used, ascending. There is more than one number if the comparison
-        was interrupted and continued with another number of workers.
+        All numbers of parallel workers that were used, ascending. If the comparison was interrupted and
+        continued with another number of workers, there are several numbers.
     auroc : array of shape (n_strategies, n_units, iterations + 1)
         AUROC on the held-out items. Round 0 is before the first selection.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)

@@ -17,7 +17,7 @@ from scipy import stats
 LEVEL = 0.95
 
 LEAST = 3
-"""Minimum number of means for an interval: with two, Student's t is so wide that it says nothing."""
+"""Minimum number of means for an interval. With two means, Student's interval is too wide to be useful."""
 
 WHISKERS = (5.0, 95.0)
 """Percentiles at which the whiskers of a box plot end."""
@@ -33,7 +33,7 @@ class Interval:
     ----------
     mean : float
     low, high : float or None
-        Ends of the 95 % interval; None if it is a mean of fewer than `LEAST` values.
+        Ends of the 95 % interval; None if the mean is over fewer than `LEAST` numbers.
     """
 
     mean: float
@@ -68,7 +68,7 @@ class Box:
 
 
 def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
-    """Return the mean of each cluster over the first axis, of shape (n_clusters, …), ascending by cluster.
+    """Return, for each cluster in ascending order, the mean over the first axis; shape (n_clusters, …).
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
 def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:
     """Return the mean over the first axis, and half the width of its 95 % interval.
 
-    The mean is over the means of the clusters, or over the values if there is only one cluster. The width is
-    NaN if there is only one value.
+    The mean is over the means of the clusters, or over the values if there is only one cluster. With only one
+    value, the half-width is NaN.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, 
 def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
     """Return the mean of values of shape (n,) with its 95 % interval; see `mean_and_halfwidth`.
 
-    There is no interval if the mean is over fewer than `LEAST` clusters, or values of the only cluster.
+    An interval needs at least `LEAST` clusters, or `LEAST` values if there is only one cluster.
     """
     mean, half = mean_and_halfwidth(values, clusters)
     n_clusters = len(np.unique(np.asarray(clusters)))

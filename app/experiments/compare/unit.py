@@ -22,7 +22,7 @@ TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_sec
 """Columns with measured times. The plan determines the values of all other columns."""
 
 FAILURES = b"failures"
-"""Metadata key of a unit's table; its value is JSON: why strategies ended early, by their names."""
+"""Metadata key of a unit's table; its value is JSON with the reason for each strategy that ended early."""
 
 WORKERS = b"workers"
 """Metadata key of a unit's table; its value is the number of units that ran in parallel."""
@@ -31,8 +31,8 @@ WORKERS = b"workers"
 def schema() -> pa.Schema:
     """Return the schema of the tables of a single unit and of all units.
 
-    Round 0 is the classifier trained on the initial labels. In its rows, the columns about a selection are
-    null.
+    Round 0 is the classifier trained on the initial labels. In the rows of round 0, the columns about a
+    selection are null.
     """
     import pyarrow as pa
 
@@ -109,7 +109,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_unit(out: Path, unit: RaceUnit) -> pa.Table:
-    """Read the table of a finished unit; raise the errors of `read_table`."""
+    """Read the table of a finished unit; see `read_table`."""
     return read_table(out / UNITS / unit.file, schema())
 
 

@@ -1,4 +1,4 @@
-"""The deliveries to one webhook, one after another, until each has succeeded."""
+"""Send deliveries to one webhook, one after another. Each delivery is repeated until it succeeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from closecall.storage import StorageError, WebhookRecord, Webhooks
 from closecall.storage.backlog import Batch, next_batch
 
 FAR = 10_000
-"""A webhook that gets no events for this many answers has its position stored nevertheless."""
+"""After this many answers without an event for the webhook, the webhook's positions are stored anyway."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Pauses:
     Parameters
     ----------
     gather : float
-        Time between a new event and its delivery, so that events shortly after each other go together. Each
-        delivery costs a write to the database, which must not slow down the writing of answers.
+        Time between a new event and its delivery. Events within this time are delivered together, because
+        each delivery costs a write to the database, which must not slow down the writing of answers.
     look : float
         Time between two checks for webhooks that were added or removed, and for events that another process
         has stored.
@@ -42,18 +42,19 @@ class Pauses:
     longest: float = 300.0
 
     def after(self, failures: int, draw: float) -> float:
-        """Return the pause after this many failures in a row, shortened by up to half, as `draw` says.
+        """Return the pause in seconds after this many failures in a row.
 
-        `draw` is a random number from 0 to 1. Receivers that fail together are not all asked again at once.
+        The pause is shortened by up to half, in proportion to the random number `draw` from 0 to 1. If
+        several receivers fail together, the deliveries are therefore not all repeated at the same time.
         """
         return min(self.longest, self.first * 2.0 ** min(failures - 1, 60)) * (1 - draw / 2)
 
 
 class Deliveries(threading.Thread):
-    """A thread that sends a webhook its events, in order, and each until the receiver has accepted it.
+    """A thread that sends events to a webhook, in order, and repeats each delivery until it is accepted.
 
-    The positions of the webhook move after the receiver has accepted a delivery. Events are therefore sent
-    again if the process ends before that: at least once, never too seldom.
+    The webhook's positions in the logs move after the receiver has accepted a delivery. If the process ends
+    before that, the events are sent again. Each event is therefore delivered at least once.
 
     Parameters
     ----------
@@ -62,9 +63,9 @@ class Deliveries(threading.Thread):
     project : str
         The project's key.
     webhooks : Webhooks
-        Where the positions are stored.
+        Stores the positions.
     leads : callable
-        Whether this process sends the project's events. If not, the thread ends.
+        Returns whether this process sends the project's events. If not, the thread ends.
     pauses : Pauses
     post : callable
         Sends a delivery; see `Post`.
@@ -82,7 +83,7 @@ class Deliveries(threading.Thread):
         post: Post,
         troubles: Troubles,
     ) -> None:
-        super().__init__(name=f"webhook-{webhook.id}", daemon=True)  # a receiver that hangs delays no exit
+        super().__init__(name=f"webhook-{webhook.id}", daemon=True)  # don't wait at exit for a receiver
         self._webhook = webhook
         self._stored_through = webhook.answers_through
         self._project = project
@@ -105,7 +106,7 @@ class Deliveries(threading.Thread):
         self._woken.set()
 
     def abandon(self) -> None:
-        """Leave the database alone from now on, whatever a request that is under way leads to."""
+        """Write nothing to the database from now on, not even the result of a request that is under way."""
         self._is_abandoned = True
 
     def run(self) -> None:
@@ -143,7 +144,7 @@ class Deliveries(threading.Thread):
                 return
 
     def _send(self, batch: Batch) -> bool:
-        """Send a delivery until it succeeds, and return true; or return false if the thread is to end."""
+        """Repeat a delivery until it succeeds, and return true; return false if the thread must end first."""
         webhook, failures = self._webhook, 0
         body = body_of(webhook.id, events_of(batch, self._project))
         while self._goes_on():

@@ -30,7 +30,7 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 Post = Callable[[str, bytes, Mapping[str, str]], str | None]
 """Sends a body with headers to an address. Returns None on success, otherwise the problem in one sentence."""
 
-# Its messages have addresses, which may contain secrets.
+# urllib3 logs addresses, which may contain secrets.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
@@ -51,10 +51,10 @@ def headers_of(secret: str, body: bytes) -> dict[str, str]:
 
 
 def signature(secret: str, body: bytes, seconds: int) -> str:
-    """Return the signature of a body at a time, in seconds since 1970-01-01 UTC.
+    """Return the signature of a body that is sent at a time, in seconds since 1970-01-01 UTC.
 
-    It is HMAC-SHA256 of the time, a dot and the body. The time is part of it, so that a receiver can refuse
-    an old delivery that somebody else sends again.
+    The signature is HMAC-SHA256 of the time, a dot and the body. It includes the time, so that a receiver can
+    refuse an old delivery that somebody else sends again.
     """
     signed = hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256)
     return f"t={seconds},v1={signed.hexdigest()}"

@@ -1,4 +1,4 @@
-"""Record facts of which webhooks inform other programs: the pool is complete, and labeling may stop."""
+"""Record happenings for webhooks: the pool is complete, or labeling may stop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LOOK_SECONDS = 2.0
 
 
 class HappeningWatch:
-    """A thread that records each happening once, even if the process is killed in between.
+    """A thread that records each happening once, even if the process is killed and started again.
 
     Parameters
     ----------
     happenings : Happenings
-        Where they are recorded.
+        Stores the happenings.
     description : str
         Name of the description that gives the pool's features.
     pool : callable
-        Returns the newest snapshot of the pool, or None.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     concepts : callable
         Returns the concepts whose advice to stop is recorded.
     recorded : callable
@@ -80,10 +80,10 @@ class HappeningWatch:
         self._known.add(f"pool {pool.digest}")
 
     def _look_at_advice(self, concept: LiveConcept) -> None:
-        """Record the advice to stop if it is the concept's current advice.
+        """If all milestones are computed and the concept's current advice is to stop, record this advice.
 
-        After a restart, all milestones are computed again. An earlier advice may have been withdrawn by a
-        later one, so the last one counts.
+        After a restart, all milestones are computed again. The advice may be to stop at an earlier milestone,
+        but to go on at a later milestone.
         """
         milestones = concept.milestones
         if milestones.is_computing:

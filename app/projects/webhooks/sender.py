@@ -1,7 +1,7 @@
 """Send a project's events to its webhooks, in the background.
 
-Answers never wait for this. Storing an answer only sets a flag, which wakes a thread. Each webhook has a
-thread of its own, so that a receiver that hangs delays no other.
+Answers never wait for the sender. Storing an answer only sets a flag, which wakes a thread. Each webhook has
+a thread of its own, so that a receiver that hangs doesn't delay deliveries to other receivers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ END_SECONDS = 1.0
 
 
 def always() -> bool:
-    """Return true: one process alone serves the project."""
+    """Return true. This is `leads` for a process that serves the project alone."""
     return True
 
 
@@ -35,9 +35,9 @@ class WebhookSender:
     project : str
         The project's key.
     troubles : Troubles
-        Gets unexpected errors. What is wrong with a receiver is stored with its webhook.
+        Gets unexpected errors. A receiver's problem is stored with its webhook.
     leads : callable
-        Whether this process sends the project's events, if several processes serve it.
+        Returns whether this process sends the project's events; of several servers, only one does.
     pauses : Pauses
     post : callable
         Sends a delivery; see `Post`.
@@ -78,7 +78,7 @@ class WebhookSender:
         self._watch.wake()
 
     def wake(self) -> None:
-        """Send new events soon. This takes microseconds, because answers are stored by the calling thread."""
+        """Send new events soon. This takes only microseconds, so that it doesn't delay answers."""
         if self._deliveries:
             self._has_new = True
             self._watch.wake()
@@ -111,7 +111,7 @@ class WebhookSender:
                 one.wake()
 
     def _look(self) -> bool:
-        """Start and end threads as webhooks come and go; return whether the logs have grown."""
+        """Start and end the threads of new and removed webhooks; return whether the logs have grown."""
         there = self.webhooks.all()
         wanted = {one.id: one for one in there if not one.is_paused} if self._leads() else {}
         self._known = tuple(wanted.values())

@@ -17,7 +17,7 @@ MOST_ROWS = 1_000
 
 
 class Body(BaseModel):
-    """A body with known fields of the right types only, so that a mistake is not ignored."""
+    """A body that has only known fields of the right types; any other body is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -42,7 +42,7 @@ def list_answers(entry: Reads, concept: ConceptId, after: After = 0, limit: Limi
 
 @router.get("/projects/{project}/concepts/{concept}/labels")
 def list_labels(entry: Reads, concept: ConceptId, after: After = -1, limit: Limit = 1000) -> dict[str, Any]:
-    """List the current labels in the order of the items."""
+    """List the current labels in the order of the item ids."""
     return log.labels_after(entry.project, record(entry, concept), after, limit)
 
 
@@ -62,7 +62,10 @@ def set_audit_share(entry: Owns, concept: ConceptId, body: AuditShare) -> dict[s
 
 @router.get("/projects/{project}/concepts/{concept}/people")
 def show_people(entry: Reads, concept: ConceptId) -> dict[str, Any]:
-    """Return the statistics of the annotators; without the scope "own", only those of the person who asks."""
+    """Return the statistics of the annotators.
+
+    Without the scope "own", the response has only the statistics of the person who asks.
+    """
     live = entry.project.live_concept(record(entry, concept).id)
     return team_of(entry.project, live, entry.person, UTC)
 
@@ -88,7 +91,7 @@ def record(entry: Entry, concept: int) -> ConceptRecord:
     Raises
     ------
     Problem
-        With status 404, if there is none.
+        With status 404, if there is no such concept.
     """
     found = next((its for its in entry.project.concepts(archived=True) if its.id == concept), None)
     if found is None:

@@ -1,8 +1,8 @@
-"""Who asks: the credentials of a request, and what they permit.
+"""Authentication: the credentials of a request, and their permissions.
 
 A program sends a token in the header Authorization. A labeling page sends a signed key in the header
 `PAGE_KEY`, which no other site can know or send: browsers let only pages of the same origin add this header.
-Without a credential, nothing but the OpenAPI document can be read.
+Without a credential, only the OpenAPI document can be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGE_KEY = "X-Closecall-Page"
 """Header with the key of a labeling page (`app.projects.page_keys`)."""
 
 MAY = {"read": "read", "label": "read and label", "own": "read, label and change the project"}
-"""What each scope permits, in words."""
+"""Permissions of each scope, in words."""
 
 bearer_scheme = HTTPBearer(auto_error=False, description="A token of `closecall token create`.")
 _page = APIKeyHeader(name=PAGE_KEY, auto_error=False, description="The key of a labeling page.")
@@ -59,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Credential:
-    """What a request says about who makes it. Nothing of it is checked yet.
+    """The credentials of a request, not yet checked.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Credential:
     page_key : str or None
         Key of a labeling page.
     site : str or None
-        The browser's word for the site of the page that makes the request.
+        The site of the page that makes the request, according to the browser.
     """
 
     project: str
@@ -115,8 +115,8 @@ async def shown(
 ) -> Credential:
     """Return the credential of a request.
 
-    A route that depends on it, and not on an `Entry`, checks it itself. This saves the change of threads
-    between the check and the route.
+    A route that depends on this function and not on an `Entry` must call `Credential.enter` itself. The check
+    can then run in the same thread as the route, which saves time.
     """
     return Credential(project, bearer.credentials if bearer else None, page, sec_fetch_site)
 
@@ -125,7 +125,7 @@ Shown = Annotated[Credential, Depends(shown)]
 
 
 def entered(needed: Scope) -> Callable[..., Entry]:
-    """Return a dependency: the `Entry` of a request that needs the scope `needed`."""
+    """Return a FastAPI dependency whose value is the `Entry` of a request that needs the scope `needed`."""
 
     def enter(credential: Shown) -> Entry:
         return credential.enter(needed)
@@ -154,7 +154,7 @@ def unknown() -> Problem:
 
 def _of_token(workspace: Workspace, key: str, text: str) -> Entry:
     if key not in workspace.served_keys():
-        raise unknown()  # as for an existing project that the token doesn't open
+        raise unknown()  # the same as for a project that the token doesn't open
     project = workspace.project(key)
     token = Tokens(project.database).find(text)
     if token is None:

@@ -1,4 +1,4 @@
-"""Routes that bring labels and predictions in, and labels out."""
+"""Routes that import labels, import and list predictions, and export labels or the log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NewPredictions(Body):
 
 @router.post("/projects/{project}/concepts/{concept}/labels")
 def import_labels(entry: Owns, concept: ConceptId, body: NewLabels) -> dict[str, Any]:
-    """Store labels, as `closecall import` does. A request that is repeated stores nothing twice."""
+    """Store labels, as `closecall import` does. Repeating a request stores nothing twice."""
     return add_labels(entry.project, record(entry, concept), body.labels, entry.person.name)
 
 
@@ -80,7 +80,7 @@ def list_predictions(
     after: After = -1,
     limit: Limit = 1000,
 ) -> dict[str, Any]:
-    """List a model's predictions in the order of the items."""
+    """List a model's predictions in the order of the item ids."""
     store, its = Predictions(entry.project.database), record(entry, concept)
     found = next((one for one in store.all() if one.concept_id == its.id and one.model == model), None)
     if found is None:

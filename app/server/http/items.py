@@ -26,7 +26,7 @@ def find_items(
     name: Annotated[str, Query(min_length=1, max_length=200, description="Words of the item's name.")],
     limit: Limit = 100,
 ) -> dict[str, Any]:
-    """Find items whose names contain all words."""
+    """Find items whose names contain all words of `name`."""
     return api.found(entry.project, name, limit)
 
 

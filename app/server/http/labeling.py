@@ -34,7 +34,10 @@ FORESEEN_SECONDS = 15.0
 """Maximum seconds for which a request waits for the items that may follow."""
 
 LOOK_SECONDS = 0.25
-"""Seconds after which a waiting request looks whether they will not come, or the server is to stop."""
+"""Interval, in seconds, at which a waiting request checks whether to end.
+
+It ends if no more items will come or the server is to stop.
+"""
 
 _JSON: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}}
@@ -84,7 +87,7 @@ _ANSWER = {
 }
 
 Answer = Annotated[dict[str, Any], WithJsonSchema(_ANSWER)]
-"""An answer as it is sent. A malformed answer is refused on its own, so it must not refuse the request."""
+"""An answer as it is sent. It is not validated here: if it is malformed, only this answer is refused."""
 
 Answers = Annotated[list[Answer], Field(max_length=MOST_AT_ONCE)]
 
@@ -112,7 +115,7 @@ class Given(Body):
 
 
 class CardRequest(Body):
-    """A card to make, after storing answers."""
+    """Answers to store, and the card to return."""
 
     view: ViewName = "one"
     size: Annotated[int, Field(ge=LEAST, le=MOST, description="Items of a grid.")] = USUAL
@@ -171,19 +174,19 @@ def show_next(
         AHEAD_SECONDS
     ),
 ) -> dict[str, Any]:
-    """Return the item in view, and the items that follow each possible answer."""
+    """Return the item in view, and the next item for each possible answer."""
     return api.in_view(_session(entry, session), wait=wait)
 
 
 @router.get("/projects/{project}/sessions/{session}/card", responses=_JSON)
 def show_card(credential: Shown, session: SessionId, view: ViewName = "one", size: Size = USUAL) -> Response:
-    """Return what a labeling page shows."""
+    """Return the card that a labeling page shows."""
     return _card(credential.enter("label"), session, CardRequest(view=view, size=size))
 
 
 @router.post("/projects/{project}/sessions/{session}/card", responses=_JSON)
 def answer_card(credential: Shown, session: SessionId, body: CardRequest) -> Response:
-    """Store answers, and return what a labeling page shows then."""
+    """Store answers, and return the card that a labeling page shows next."""
     return _card(credential.enter("label"), session, body)
 
 
@@ -202,7 +205,7 @@ async def show_ahead(
     view: ViewName = "one",
     size: Size = USUAL,
 ) -> Response:
-    """Wait until more items that may follow are known, or for 15 seconds, and return all of them."""
+    """Wait at most 15 seconds for more of the next items, one per possible answer; return all known ones."""
 
     def look() -> tuple[OpenProject, View, Response | None]:
         entry = credential.enter("label")
@@ -226,7 +229,7 @@ async def show_ahead(
 
 @contextmanager
 def _told(project: OpenProject, session: str) -> Iterator[asyncio.Event]:
-    """Yield an event that is set whenever more items that may follow are known in the session."""
+    """Yield an event that is set whenever the session has found another item that may follow."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
     def note(kind: str, data: Mapping[str, Any]) -> None:
@@ -242,7 +245,7 @@ def _told(project: OpenProject, session: str) -> Iterator[asyncio.Event]:
 
 @router.post("/projects/{project}/answers")
 def store_answers(entry: Labels, body: Given) -> dict[str, Any]:
-    """Store answers. Those that are neither acknowledged nor refused must be sent again."""
+    """Store answers. Answers that are neither acknowledged nor refused must be sent again."""
     project, person = entry.project, entry.person
     own: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
@@ -279,7 +282,7 @@ def _card(entry: Entry, session_id: str, asked: CardRequest) -> Response:
 
 
 def _json(content: Mapping[str, Any]) -> Response:
-    """Return a response that FastAPI passes on as it is. For a card, its own conversion takes 2 ms."""
+    """Return a response that FastAPI passes on as it is. FastAPI's own conversion of a card takes 2 ms."""
     return JSONResponse(content)
 
 

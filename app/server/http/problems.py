@@ -41,7 +41,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 """The problems that each route may respond with, for the OpenAPI document."""
 
 _STATUS_OF_KIND = {"missing": 404, "exists": 409, "invalid": 422}
-"""Statuses of errors of the database that a request causes; all others mean that it can't be used now."""
+"""Statuses of database errors that the request caused. Otherwise the database can't be used now (503)."""
 
 
 class Problem(Exception):  # noqa: N818 (the name in RFC 9457)
@@ -101,7 +101,7 @@ async def _storage(_: Request, error: Exception) -> Response:
 
 
 async def _malformed(_: Request, error: Exception) -> Response:
-    """Name the first malformed part of a request."""
+    """Respond with a problem that names the first malformed part of the request."""
     first = error.errors()[0]  # type: ignore[attr-defined]
     place = " ".join(str(part) for part in first["loc"])
     return respond(422, f"The {place} is malformed: {first['msg']}"[:500])

@@ -53,7 +53,7 @@ def list_concepts(entry: Reads) -> dict[str, Any]:
 
 @router.post("/projects/{project}/concepts", status_code=201, responses={200: {"description": "Known"}})
 def add_concept(entry: Owns, body: NewConcept, response: Response) -> dict[str, Any]:
-    """Add a concept. If there is one of this name with the same question, return that one."""
+    """Add a concept. If there already is a concept with this name and question, return that concept."""
     concept, is_new = api.with_concept(entry.project, entry.person, **body.model_dump())
     if not is_new:
         response.status_code = 200

@@ -11,7 +11,7 @@ from math import ceil
 from closecall.app.server.http.problems import Problem
 
 PER_SECOND = 100.0
-"""Requests per second that a credential may make for long: far more than a person's page makes."""
+"""Requests per second that a credential may make permanently: far more than a person's page makes."""
 
 BURST = 400
 """Requests that a credential may make at once, after a pause."""

@@ -1,4 +1,4 @@
-"""Start a blind comparison, or find the one in progress."""
+"""Start a blind comparison, or find the comparison in progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 FIRST = 5
-"""Maximum number of yes labels, and of no labels, that every side copies from the question at the start."""
+"""Maximum number of yes labels, and of no labels, that each side gets from the question at the start."""
 
 JUDGE = "random"
 """Strategy of the judge, the side that draws the items on which the two strategies are compared."""
@@ -44,10 +44,10 @@ class Offer:
     Parameters
     ----------
     problem : str or None
-        A sentence that says why no comparison can start; None if one can.
+        A sentence that says why no comparison can start; None if a comparison can start.
     is_judged_by_truth : bool
         Whether the strategies are compared on held-out items whose true class is known. If not, they are
-        compared on random items, which a third side, the judge, draws between their turns.
+        compared on random items. A third side, the judge, draws these items between the strategies' turns.
     first : int
         Number of yes labels that each strategy starts with. The number of no labels is the same.
     """
@@ -75,15 +75,15 @@ def offer(session: LabelingSession) -> Offer:
 def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
     """Start a comparison of two strategies.
 
-    Each strategy gets a copy of the question, a session, and the same first labels. So does the judge, if
-    there is one.
+    Each strategy, and the judge if there is one, gets a copy of the question, a session, and the same first
+    labels.
 
     Parameters
     ----------
     session : LabelingSession
         Session of the annotator.
     strategies : sequence of str
-        The two strategies. Which of them becomes side A is drawn at random.
+        The two strategies. One of them, drawn at random, becomes side A.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _is_whole(project: Project, leader: SessionRecord) -> bool:
 
 
 def _copies(project: Project, question: ConceptRecord, letters: str) -> list[ConceptRecord]:
-    """Return archived copies of the question, whose names have letters instead of the strategies' names."""
+    """Create archived copies of the question, whose names have letters instead of strategies' names."""
     number, store = 1, project.concept_store
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1

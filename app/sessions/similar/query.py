@@ -54,7 +54,7 @@ class Like:
 
     @property
     def word(self) -> str:
-        """The text that `of` parses."""
+        """The query as a text that `of` can parse."""
         if self.item is not None:
             return str(self.item)
         return YES if self.digest is None else f"{_UPLOAD}{self.digest}"
@@ -76,7 +76,7 @@ class Queries:
     items : array of shape (n_items,), int64, ascending
         Items of the query, which are left out of the results.
     n_known : int
-        Number of rows of the query before `core.similar.queries.looked_for` reduced them.
+        Number of rows of the query before `core.similar.queries.looked_for` reduced this number.
     """
 
     X: Rows
@@ -103,7 +103,7 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     ------
     InputError
         If the query is an item without features, an upload that is unknown or that `Uploads.feature` refuses,
-        or all yes answers although there is none.
+        or all items answered yes, if there is no such item.
     """
     nothing = np.empty(0, dtype=np.int64)
     if like.digest is not None:

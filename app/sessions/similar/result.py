@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.query import Queries
 
 VIEWS = ("original", "learned", "both")
-"""Names of the views: by the original features, by the learned metric, or by both side by side."""
+"""Names of the views: results by the original features, by the learned metric, or both side by side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,9 @@ class Result:
     queries : Queries
         The rows of the query.
     lists : dict
-        Neighbours found, by the metric's name: "original" and, if a metric was learned, "learned".
+        The neighbours found. The key is the metric's name: "original" or, if a metric was learned, "learned".
     methods : dict
-        Search methods that found the neighbours, by the metric's name.
+        The search methods that found the neighbours, with the same keys as `lists`.
     learned : LearnedMetric or None
         The learned metric, if there is one.
     """
@@ -48,7 +48,7 @@ class Result:
     def in_view(self, view: str, first: int) -> list[tuple[str, int, int]]:
         """Return each result on the page that begins at place `first`, as the metric's name, place and item.
 
-        If the view shows two lists, the results of the first one come first.
+        If the view shows two lists, the results by the original features come first.
         """
         return [
             (name, place, item)

@@ -91,8 +91,8 @@ class SimilarSession(SearchSession):
     def go_to(self, word: str | None) -> None:
         """Search with the query in the address or, if `word` is None, with a default.
 
-        The default is the current query. If there is no current query, all items answered yes are the query
-        or, before the first yes answer, the item last shown on the Label page.
+        The default is the current query. If there is no current query, the default is all items answered yes.
+        Before the first yes, it is the item last shown on the Label page.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class SimilarSession(SearchSession):
 
         A newer metric is used only after the next submission, so that items don't move while the annotator
         marks them. After a restart, there is no result for the items in view, so the search is repeated. If
-        it doesn't find all of them, items are selected again.
+        the search doesn't find all these items, items are selected again.
         """
         pool = self.session.project.pool
         if pool is None or not self.shown:

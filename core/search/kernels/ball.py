@@ -1,4 +1,4 @@
-"""The codes in a Hamming ball; see `core.search.kernels`."""
+"""Finding the codes in a Hamming ball; see `core.search.kernels`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ball_around(
     It is the smallest ball that has at least `wanted` codes. The second result is the number of codes
     compared. The address of a code consists of its first bits. Addresses are read in ascending distance from
     the query's address. The distance between two codes is at least the distance between their addresses. The
-    ball is therefore complete once all addresses within its radius have been read.
+    ball is therefore complete when all addresses within its radius have been read.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def ball_around(
 
 @kernel
 def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
-    """Return the next larger number with equally many bits set, or `last` if `number` is 0."""
+    """Return the next larger number with as many set bits as `number`, or `last` if `number` is 0."""
     if number == 0:
         return last
     lowest = number & (~number + np.uint64(1))

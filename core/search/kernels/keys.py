@@ -32,7 +32,7 @@ def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: 
 
 @kernel
 def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """Return one key of a code for each row of `hands`, which lists the functions whose values form the key.
+    """Return one key of a code for each row of `hands`; the row lists the functions that form the key.
 
     The result has shape (len(hands),).
     """

@@ -42,9 +42,10 @@ def _empty_set(n: int) -> NDArray[np.int64]:
 
 @kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
-    """Return how many functions, from the first on, have the same value in `entry` and `key`.
+    """Return the length of the common prefix of `entry` and `key`, in functions.
 
-    The values of the functions are in the upper 32 bits, beginning with the highest bit.
+    A prefix is in the upper 32 bits, from the highest bit on. It consists of the values of `length`
+    functions, of `bits` bits each.
     """
     difference = (entry ^ key) >> np.uint64(32)
     agree = 0
@@ -62,12 +63,12 @@ def from_orders(
     wanted: int,
     readable: int,
 ) -> NDArray[np.int64]:
-    """Return up to `wanted` distinct rows, beginning with the longest prefixes in common with the query.
+    """Return up to `wanted` distinct rows; rows that share a longer prefix with the query come first.
 
     An order is a sorted array of code prefixes with their rows. Each order has its own permutation of the
     hash functions. In each order, one pointer starts just below the position of the query and moves down, and
-    another starts just above it and moves up. In turn, the pointers first read the rows whose whole prefix
-    equals that of the query, then the rows whose common prefix is one function shorter, and so on.
+    another starts just above it and moves up. The pointers take turns. They first read the rows whose whole
+    prefix equals that of the query, then the rows whose common prefix is one function shorter, and so on.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def from_orders(
     wanted :
         Maximum number of rows.
     readable :
-        Maximum number of entries to read. A row has an entry in each order, so fewer rows may be found.
+        Maximum number of entries to read. Several entries may belong to the same row.
     """
     n_orders, n = orders.shape
     wanted = min(wanted, n)

@@ -57,9 +57,9 @@ def likeliest_buckets(
 
     The buckets have `wanted` rows in total; the last bucket may be cut. The estimate of a bucket is
     offset + Σ weights · β, where β are the bits of the bucket's number as ±1, beginning with the highest bit.
-    If `signed`, the absolute value of the sum is used. Of buckets with equal estimates, those with lower
-    numbers are chosen. To avoid sorting all buckets, estimates are quantised to levels. Only the buckets of
-    the last level that is needed are sorted; those of lower levels are all taken.
+    If `signed`, the absolute value of the sum is used. Among buckets with equal estimates, the buckets with
+    lower numbers are chosen. To avoid sorting all buckets, estimates are quantised to levels. Only the
+    buckets of the last level that is needed are sorted; all buckets of lower levels are taken.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -112,8 +112,8 @@ def nearest_buckets(
     """Return the starts and stops of the buckets that differ from `key` in the fewest functions.
 
     The buckets have `wanted` rows in total; the last bucket may be cut. The number of a bucket consists of
-    the values of `width` functions, of `bits` bits each. Of buckets with equally many differences, those with
-    lower numbers are chosen. The buckets are returned in ascending order of their numbers.
+    the values of `width` functions, of `bits` bits each. Among buckets with the same number of differences,
+    the buckets with lower numbers are chosen. The buckets are returned in ascending order of their numbers.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)

@@ -70,7 +70,7 @@ def from_tables(
     flips, costs : shape (n_tables, n_flips)
         Changes of a key, in ascending order of cost, and their costs. A change is the mask of bits to flip.
     wanted, most_probes :
-        Maximum numbers of rows and of buckets.
+        Maximum number of rows to return, and of buckets to read.
     """
     n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)

@@ -28,7 +28,7 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.requests import Choice, Query
 
 THRIFTY_CANDIDATES = 100
-"""Number of candidates while the server is short of processor time; see `QueryStrategy.thrifty`."""
+"""Number of candidates while time is short; see `QueryStrategy.thrifty`."""
 
 
 class HashedSearch(QueryStrategy):
@@ -76,7 +76,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def _candidates(self, query: Query) -> Rows:
-        """Return the rows to score, none of them excluded; no rows only if all rows are excluded."""
+        """Return the rows to score, without excluded rows; an empty array only if all rows are excluded."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

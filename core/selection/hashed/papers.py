@@ -73,15 +73,15 @@ class CodeSearch(HashedSearch):
     structure : "orders" or "tables"
         "orders" means 32 permuted orders, or fewer if memory is limited; see `core.search.orders`. "tables"
         means bucket tables; see `core.search.tables`. In each table, a query reads the bucket of the code of
-        the hyperplane. If too few items in these buckets may be selected, it reads other buckets, too.
+        the hyperplane. If too few items in these buckets may be selected, the query reads other buckets, too.
     radius, epsilon : float, optional
-        r, an angle from the hyperplane in radians, and ε; only with "tables", and only together. The tables
-        are then built so that the published guarantee holds for r and ε (`core.search.tables.Guarantee`), and
+        r, an angle from the hyperplane in radians, and ε; only for "tables", both or neither. If they are
+        given, tables are built for which the published guarantee holds (`core.search.tables.Guarantee`), and
         all rows in the buckets of the hyperplane are scored.
     n_functions : int or None
         Number of hash functions, k. None means `FUNCTIONS` if no radius is given. With a radius, None means
-        as many functions as the tables need if no two tables share a function. If a smaller number is given,
-        some tables share functions, and the guarantee only counts tables that do not.
+        the number of functions that the tables need if no two tables share a function. If a smaller number is
+        given, some tables share functions, and the guarantee counts only tables that share none.
     n_candidates : int
         Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010). At least ten rows are
         scored per requested item. If fewer than half of these rows remain after exclusion, a search of
@@ -383,7 +383,7 @@ class BHHashSearch(CodeSearch):
 
 
 class LBHHashSearch(CodeSearch):
-    """Query strategy: LBH-Hash, which hashes the hyperplane as BH-Hash does, with learned functions.
+    """Query strategy: LBH-Hash, which hashes the hyperplane like BH-Hash, but with learned functions.
 
     See `core.hashing.LBHHash`. The collision probabilities of learned functions are unknown, so tables
     have no guarantee, and `radius` can't be given.

@@ -28,10 +28,10 @@ LEAST_BUDGET = 8_000
 """Smallest budget for which clusters are used. A smaller budget is spent on random rows.
 
 Finding the clusters to read takes as long as reading several thousand random rows. To choose this number, we
-compared the nearest row that the clusters find within a budget with the nearest of the random rows that can
-be read in the same time, in 57 settings on three pools. With a budget of 8,000 rows, the comparison was
-undecided in 1 setting at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`. With budgets of 3,500 to
-7,000 rows, it was undecided in 1 to 3 of the 19 settings on a million photographs and variants of
+compared two rows in 57 settings on three pools: the nearest row that the clusters find within a budget, and
+the nearest of the random rows that can be read in the same time. With a budget of 8,000 rows, the comparison
+was undecided in 1 setting at the confidence `NEAR_EXACT`, and in none at `WITH_BUDGET`. With budgets of 3,500
+to 7,000 rows, it was undecided in 1 to 3 of the 19 settings on a million photographs and variants of
 photographs. In all undecided settings, a balanced SVM cut through the bulk of the data.
 """
 
@@ -46,7 +46,7 @@ median rank of the row found was the same.
 """
 
 THRIFTY_BUDGET = 32_000
-"""Budget of a query while the server is short of processor time; see `QueryStrategy.thrifty`."""
+"""Budget of a query while time is short; see `QueryStrategy.thrifty`."""
 
 PROMISING = 32
 """Number of rows, in addition to the number requested, that are scored exactly before all other rows."""
@@ -90,9 +90,9 @@ class MarginIndex(QueryStrategy):
     out to be far away, only its first few bytes are read. Rows that may be the nearest are scored exactly,
     with their features from the pool.
 
-    Sparse rows are not quantized. All sparse rows are scored, or as many random rows as the budget allows;
-    `Selection.scored` has the number. A few principal directions do not represent bags of words well, and
-    there is little time to save: a scan of 11,000 documents takes 3 ms.
+    Sparse rows are not quantized. Without a budget, all sparse rows are scored; with a budget, that number of
+    random rows is scored. `Selection.scored` has the number. A few principal directions do not represent bags
+    of words well, and there is little time to save: a scan of 11,000 documents takes 3 ms.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class MarginIndex(QueryStrategy):
             )
 
     def thrifty_params(self) -> dict[str, Any]:
-        """See `QueryStrategy.thrifty_params`; queries that may read more rows get the `THRIFTY_BUDGET`."""
+        """See `QueryStrategy.thrifty_params`; limits the rows that a query reads to `THRIFTY_BUDGET`."""
         rows = self.n_items if self.budget is None else min(self.budget, self.n_items)
         return {"budget": THRIFTY_BUDGET} if rows > THRIFTY_BUDGET else {}
 
@@ -177,7 +177,10 @@ class MarginIndex(QueryStrategy):
         return choice
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`; an object has the scores of all rows. With a budget, it is None."""
+        """See `QueryStrategy.remember`; an object has the scores of all rows.
+
+        With a budget, or if the rows are sparse, the object is None.
+        """
         if self.budget is not None or self._instead is not None:
             return [None for _ in hyperplanes]
         hyperplanes = [balanced(hyperplane)[0] for hyperplane in hyperplanes]

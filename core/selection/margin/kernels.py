@@ -4,15 +4,15 @@
 the rows of the cluster. Clusters are read in descending order of the density at zero. If all are read, only
 the first `FRONT` are ordered.
 
-**Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
+**Cascade.** The score of a row is summed over blocks of bytes. A row is dropped when its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
 is a quantile of the normal distribution.
 
 σ² is the variance of the unknown part of the score. In principal coordinates, let w be the normal, p a row
 and Δ the steps of the quantizer (see `core.selection.margin.quantizer`). σ² is the sum of two variances. The
-first, of the unread coordinates j, is Σ_j s² w_j² E[p_j²], where s is a scale of the row (see
-`core.selection.margin.moments`). The second, of the rounding errors of the coordinates j that have been read,
-is Σ_j w_j² Δ_j² / 12.
+variance due to the unread coordinates j is Σ_j s² w_j² E[p_j²], where s is a scale of the row (see
+`core.selection.margin.moments`). The variance due to rounding the coordinates j that have been read is
+Σ_j w_j² Δ_j² / 12.
 
 κ is the slope of the logarithm of the density of scores at zero. If a hyperplane passes far from the pool,
 the density of rows increases steeply with the distance from the hyperplane. The nearest row is then probably
@@ -53,12 +53,12 @@ from closecall.core.selection.margin.tables import (
 )
 
 FRONT = 32
-"""Number of clusters to order by density if all clusters are read. The others follow in any order."""
+"""Number of clusters to order by density if all clusters are read. The other clusters follow in any order."""
 
 _BATCH = 1024
 _LONG_BATCH = 4096
 _AHEAD = 64
-_MANY = 6  # a batch is read whole while more than one row in six is left: short gaps skip no memory page
+_MANY = 6  # a batch is read whole while more than one row in six is left: reading fewer saves no memory page
 _MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
@@ -297,7 +297,7 @@ def _read_some(
 def _marks(excluded: Ints64) -> Flags:
     """Return, for each remainder modulo `_MARKS`, whether an id in `excluded` has this remainder.
 
-    If not, no id with this remainder is excluded. Most ids therefore need no search in `excluded`.
+    Ids with other remainders are not excluded, so most ids need no search in `excluded`.
     """
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:

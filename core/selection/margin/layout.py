@@ -22,9 +22,9 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
-"""Number of rows up to which a pool is clustered again whenever it grows.
+"""Number of rows up to which a pool is clustered again whenever rows are added.
 
-A larger pool is clustered again only when it has doubled.
+A larger pool is clustered again only when its number of rows has doubled.
 """
 
 SAMPLE_ROWS = 65_536
@@ -37,8 +37,8 @@ STRAYED = 0.001
 """Fraction of strayed rows above which the whole pool is clustered again.
 
 A row has strayed if a coordinate is too large for its byte, so that the bytes do not describe the row well.
-Strayed rows are the outermost rows of the pool. If a hyperplane passes outside the pool, one of them is often
-the nearest. While there are few strayed rows, every query over all rows scores them exactly, which costs
+Strayed rows are the outermost rows of the pool. If a hyperplane passes outside the pool, the nearest row is
+often a strayed row. If there are few strayed rows, every query over all rows scores them exactly, which costs
 little.
 """
 
@@ -88,9 +88,8 @@ class Layout:
         If too many rows of the new layout have strayed (`STRAYED`), the clusters are fitted again, to all
         rows of the pool.
 
-        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept, with two
-        exceptions: the pool has doubled since the clusters were fitted, or strayed rows had caused a fit to
-        all rows.
+        `old` is a layout of the first rows of the same pool. Its clusters and bytes are kept, unless the pool
+        has doubled since the clusters were fitted, or strayed rows had caused a fit to all rows.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
@@ -152,8 +151,8 @@ class Layout:
     def tables(self, ids: NDArray[np.int64]) -> Tables:
         """Return the tables for queries.
 
-        `ids`, of shape (N,), are the item ids of the rows. To smooth the moments of a cluster, one average
-        row is added to it.
+        `ids`, of shape (N,), are the item ids of the rows. To smooth the moments of each cluster, one average
+        row is added to the cluster.
         """
         quantizer = self.quantizer
         sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
@@ -221,7 +220,7 @@ def _n_clusters(n_rows: int) -> int:
 def _each_block(
     pool: PoolRows, start_row: int, compute: Callable[[int, NDArray[np.float32]], NDArray[Any]]
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield (first row, result) of `compute` for each block of rows, in order, using all cores."""
+    """Yield, for each block of rows in order, its first row and the result of `compute`; use all cores."""
     blocks = even_blocks((X for _, X in pool.blocks(start_row)), BLOCK_ROWS)
     numbered = zip(count(start_row, BLOCK_ROWS), blocks)
     workers = os.cpu_count() or 1

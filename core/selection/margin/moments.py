@@ -26,7 +26,7 @@ _ONE = 128
 def scales() -> NDArray[np.float32]:
     """Return the scales that the bytes 0 … 255 stand for, of shape (256,).
 
-    The scale doubles whenever the byte increases by 16. Scales above that of 254 all have the byte 255.
+    The scale doubles whenever the byte increases by 16. Byte 255 encodes all scales above the scale of 254.
     """
     levels: NDArray[np.float32] = np.exp2((np.arange(256) - _ONE) / _LEVELS).astype(np.float32)
     levels[-1] = 2.0**32

@@ -100,7 +100,7 @@ class Quantizer:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks of `BLOCK` bytes per row; the last one is padded with zeros."""
+        """Number of blocks of `BLOCK` bytes per row; the last block is padded with zeros."""
         return -(-len(self.centre) // BLOCK)
 
     def labels(self, X: Floats32) -> Labels:
@@ -109,7 +109,7 @@ class Quantizer:
         return _nearest(np.matmul(X - self.centre, leading, dtype=np.float32), self.centroids)
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
-        """Return the bytes of rows, given the cluster of each row, of shape (n, n_blocks * BLOCK), int8."""
+        """Return the bytes of rows, of shape (n, n_blocks * BLOCK), int8, given the cluster of each row."""
         P = (X - self.centre) @ self.directions
         P[:, : self.centroids.shape[1]] -= self.centroids[labels]
         P /= self.steps

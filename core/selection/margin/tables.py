@@ -1,4 +1,4 @@
-"""The tables of a margin index, which its kernels read, and what a search in them finds."""
+"""The tables that the kernels of a margin index read, and the result of a search in these tables."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from closecall.core.sources.packed.packing import Contents, Packing
 from closecall.core.sources.packed.shards import Shards, find_shards, fingerprint, split_of
 
 MOST_BYTES = 1 << 30
-"""Maximum size of an encoded image, which is read whole."""
+"""Maximum size of an encoded image in bytes; an image is read whole."""
 
 
 class PackedImages(ListedImages):
@@ -35,18 +35,19 @@ class PackedImages(ListedImages):
 
     The name of an image is its name in the shard; if the source is not a single file, the path of the shard
     precedes it. Classes that are stored in the shards have priority over folders. If there are shards of two
-    or more splits, images are held out by the splits of shards, not of folders (`core.sources.classes`).
+    or more splits, these splits decide which images are held out, not the splits of folders
+    (`core.sources.classes`).
 
     Parameters
     ----------
     path : Path
         A file, a folder or a pattern (`core.sources.packed.shards`).
     options : dict
-        The other arguments of the subclass, which are stored in the spec.
+        The subclass's other arguments, which are stored in the spec.
     use_folders : bool
         Whether folders in the names may be classes.
     packing : Packing, optional
-        The images that the source had when it was first made. By default, those that it has now.
+        The images that the source had when it was first made. By default, the images that it has now.
 
     Raises
     ------
@@ -57,7 +58,7 @@ class PackedImages(ListedImages):
     path: Path
     suffixes: ClassVar[tuple[str, ...]]
     missing: ClassVar[dict[int, str]]
-    """Reasons why an image has no bytes. The keys are negative codes in place of the number of bytes."""
+    """Reasons why an image has no bytes, by the negative code that replaces the number of bytes."""
     most_classes: int = MOST_CLASSES
     """Maximum number of different classes in shards. If there are more, classes are ignored."""
 
@@ -122,7 +123,7 @@ class PackedImages(ListedImages):
     def _classes(
         self, shards: Shards, contents: list[Contents], names: list[str], *, use_folders: bool
     ) -> Truth:
-        """Return the classes stored in the shards. Without these, use folders as classes if `use_folders`."""
+        """Return the classes in the shards. Without any, folders are the classes if `use_folders` is true."""
         if any(held.labels for held in contents):
             told = [label for held in contents for label in held.labels or [""] * len(held.names)]
             return classes.of_labels(told, self.most_classes)
@@ -132,7 +133,7 @@ class PackedImages(ListedImages):
         return classes.of(shards.root, inside)
 
     def _held_out(self, paths: tuple[str, ...], truth: NDArray[np.int16], shards: list[str]) -> Items:
-        """Return the images to hold out; `shards` has the name of each image's shard."""
+        """Return the positions of the images to hold out. `shards` has the name of each image's shard."""
         splits = {name: split_of(name) for name in set(shards)}
         return classes.held_out(paths, truth, [splits[name] for name in shards])
 
@@ -153,7 +154,7 @@ class PackedImages(ListedImages):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source from the list in `folder` or, if `folder` is None, from the current files.
+        """Restore the source from the list saved in `folder`. If `folder` is None, search the shards again.
 
         See `Source.from_spec` for errors.
         """
@@ -172,7 +173,7 @@ class PackedImages(ListedImages):
         self.packing.save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`. The images of new shards follow those of the earlier source."""
+        """See `Source.continuing`. Images of new shards come after the images of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), **self.options}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self

@@ -1,12 +1,14 @@
 """The columns of images and classes in an Arrow table.
 
 An image column is a column of bytes, or of structs with the fields `bytes` and, optionally, `path`, as the
-library `datasets` of Hugging Face writes them. If the user names none, the image column whose name is first
-in `IMAGE_COLUMNS` is used. If none has a name in this list, there must be only one image column.
+library `datasets` of Hugging Face writes them. If the user names no image column, the image column whose name
+comes first in `IMAGE_COLUMNS` is used. If no image column has a name in this list, there must be only one
+image column.
 
 Classes are strings or integers. The names of integer classes are taken from the metadata `huggingface` of the
-schema. If the user names no column of classes, the column whose name is first in `text_table.CLASS_COLUMNS`
-is used. If none has a name in this list, the first column with the type `ClassLabel` in the metadata is used.
+schema. If the user names no column of classes, the column whose name comes first in
+`text_table.CLASS_COLUMNS` is used. If no column has a name in this list, the first column with the type
+`ClassLabel` in the metadata is used.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from closecall.core.errors import InputError
 from closecall.core.sources.text_table import CLASS_COLUMNS
 
 IMAGE_COLUMNS = ("image", "img", "picture", "photo")
-"""Names of the image column to look for if none is given."""
+"""Names of the image column to try, in this order, if no name is given."""
 
 NO_IMAGE, NO_BYTES = -1, -2
 """Codes in place of a number of bytes: the image is missing, or only its path is stored."""
@@ -40,7 +42,7 @@ class Columns:
     label : str or None
         The column of classes, if there is one.
     names : tuple of str
-        Names of the integers in the column of classes; empty if they have none.
+        Class names, indexed by the integers in the column of classes; empty if there are none.
     """
 
     image: str
@@ -53,7 +55,7 @@ class Columns:
         return [self.image] if self.label in (None, self.image) else [self.image, str(self.label)]
 
     def labels_of(self, batch: Any) -> list[str]:
-        """Return the class of each row of a record batch, "" where it is unknown."""
+        """For each row of a record batch, return the class, or "" if unknown."""
         if self.label is None:
             return [""] * len(batch)
         return [self._class(value) for value in batch.column(self.label).to_pylist()]
@@ -77,7 +79,7 @@ class Encoded:
     firsts, sizes : array of shape (n,), int64
         First byte of each image in the buffer, and its size: a number of bytes, `NO_IMAGE` or `NO_BYTES`.
     paths : list of str
-        Path of each image, "" where there is none.
+        Path of each image, or "" if it has no path.
     """
 
     data: Any
@@ -100,7 +102,8 @@ def choose_columns(schema: Any, image: str | None, label: str | None, file: Path
     Raises
     ------
     InputError
-        If there is no such column, or the column of images has no images.
+        If there is no such column, if the given column of images has no bytes, or if there are several image
+        columns to choose from.
     """
     for name in (image, label):
         if name is not None and name not in schema.names:
@@ -175,7 +178,7 @@ def _usual(names: list[str], usual: tuple[str, ...]) -> str | None:
 
 
 def _class_labels(schema: Any) -> dict[str, tuple[str, ...]]:
-    """Return the names of the classes by column, for columns of type ClassLabel of `datasets`."""
+    """For each column with the type `ClassLabel` of the library `datasets`, return the class names."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {

@@ -32,10 +32,11 @@ class Contents:
     names : list of str
         Distinct names, with slashes and without "..".
     ranges : array of shape (n_images, 2), int64
-        First byte and number of bytes; for a frame of a video, its time and the time since its keyframe. If
-        the image can't be read, the second number is negative, and `PackedImages.missing` has the reason.
+        First byte and number of bytes. For a frame of a video, the time at which it is shown and the time
+        since its keyframe, in units of `Timeline.time_base`. If the image can't be read, the second number is
+        negative, and `PackedImages.missing` has the reason.
     labels : list of str
-        The class of each image, "" where it is unknown. The list is empty if the shard has no classes.
+        The class of each image, or "" if unknown. The list is empty if the shard has no classes.
     """
 
     names: list[str]
@@ -63,7 +64,7 @@ class Packing:
     files : Listing
         The images in their order, with classes and held-out images.
     ranges : array of shape (n_images, 3), int64
-        Index of the shard, followed by the two numbers of `Contents.ranges`, for each image.
+        For each image, the index of its shard, followed by the two numbers of `Contents.ranges`.
     shards : tuple of str
         Absolute paths of the shards.
     prints : tuple of str
@@ -111,7 +112,7 @@ class Packing:
             raise InputError(f"the list of images {file} is damaged: build the pool again") from error
 
     def continued(self, now: Packing) -> Packing:
-        """Return these images in their order, followed by those images of `now` that are in new shards."""
+        """Return the images of this packing in their order, followed by the images of `now` that are new."""
         known = set(self.files.paths)
         new = now.ranges[[i for i, path in enumerate(now.files.paths) if path not in known]]
         index = {shard: i for i, shard in enumerate(dict.fromkeys((*self.shards, *now.shards)))}

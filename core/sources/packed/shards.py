@@ -33,8 +33,8 @@ class Shards:
     Attributes
     ----------
     root : Path
-        For a file, its folder; for a folder, the folder itself; for a pattern, the folders before its first
-        wildcard.
+        For a file, its folder; for a folder, the folder itself; for a pattern, the folder before the first
+        part with a wildcard or braces.
     names : tuple of str
         Paths relative to `root`, with slashes.
     is_one_file : bool
@@ -56,11 +56,12 @@ def root_of(path: Path) -> Path:
 
 
 def find_shards(path: Path, suffixes: Sequence[str]) -> Shards:
-    """Find the files that `path` names. It is the absolute path of a file or a folder, or a pattern.
+    """Find the files that `path` names: one file, the files in a folder, or the files that match a pattern.
 
-    A folder is searched recursively for files with one of the suffixes. Hidden files and folders, and the
-    files `cache-*.arrow` that the library `datasets` leaves beside the data, are skipped. Links to files are
-    followed, because the Hugging Face hub's tool stores files as links. Links to folders are not followed.
+    `path` is absolute. A folder is searched recursively for files with one of the suffixes. Hidden files and
+    folders, and the files `cache-*.arrow` that the library `datasets` leaves beside the data, are skipped.
+    Links to files are followed, because the Hugging Face hub's tool stores files as links. Links to folders
+    are not followed.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def find_shards(path: Path, suffixes: Sequence[str]) -> Shards:
 
 
 def split_of(name: str) -> str:
-    """Return the last word of a shard's path that is the name of a split, such as "train", or ""."""
+    """Return the last word in a shard's path that names a split, such as "train", or "" if none does."""
     words = re.findall("[a-z]+", name.lower())
     return next((word for word in reversed(words) if word in SPLIT_NAMES), "")
 
@@ -132,7 +133,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _matching(pattern: Path, root: Path) -> Iterator[Path]:
-    """Yield the files that match a pattern without braces; a pattern without wildcards must name a file."""
+    """Yield the files that match a pattern without braces. A pattern without wildcards must name a file."""
     if re.search(r"[*?]", str(pattern)):
         for file in root.glob(str(pattern.relative_to(root))):
             if file.is_file() and not file.name.startswith("."):
@@ -144,7 +145,7 @@ def _matching(pattern: Path, root: Path) -> Iterator[Path]:
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """Yield the patterns for all values of the braces in `pattern`."""
+    """Yield all patterns that result from replacing each pair of braces in `pattern` by one of its values."""
     braces = re.search(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}", pattern)
     if braces is None:
         yield pattern

@@ -45,16 +45,16 @@ class ImageTable(PackedImages):
     path : Path
         A .parquet or .arrow file, a folder of such files, or a pattern (`core.sources.packed.shards`).
     image, label : str, optional
-        Names of the columns of images and classes; see `core.sources.packed.columns` for the defaults. A
-        default column of classes is ignored unless it has 2 to 1,000 classes.
+        Names of the column of images and the column of classes. See `core.sources.packed.columns` for the
+        defaults. A default column of classes is ignored unless it has 2 to 1,000 classes.
     packing : Packing, optional
-        The images that the source had when it was first made. By default, those that it has now.
+        The images that the source had when it was first made. By default, the images that it has now.
 
     Raises
     ------
     InputError
-        If a file or column does not exist or is damaged, there are no images, or the given column of classes
-        has fewer than 2 or more than 32,767 classes.
+        If a file or column does not exist or is damaged, if there are no images, or if the given column of
+        classes has fewer than 2 or more than 32,767 classes.
     """
 
     kind: ClassVar[str] = "image table"
@@ -152,7 +152,7 @@ class ImageTable(PackedImages):
 
 
 def _batches(shard: Path, mapped: Any, image: str | None, label: str | None) -> Iterator[tuple[Columns, Any]]:
-    """Yield the rows of a file, in record batches of the chosen columns."""
+    """For each record batch of a file, yield the chosen columns, and the batch with only these columns."""
     import pyarrow
     import pyarrow.parquet
 
@@ -172,7 +172,7 @@ def _batches(shard: Path, mapped: Any, image: str | None, label: str | None) -> 
 
 
 def _different(names: list[str]) -> list[str]:
-    """Return the names; add the row number to each name that occurs several times."""
+    """Return the names, with the row number added to each name that occurs several times."""
     counts = Counter(names)
     return [f"{name} (row {row})" if counts[name] > 1 else name for row, name in enumerate(names, start=1)]
 

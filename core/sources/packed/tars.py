@@ -3,8 +3,8 @@
 The headers of an archive are read once, into the user's cache. Nothing is extracted: an image is a range of
 bytes in the archive.
 
-In a WebDataset, files of the same folder whose names are equal up to their first dot are one sample. The file
-of a sample with the extension `.cls` contains the class of its image.
+In a WebDataset, files in the same folder are one sample if their names are equal up to the first dot. In a
+sample, the file with the extension `.cls` contains the class of the image.
 
 References
 ----------
@@ -35,8 +35,8 @@ _DAMAGED = -1
 class ImageTars(PackedImages):
     """Source of the images in one or more tar archives.
 
-    See `PackedImages` for names, order and classes. Hidden files, links and files with other extensions than
-    those of images are skipped. If a name occurs twice in an archive, the last file counts.
+    See `PackedImages` for names, order and classes. Hidden files, links, and files without the extension of
+    an image are skipped. If a name occurs twice in an archive, the last file counts.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ImageTars(PackedImages):
         Whether to use names of folders in the archives as classes. Files with the extension `.cls` always
         give classes.
     packing : Packing, optional
-        The images that the source had when it was first made. By default, those that it has now.
+        The images that the source had when it was first made. By default, the images that it has now.
 
     Raises
     ------

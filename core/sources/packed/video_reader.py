@@ -1,9 +1,9 @@
 """Reading of videos with PyAV: the times of all frames, and single frames.
 
-The keyframe of a frame is the last keyframe shown before it, or the frame itself if it is one. Decoding of a
-frame always begins at its keyframe. The pixels therefore don't depend on what was read before, and a damaged
-frame affects only the frames up to the next keyframe. Readers keep their position, so frames that are read in
-order are decoded only once.
+The keyframe of a frame is the frame itself if it is a keyframe, otherwise the last keyframe that is shown
+before the frame. Decoding of a frame always begins at its keyframe. The pixels therefore don't depend on what
+was read before, and a damaged frame affects only the frames up to the next keyframe. Readers keep their
+position, so frames that are read in order are decoded only once.
 
 Only formats that are a single file are opened, so that a playlist can't lead to other files or addresses.
 """
@@ -32,18 +32,19 @@ MOST_READERS = 8
 
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,flv,asf,ogg,mxf"
 _MOST_RECENT, _MOST_RECENT_BYTES = 16, 32 << 20
-"""Maximum number and size in bytes of decoded frames that a reader keeps for other threads."""
+"""Maximum number, and maximum total bytes, of the decoded frames that a reader keeps for other threads."""
 
 _MOST_LATE = 32
 """Number of later frames after which a frame counts as missing. Codecs reorder at most 16 frames."""
 _CUT_SECONDS = 1
 _FFMPEG_ERRORS = 1 << 16
 _STEPS_BACK = (0, 2, 20)
-"""Seconds before a keyframe to which to seek. If seeking leads beyond the keyframe, the next number is tried.
+"""Number of seconds before a keyframe at which reading begins. If seeking leads beyond the keyframe, the next
+number is tried.
 """
 
 _NEAR_SECONDS = 2
-"""If a keyframe is at most this many seconds ahead, it is reached by reading on instead of seeking."""
+"""If a keyframe is at most this many seconds ahead, the reader reads on to it instead of seeking."""
 
 
 EMPTY, NOT_A_VIDEO, NO_PICTURES, NO_CODEC, NO_TIMES = -10, -11, -12, -13, -14
@@ -58,7 +59,7 @@ REASONS = {
 
 
 class UnusableVideoError(UnreadableImageError):
-    """A video that has no frames; `code` is a key of `REASONS`."""
+    """Error for a video that can't be used at all. `code` is a key of `REASONS`."""
 
     def __init__(self, code: int) -> None:
         super().__init__(REASONS[code])
@@ -79,7 +80,7 @@ class Timeline(NamedTuple):
     time_base : Fraction
         Unit of times, in seconds.
     is_cut : bool
-        Whether the file ends, or becomes unreadable, before the end of the video according to its header.
+        Whether the file ends, or becomes unreadable, before the end of the video that its header states.
     """
 
     shown: NDArray[np.int64]
@@ -147,7 +148,8 @@ class VideoReaders:
         keyframe, shown : int
             Presentation times of the keyframe and of the frame (`Timeline`).
         wanted : collection of int
-            Times of frames that are likely to be needed next. They are kept if they are decoded on the way.
+            Times of frames that are likely to be needed next. If such a frame is decoded on the way, it is
+            kept.
 
         Raises
         ------
@@ -165,7 +167,10 @@ class VideoReaders:
 
     @contextmanager
     def _reader(self, file: Path, keyframe: int) -> Iterator[_Reader]:
-        """Reserve a reader: one last used for this keyframe, or an idle one of this thread, or a new one."""
+        """Reserve the reader that was last used for this keyframe.
+
+        If there is none, reserve an idle reader that this thread used last, or else a new reader.
+        """
         thread = threading.get_ident()
         with self._lock:
             of_file = [reader for reader in self._readers if reader.file == file]
@@ -211,7 +216,7 @@ class _Reader:
         self._recent: OrderedDict[int, Any] = OrderedDict()
 
     def frame(self, keyframe: int, shown: int, wanted: Collection[int]) -> Any:
-        """See `VideoReaders.image`; returns PyAV's frame."""
+        """Return the frame as an object of PyAV; see `VideoReaders.image`."""
         found = self._recent.get(shown)
         if found is None and self._begun_at == keyframe:
             found = self._next(shown, wanted)
@@ -232,7 +237,7 @@ class _Reader:
             self._container = None
 
     def _next(self, shown: int, wanted: Collection[int]) -> Any:
-        """Decode up to the frame with this time, and return the frame, or None if it is missing."""
+        """Decode up to the frame with this time. Return the frame, or None if the frame is missing."""
         n_late = 0
         for frame in self._frames:
             if frame.pts in wanted:
@@ -279,9 +284,11 @@ class _Reader:
                 return
 
     def _ways_to(self, keyframe: int) -> Iterator[Iterator[Any]]:
-        """Yield iterators over packets. Each begins before the keyframe, and farther back than the last one.
+        """Yield iterators over packets, to be tried in order until one has the keyframe.
 
-        Several are needed, because seeking may lead beyond the keyframe.
+        If the keyframe is near, the first iterator continues at the current position. The next iterators seek
+        farther and farther back, because seeking may lead beyond the keyframe. The last iterator begins at
+        the start of the video.
         """
         if self._container is None:
             self._container = _open(self.file)
@@ -354,7 +361,7 @@ def _open(file: Path) -> Any:
 
 
 def _stream_of(container: Any) -> Any:
-    """Return the first stream of moving pictures, ignoring a picture on the cover of a song."""
+    """Return the first stream of moving pictures. Cover pictures of songs are ignored."""
     cover = _av().stream.Disposition.attached_pic
     stream = next((one for one in container.streams.video if not one.disposition & cover), None)
     if stream is None:

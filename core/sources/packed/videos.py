@@ -4,9 +4,9 @@ Items are the frames that are shown at multiples of 1 / rate seconds. A frame th
 times is only one item. An item is named after its video and the time since the first frame:
 "clips/fox.mp4 at 0h01m23.500s".
 
-Each video is divided into stretches. A stretch begins with the first item that is decoded from a keyframe
-and, except at the end of the video, has at least 10 items. Stretches are ordered by a hash, so every prefix
-of the list is almost a random sample. Inside a stretch, frames are ordered by time, so a build decodes each
+Each video is divided into stretches. A stretch begins with the first item that is decoded from a keyframe.
+It has at least 10 items, except at the end of the video. Stretches are ordered by a hash, so every prefix of
+the list is almost a random sample. Inside a stretch, frames are ordered by time, so a build decodes each
 frame about once.
 """
 
@@ -66,7 +66,7 @@ class Videos(PackedImages):
     use_classes : bool
         Whether to use names of folders as classes.
     packing : Packing, optional
-        The frames that the source had when it was first made. By default, those that it has now.
+        The frames that the source had when it was first made. By default, the frames that it has now.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class Videos(PackedImages):
         return held.getvalue()
 
     def resolution(self, item: int) -> tuple[int, int]:
-        """See `Source.resolution`; the frame is decoded, as frames may be turned or stretched."""
+        """See `Source.resolution`. The frame is decoded, because frames may be rotated or stretched."""
         return self.whole_image(item).size
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
@@ -168,7 +168,7 @@ class Videos(PackedImages):
 
 
 def _frames(file: Path, rate: Fraction) -> Contents:
-    """Return the frames of a video. If it can't be used, return one item with the reason as its range."""
+    """Return the frames of a video. If the video can't be used, return one item with the reason's code."""
     try:
         timeline = read_timeline(file)
     except UnusableVideoError as error:

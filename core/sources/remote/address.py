@@ -50,7 +50,7 @@ class Address:
 
     @property
     def is_web(self) -> bool:
-        """Whether the address is that of an HTTP server."""
+        """Whether the address is on an HTTP server."""
         return self.scheme in WEB
 
     @property
@@ -65,7 +65,7 @@ class Address:
 
     @cached_property
     def identity(self) -> str:
-        """The address without user, password and signature. It stays the same if the signature is renewed."""
+        """The address without user, password and signature. Renewing the signature does not change it."""
         pairs = self.query.split("&") if self.query else []
         names = [pair.partition("=")[0] for pair in pairs]
         is_shared = "sig" in names
@@ -77,7 +77,10 @@ class Address:
         return self.shown + ("?" + "&".join(left) if left else "")
 
     def contains(self, other: Address) -> bool:
-        """Return whether `other` is this address or in this folder; HTTPS may replace HTTP."""
+        """Return whether `other` is this address, or is in the folder at this address.
+
+        If this address has HTTP, `other` may have HTTPS instead.
+        """
         same = other.place == self.place or (
             self.scheme == "http" and other.scheme == "https" and other.host == self.host
         )

@@ -35,39 +35,39 @@ from closecall.core.sources.text_table import (
 from closecall.core.sources.text_table import MOST_CLASSES as MOST_GUESSED
 
 ADDRESS_COLUMNS = ("url", "image_url", "address", "uri", "link")
-"""Names of the column of addresses to look for if none is given."""
+"""Names of the column of addresses to try, in this order, if no name is given."""
 
 LIST_FILE = "files.npz"
 _MINOR_SHARE = 0.01
-"""A server with a smaller fraction of the images doesn't stop a build if it is unreachable."""
+"""An unreachable server stops a build only if it has at least this fraction of the images."""
 
 
 class AddressList(RemoteImages):
     """Source of the images at the addresses in a list, ordered by a hash of their names.
 
     The name of an image is its address without credentials and query. If several images have the same name,
-    row numbers are added. If an address occurs more than once, it is one image.
+    row numbers are added to their names. An address that occurs more than once is one image.
 
     Parameters
     ----------
     path : Path
         A .csv file with a header, a .jsonl or .parquet file, or a text file with one address per line.
     address, label : str, optional
-        Names of the columns of addresses and classes of a table. By default, they are the first names in
+        Names of a table's column of addresses and column of classes. By default, they are the first names in
         `ADDRESS_COLUMNS` and `text_table.CLASS_COLUMNS` that the table has. If the table has no name in
         `ADDRESS_COLUMNS`, its only column with addresses is used. A default column of classes is ignored
         unless it has 2 to 1,000 classes.
     files : Listing, optional
-        Images that the source had when it was first made. By default, those that it has now.
+        Images that the list had when the source was first made. By default, the images that it has now.
     identities : str, optional
-        Digest of the images' addresses, or "" if all names are whole addresses. By default, the digest of the
-        current addresses.
+        Digest of the images' addresses, or "" if no address has credentials or a query. By default, the
+        digest of the current addresses.
 
     Raises
     ------
     InputError
-        If the list or a column doesn't exist or can't be read, there are no addresses, or the given column of
-        classes has fewer than 2 or more than 32,767 classes.
+        If the list or a column doesn't exist or can't be read, if there are no addresses, or if the given
+        column of classes has fewer than 2 or more than 32,767 classes.
     """
 
     kind: ClassVar[str] = "addresses"
@@ -106,7 +106,7 @@ class AddressList(RemoteImages):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source from the list in `folder` or, if `folder` is None, from the current file.
+        """Restore the source from the list saved in `folder`; if `folder` is None, from the original file.
 
         See `Source.from_spec` for errors.
         """
@@ -126,7 +126,7 @@ class AddressList(RemoteImages):
         listing.save(self.files, folder / LIST_FILE)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`; new addresses come after those of the earlier list."""
+        """See `Source.continuing`. New addresses come after the addresses of the earlier list."""
         given = {"address": self.address_column, "label": self.class_column}
         known = {"kind": self.kind, "path": str(self.path), **given}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
@@ -141,12 +141,15 @@ class AddressList(RemoteImages):
         return grown
 
     def _agrees_with(self, earlier: Listing) -> bool:
-        """Return whether the names in `earlier` equal the whole addresses of the first images."""
+        """Return whether the names in `earlier` equal the addresses, with queries, of the first images."""
         pairs = zip(earlier.paths, self._addresses or (), strict=False)
         return all(address is None or _path(address.identity) == path for path, address in pairs)
 
     def _named_as_in(self, earlier: Listing) -> Listing:
-        """Return the current list, with the names of `earlier` for images that now have row numbers."""
+        """Return the current list, but with the names from `earlier` for all images that `earlier` has.
+
+        In the current list, row numbers may have been added to these names.
+        """
         known, names = set(earlier.paths), dict[str, str]()
         for name, address, _ in self._rows():
             if address is not None and (path := _path(address.shown)) in known:
@@ -175,7 +178,7 @@ class AddressList(RemoteImages):
         rows = self._rows()
         by_name = {name: address for name, address, _ in rows}
         for _, address, _ in rows:
-            if address is not None:  # of the time before other addresses differed in the query only
+            if address is not None:  # a name from before the list had addresses that differ only in the query
                 by_name.setdefault(address.shown, address)
         return tuple(by_name.get(listing.as_text(path)) for path in self.files.paths)
 
@@ -186,7 +189,7 @@ class AddressList(RemoteImages):
         return digest.hexdigest()
 
     def _identified(self) -> str:
-        """Return the digest of the current addresses, or "" if all names are whole addresses."""
+        """Return the digest of the current addresses, or "" if none of them has credentials or a query."""
         if self._addresses is None:
             self._addresses = self._in_order()
         if any(address is not None and (address.user or address.query) for address in self._addresses):
@@ -227,7 +230,7 @@ class AddressList(RemoteImages):
         return rows
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the unchanged address and class of each row, "" where one is missing."""
+        """For each row, yield the address and the class, unchanged, or "" for a missing value."""
         import pyarrow
 
         try:

@@ -12,7 +12,7 @@ class UnreachableError(InputError):
     ----------
     message : str
     reason : str
-        The problem without the address, for people who may not see the address.
+        Reason for the error, without the address. Some people may not see the address.
     """
 
     def __init__(self, message: str, reason: str = "its server can't be read") -> None:
@@ -30,7 +30,7 @@ class TemporaryError(Exception):
     wait : float
         Seconds that the server requests to wait before a retry.
     is_silent : bool
-        Whether the server did not answer at all, so that other images of it can't be read either.
+        Whether the server did not answer at all, so that its other images can't be read either.
     """
 
     def __init__(self, reason: str, wait: float = 0.0, *, is_silent: bool = False) -> None:

@@ -1,14 +1,15 @@
 """Reading images across a network, with retries and a cache on disk.
 
 After a temporary failure, reading is retried with growing pauses. While a pool is built, retries go on for
-`PATIENCE` seconds. If all retries for an image fail, but the server has sent other images in the meantime,
-the image counts as unreadable. Otherwise, the server or bucket counts as unreachable. An `UnreachableError`
-then stops the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row,
+`PATIENCE` seconds. If all retries for an image fail although the server has sent other images meanwhile,
+the image counts as unreadable. Otherwise, the server or bucket counts as unreachable: an `UnreachableError`
+stops the build, which can be resumed later. The build also stops after `MOST_REFUSED` refusals in a row,
 because the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of
 the images in a list, do not stop a build. Their images count as unreadable instead.
 
 While a user waits for an image, retries go on for `PATIENCE_SHOWN` seconds. If the server does not answer at
-all, its other images fail at once for the next `GIVEN_UP_SECONDS`. After that, one image tries again.
+all, its other images fail at once for the next `GIVEN_UP_SECONDS`. After that, reading is retried for one
+image.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
 """Seconds for which reading is retried while a pool is built, and while a user waits for an image."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 GIVEN_UP_SECONDS = 30.0
-"""For this number of seconds after a server was found unreachable, reading from it is not retried."""
+"""Seconds for which reading from a server is not retried after it was found unreachable."""
 MOST_REFUSED = 100
 
 
@@ -46,8 +47,8 @@ class Fetcher:
     Parameters
     ----------
     is_minor : callable
-        Function that takes a server or bucket (`Address.place`) and returns whether it is minor, which means
-        that it doesn't stop a build.
+        Function that takes a server or bucket (`Address.place`) and returns whether it is minor. Minor
+        servers and buckets do not stop a build.
     """
 
     def __init__(self, is_minor: Callable[[str], bool]) -> None:
@@ -71,8 +72,8 @@ class Fetcher:
         inside : Address
             Folder that redirects must not leave.
         stop : Event
-            Given while a pool is built. Reading is then retried for longer, until `stop` is set, and the
-            cache is filled without deleting older images.
+            Event that stops the build, given while a pool is built. If given, reading is retried for longer,
+            but only until `stop` is set, and the cache is filled without deleting older images.
 
         Raises
         ------
@@ -148,9 +149,9 @@ class Fetcher:
         )
 
     def _require_answering(self, place: str) -> None:
-        """Raise the last error again if the server did not answer a short while ago.
+        """For `GIVEN_UP_SECONDS` after a server did not answer, raise the same error again.
 
-        After `GIVEN_UP_SECONDS`, the first caller may try again, and the others don't wait for its result.
+        After this time, one caller may try again. Until that caller succeeds, all others get the last error.
         """
         with self._lock:
             if place not in self._silent:

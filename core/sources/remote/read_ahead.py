@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.2
 class ReadAhead:
     """Threads that read items in the order in which they are announced.
 
-    Items that have been read wait in memory until they are requested with `get`, once each. While the waiting
+    Items that have been read wait in memory. `get` returns a waiting item and deletes it. While the waiting
     items have `MOST_HELD` bytes, no further item is read ahead. If `get` is called for an item that has not
     been read, it reads the item in the calling thread.
 
@@ -29,7 +29,7 @@ class ReadAhead:
     connections : int
         Number of threads.
     stop : Event
-        Once it is set, no further item is read ahead, and `get` does not wait for items.
+        After it is set, no further item is read ahead, and `get` does not wait for items.
     """
 
     def __init__(self, read: Callable[[int], bytes], connections: int, stop: threading.Event) -> None:
@@ -91,7 +91,7 @@ class ReadAhead:
                     self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """Wait for an item to read, and return it, or None if no further item will be read."""
+        """Wait until an item can be read ahead, and return it. Return None if reading ahead has ended."""
         with self._changed:
             while not (self._announced and self._held < MOST_HELD):
                 if self._closed or self._stop.is_set():

@@ -27,7 +27,8 @@ _MOST_PAGE_BYTES = 64 << 20
 class RemoteFolder(RemoteImages):
     """Source of all images in a folder and its subfolders.
 
-    Order and classes are as for a folder on disk: see `core.sources.listing` and `core.sources.classes`.
+    Items have the same order and classes as in a folder on disk. See `core.sources.listing` and
+    `core.sources.classes`.
     Images outside the folder are never read.
 
     Parameters
@@ -37,7 +38,7 @@ class RemoteFolder(RemoteImages):
     use_classes : bool
         Whether to use names of folders as classes.
     files : Listing, optional
-        Images that the folder had when the source was first made. By default, those that it has now.
+        Images that the folder had when the source was first made. By default, the images that it has now.
 
     Raises
     ------
@@ -68,7 +69,7 @@ class RemoteFolder(RemoteImages):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """Restore the source from the list in `folder` or, if `folder` is None, from the current images.
+        """Restore the source from the list saved in `folder`. If `folder` is None, list the images again.
 
         See `Source.from_spec` for errors.
         """
@@ -88,7 +89,7 @@ class RemoteFolder(RemoteImages):
         listing.save(self.files, folder / LIST_FILE)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`; new images come after those of the earlier source."""
+        """See `Source.continuing`. New images come after the images of the earlier source."""
         known = {"kind": self.kind, "address": self.root.shown, "use_classes": self.use_classes}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self

@@ -1,7 +1,7 @@
 """Reading from object storage through fsspec [1]_.
 
-Credentials and endpoints are those of the provider's own tools, or of fsspec's configuration: environment
-variables such as ``AWS_PROFILE`` or ``FSSPEC_S3_ANON``.
+Credentials and endpoints come from the configuration of the provider's own tools or of fsspec, for example
+from environment variables such as ``AWS_PROFILE`` or ``FSSPEC_S3_ANON``.
 
 References
 ----------
@@ -49,7 +49,7 @@ _SILENT = frozenset(
         "TimeoutError",
     )
 )
-"""Errors of all providers that mean that the storage does not answer at all."""
+"""Class names of errors, of any provider, that occur when the storage does not answer at all."""
 
 
 class Store:

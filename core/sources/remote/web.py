@@ -29,7 +29,7 @@ from closecall.core.sources.remote.address import Address, parse
 from closecall.core.sources.remote.failures import TemporaryError
 
 MOST_BYTES = 4 * MAX_PIXELS
-"""Maximum size of an encoded image, which is read whole."""
+"""Maximum size of an encoded image in bytes; an image is read whole."""
 MOST_REDIRECTS = 5
 CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
 """Seconds to wait for a connection, and for the next part of a response."""
@@ -88,15 +88,15 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 def _login(user: str) -> str:
-    """Return the header's value for a percent-encoded user and password, sent as UTF-8 (RFC 7617)."""
+    """Return the header `Authorization` for a percent-encoded user and password, sent as UTF-8 (RFC 7617)."""
     return f"Basic {b64encode(unquote(user).encode()).decode()}"
 
 
 class Web:
     """Connections to HTTP servers, used by any number of threads.
 
-    Proxies are those of the environment (``https_proxy`` and ``no_proxy``). Users and passwords come from the
-    address or from the file ``.netrc``.
+    Proxies come from environment variables such as ``https_proxy`` and ``no_proxy``. Users and passwords come
+    from the address or from the file ``.netrc``.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class Web:
         except urllib3.exceptions.LocationParseError:
             raise UnreadableImageError("its address is not valid") from None
         except (urllib3.exceptions.HTTPError, UnicodeError) as error:
-            # A connection that was cut may be about this image alone.
+            # A server may cut the connection because of this image alone.
             is_silent = not isinstance(error, urllib3.exceptions.ProtocolError)
             raise TemporaryError(reason_of(error), is_silent=is_silent) from None
 
@@ -230,7 +230,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def reason_of(error: Exception) -> str:
-    """Return why there is no response. The error's own message would contain the address."""
+    """Return why there is no response. The error's own message is not used: it contains the address."""
     return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)
 
 
@@ -244,7 +244,7 @@ class _Links(HTMLParser):
 
 
 def links(page: bytes, at: Address, inside: Address) -> list[Address]:
-    """Return the addresses in the folder `inside` to which a page links. Links with a query are ignored."""
+    """Return the addresses that a page links to, if they are in the folder `inside` and have no query."""
     parser = _Links()
     parser.feed(page.decode("utf-8", errors="replace"))
     targets = (parse(urljoin(at.shown, link)) for link in parser.found if not link.startswith(("?", "#")))

@@ -19,7 +19,7 @@ SESSIONS = sa.table(
 
 
 def upgrade() -> None:
-    """Create the table `audit_shares`; each concept gets the share of its newest session that has one."""
+    """Create the table `audit_shares`. Each concept gets the share of its newest session with a share."""
     made = op.create_table(
         "audit_shares",
         sa.Column("concept_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -1,4 +1,4 @@
-"""Features of examples under later descriptions of a project's items."""
+"""Features of examples under a project's later descriptions (ways of computing features)."""
 
 from __future__ import annotations
 

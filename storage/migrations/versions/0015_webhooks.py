@@ -1,4 +1,4 @@
-"""Webhooks, and the happenings of which they inform other programs."""
+"""Webhooks, and the happenings (events other than answers) that they report."""
 
 from __future__ import annotations
 

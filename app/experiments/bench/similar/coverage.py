@@ -53,9 +53,8 @@ _DASHED = 3.7, 1.6
 class Coverage(Drawn, KernelizedFigure):
     """Measurement of the coverage of KLSH, and of its k-nn accuracy for several values of ε.
 
-    Coverage is the share of the first items found by KLSH that are also among the first items of the exact
-    search. ε is the approximation factor, which determines the number of sorted orders that KLSH searches
-    through.
+    Coverage is the share of KLSH's first items that are also among the first items of the exact search. ε is
+    the approximation factor, which determines the number of sorted orders that KLSH searches through.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ class Coverage(Drawn, KernelizedFigure):
         return CoverageSweep(self.epsilons or EPSILONS)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each draw, see `core.experiment.coverage.CoverageSweep.measured`.
+        """Yield, for each draw, the rows of `core.experiment.coverage.CoverageSweep.measured`.
 
         Each row also has ``kernel``, ``k`` (the number of neighbours that vote), ``kept`` (the ε for which
         coverage is drawn), ``R`` (rank and scale are chosen by recall@R) and ``seconds_of_draw``.

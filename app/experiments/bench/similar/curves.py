@@ -33,8 +33,8 @@ class Curve:
     kernel, line : str
         Name of the kernel, and name of the line.
     centred : bool or None
-        Whether angles are measured from the mean. If False, they are measured from the origin. None if it
-        makes no difference.
+        Whether angles are measured from the mean. If False, they are measured from the origin. None if the
+        choice makes no difference.
     lane : Lane
         Hash family and its form.
     n_chosen : int
@@ -42,7 +42,7 @@ class Curve:
     x : list of float
         Places on the x-axis at which all draws have a value, ascending.
     values : array of shape (n_draws, n_x), float64
-        Shares or differences of shares, −1 … 1.
+        Shares, differences of shares, or eigenvalues divided by the largest, −1 … 1.
     """
 
     figure: str
@@ -85,7 +85,7 @@ def curves_of(rows: Sequence[Row]) -> list[Curve]:
 
 
 def seen_from(curve: Curve) -> str:
-    """Return the point that angles are measured from: "origin", "mean", or "–" if it makes no difference."""
+    """Return the point that angles are measured from: "origin" or "mean"; "–" if both give the same line."""
     return "–" if curve.centred is None else "mean" if curve.centred else "origin"
 
 

@@ -58,7 +58,7 @@ class Drawn(Figure):
         check_drawing(self.figures)
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """See `Experiment.conclude`; prints the tables, and writes the figures and their points."""
+        """Print the tables, and write the figures with their points; see `Experiment.conclude`."""
         super().conclude(rows)
         if self.figures is not None:
             explained = self.draw(rows, self.figures)

@@ -88,12 +88,12 @@ class Figure(Experiment[Pool]):
         """Return a text that explains the columns of the tables."""
 
     def about(self, pool: Pool) -> Row:
-        """Return the first columns of the table of results. They say what was measured on which pool."""
+        """Return the columns that begin each row of results: what was measured, and on which pool."""
         return {"figure": self.name, **about(pool), "queries": self.queries}
 
 
 def single_labels(given: Sequence[int], name: str) -> int:
-    """Return the only number of labels in `given`; `DEFAULT_LABELS` if `given` is empty.
+    """Return the only element of `given`, a number of labels; `DEFAULT_LABELS` if `given` is empty.
 
     `name` is the name of the measurement, for the error message.
 
@@ -259,7 +259,7 @@ class FamilyFigure(Figure):
         families_named(self.families)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each family, draw by draw.
+        """Yield, for each draw and each family that takes part, a list of rows.
 
         Raises
         ------
@@ -297,11 +297,11 @@ class FamilyFigure(Figure):
         return [Truths(pool, queries, self.n_neighbours, 1)] * self.draws, choosing
 
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
-        """Yield the samples that families are fitted to, for one seed; by default, one labeled sample."""
+        """Yield, for one seed, the samples that families are fitted to; by default, one labeled sample."""
         yield self.draw_of(pool, choosing, seed, **self.sampling)
 
     def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:
-        """Return one draw; `sampling` are additional arguments of `Draw.of`."""
+        """Return one draw. The arguments `sampling` are passed on to `Draw.of`."""
         words: dict[str, Any] = {"kernel": self.kernels[0], "n_landmarks": self.landmarks, "seed": seed}
         return Draw.of(pool, choosing.X, **words, **sampling)
 
@@ -348,8 +348,8 @@ class FamilyFigure(Figure):
         title : str
             Heading of the first column.
         columns : dict of callable
-            The headings of the other columns, each with a function that returns a row's value. A cell shows
-            the mean and standard deviation over all rows of the family and form, without None.
+            The headings of the other columns, each with a function that returns a row's value or None. A cell
+            shows the mean and standard deviation of the values over all rows of the family and form.
         """
         lanes: dict[Lane, list[Row]] = {}
         for row in rows:

@@ -58,7 +58,7 @@ class Kernels(RecallFigure):
     name: ClassVar[str] = "kernels"
 
     def about(self, pool: Pool) -> Row:
-        """See `Figure.about`."""
+        """See `Figure.about`; the column ``figure`` has the value "kernelized"."""
         return {**super().about(pool), "figure": "kernelized"}
 
     def measure_draw(
@@ -67,8 +67,8 @@ class Kernels(RecallFigure):
         """Return the rows of one draw.
 
         A row has ``centred`` (whether angles are from the mean), ``form`` (a key of `FORMS`), ``rank``,
-        ``scale``, ``recall`` and ``recall_when_chosen``: the recall on the queries that serve to choose
-        parameters, or None if the form was not tried on them.
+        ``scale``, ``recall`` and ``recall_when_chosen``. The last is the recall on the queries that serve to
+        choose parameters; None if the form was not tried on these queries.
         """
         params: dict[str, Any] = {"n_functions": self.n_bits}
         forms: dict[tuple[bool, str], Form] = {}

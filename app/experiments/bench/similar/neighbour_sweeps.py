@@ -7,8 +7,8 @@ orders that hashing searches through.
 This baseline was fixed before any figure was drawn.
 
 **Draws.** Each draw has its own labels, random vectors and queries. Intervals over draws therefore show how
-much the results depend on these choices. The slack γ of metric learning and the number of its pairs are
-chosen on held-out items that are not used as queries (`core.experiment.metric_sweeps`).
+much the results depend on these choices. Two parameters of metric learning, the slack γ and the number of
+pairs, are chosen on held-out items that are not used as queries (`core.experiment.metric_sweeps`).
 
 **Sets.** If the items of a pool are sets of local features, the inner product is a matching kernel. The panel
 of figure 2 with ε on the x-axis then corresponds to figure 9 of [2]_. This panel is drawn again as figure 9,
@@ -101,7 +101,7 @@ class NeighbourSweeps(Drawn):
         return MetricSweeps(self.bits or BITS, labels, self.epsilons or EPSILONS)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each draw, see `core.experiment.metric_sweeps.MetricSweeps.measured`.
+        """Yield, for each draw, the rows of `core.experiment.metric_sweeps.MetricSweeps.measured`.
 
         Each row also has ``kept`` and ``sets``. ``kept`` has the number of bits, the number of labels and the
         ε that stay constant while another parameter varies. ``sets`` tells whether items are sets of local
@@ -126,7 +126,10 @@ class NeighbourSweeps(Drawn):
             yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
 
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
-        """Return the panels of all figures from the rows of all draws; figure 9 only if items are sets."""
+        """Return the panels of all figures from the rows of all draws.
+
+        If items are not sets, there are no panels of figure 9.
+        """
         n_bits, n_labels, epsilon = rows[0]["kept"]
         hashed = [row for row in rows if row["search"] == "orders"]
         bits = sorted({row["bits"] for row in hashed})

@@ -47,8 +47,8 @@ class NeighbourVotes(Figure):
     nearest : int
         Number of neighbours that vote.
     labels : tuple of int
-        Number of items whose classes the metric is learned from, at most one value; `DEFAULT_LABELS` if
-        empty.
+        Number of items whose classes the metric is learned from, as a tuple of at most one value;
+        `DEFAULT_LABELS` if the tuple is empty.
     searched : tuple of float
         Shares of the pool that hashing searches; `SEARCHED` if empty.
     structures : tuple of str
@@ -73,7 +73,7 @@ class NeighbourVotes(Figure):
         return single_labels(self.labels, self.name)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each draw, see `core.experiment.neighbours.compare_metrics`.
+        """Yield, for each draw, the rows of `core.experiment.neighbours.compare_metrics`.
 
         Raises
         ------

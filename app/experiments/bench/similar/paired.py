@@ -86,7 +86,7 @@ class Panel:
 
     @property
     def others(self) -> list[Line]:
-        """The lines that are compared with the baseline: all others, or none without a baseline."""
+        """All lines except the baseline; empty if the panel has no baseline."""
         return [] if self.base is None else [line for line in self.lines if line is not self.base]
 
     def gains(self, line: Line) -> list[Interval]:

@@ -50,7 +50,8 @@ class Precision(FamilyFigure):
     retrieved : tuple of int
         Values of k; precision is measured among the first k rows.
     labels : tuple of int
-        Number of rows of the sample whose class is known, at most one value; `DEFAULT_LABELS` if empty.
+        Number of rows of the sample whose class is known, as a tuple of at most one value; `DEFAULT_LABELS`
+        if the tuple is empty.
     sample : int
         Number of rows that families are fitted to, with or without known class.
     """
@@ -74,7 +75,7 @@ class Precision(FamilyFigure):
 
     @property
     def n_labels(self) -> int:
-        """Number of labels; InputError if several numbers are given."""
+        """Number of labels. Raises InputError if several numbers are given."""
         return single_labels(self.labels, self.name)
 
     @property
@@ -183,6 +184,7 @@ class Precision(FamilyFigure):
 def _number(number: int, bits: int, row: Row) -> float | None:
     """Return one of the measured values of a row, or None if the codes of the row do not have `bits` bits.
 
-    `number` is an index into a list: the precision for each k, and last the average precision.
+    The measured values are the precision for each k, followed by the average precision. `number` is the index
+    of the value in this order.
     """
     return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None

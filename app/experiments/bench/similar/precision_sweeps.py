@@ -109,9 +109,7 @@ class PrecisionSweeps(Drawn, Precision):
         return super().measure(pool)
 
     def numbers_of_labels(self, pool: Pool) -> tuple[int, ...]:
-        """Return how many labels families learn from in each measurement, one number per measurement.
-
-        Figure 5 and table 1 use the first number.
+        """Return the numbers of labels to measure with. Figure 5 and table 1 use the first number.
 
         Raises
         ------
@@ -133,7 +131,7 @@ class PrecisionSweeps(Drawn, Precision):
     def draws_of(self, pool: Pool, choosing: Items, seed: int) -> Iterator[Draw]:
         """See `FamilyFigure.draws_of`; yields the same sample with each number of labels.
 
-        A smaller set of labels is part of every larger one.
+        Every larger set of labels contains the smaller sets.
         """
         for n_labels in dict.fromkeys(self.numbers_of_labels(pool)):
             yield self.draw_of(pool, choosing, seed, n_sample=self.sample, n_labels=n_labels)
@@ -153,10 +151,11 @@ class PrecisionSweeps(Drawn, Precision):
         return self.lengths if self._is_kept(draw) else self.lengths[-1:]
 
     def costs(self, hasher: SimilarityHasher, codes: Codes, draw: Draw, truths: Truths) -> Row:
-        """See `Precision.costs`; for the longest codes with the first number of labels, returns times.
+        """See `Precision.costs`; returns times for the longest codes with the first number of labels.
 
-        These are seconds of processor time: ``hash_seconds`` (per item), ``query_seconds`` (for hashing a
-        query and comparing it with all codes) and ``scan_seconds`` (for a query by a scan of the features).
+        The times are seconds of processor time: ``hash_seconds`` (per item), ``query_seconds`` (for hashing a
+        query and comparing its code with all codes) and ``scan_seconds`` (for a query by a scan of the
+        features). With shorter codes or other numbers of labels, there are no times.
         """
         if not self._is_kept(draw) or hasher.n_functions != self.lengths[-1]:
             return {}
@@ -174,7 +173,7 @@ class PrecisionSweeps(Drawn, Precision):
     def panels(self, rows: Sequence[Row]) -> list[Panel]:
         """Return the panels of both figures from the rows of all draws.
 
-        Families and forms that lack a value at some point are left out.
+        A family or form is left out of a panel if it lacks a value at any point.
         """
         kept, longest = rows[0]["kept"], self.lengths[-1]
         labels = sorted({row["labels"] for row in rows})
@@ -261,7 +260,7 @@ _TIMES = {
     "coding, ms": ("hash_seconds", 1000),
     "query, ms": ("query_seconds", 1000),
 }
-"""Columns of table 1: for each heading, the name of the time, and the factor from seconds to its unit."""
+"""Columns of table 1, by heading: the name of a measured time, and the factor from seconds to its unit."""
 
 
 def _seconds(rows: Sequence[dict[str, Any]], name: str, unit: float) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FIGURE = "13"
 
 MEASURES = {"within": "Hamming distance below 2", "first": "first {k} points"}
-"""The quantities in figure 13: two columns of `Rectangles.measure`, and the points that each is about."""
+"""The columns of `Rectangles.measure` in figure 13, each with a text that names the points in question."""
 
 N_FUNCTIONS = 12
 """Number of eigenfunctions in figure 12."""
@@ -100,7 +100,8 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
 def draw_rectangles(lines: Sequence[Line], rectangles: Sequence[Box], k: int, out: Path) -> dict[str, Path]:
     """Draw figures 12 to 14 into the folder `out`, as SVG and PNG, and write the points of figure 13.
 
-    Figures 12 and 14 show the first rectangle that is not a square; if all are squares, the first one.
+    Figures 12 and 14 show the first rectangle that is not a square. If all are squares, they show the first
+    square.
 
     Parameters
     ----------

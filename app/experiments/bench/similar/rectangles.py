@@ -111,15 +111,16 @@ class Rectangles(Experiment[Box]):
         return sorted(set(self.bits or BITS))
 
     def measure(self, box: Box) -> Iterator[list[Row]]:
-        """Yield the rows of each draw, one for each method and code length.
+        """Yield, for each draw, a list with a row for each method and code length.
 
         A row has ``figure``, ``paper_figure``, ``data`` (the name of the box), ``edges``, ``items``, ``dim``,
         ``queries``, ``neighbours`` (the number of true neighbours per query), ``family``, ``form``, ``bits``,
         ``draw``, ``within``, ``retrieved`` and ``first``.
 
         ``within`` is the share of true neighbours among the points at a Hamming distance below 2 from the
-        query, or None if there are no such points. ``retrieved`` is the mean number of such points. ``first``
-        is the share of true neighbours among the first ``neighbours`` points by Hamming distance.
+        query, counted over all queries; None if there are no such points. ``retrieved`` is the mean number of
+        such points per query. ``first`` is the mean share of the true neighbours that are among the first
+        ``neighbours`` points by Hamming distance.
 
         Raises
         ------
@@ -151,7 +152,7 @@ class Rectangles(Experiment[Box]):
             ]
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """See `Experiment.conclude`; prints the tables, and writes the figures and their points."""
+        """Print the tables, and write the figures with their points; see `Experiment.conclude`."""
         for box in self.boxes:
             first = next(row for row in rows if row["data"] == box.name)
             click.echo(heading(first, "how well Hamming distances follow distances."))

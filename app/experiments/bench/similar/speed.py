@@ -47,7 +47,7 @@ from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, near
 N_NEAREST = 10
 
 COMPACT_BITS = 30
-"""Number of bits of the compact codes, which are for lookups in a Hamming ball and for a second scan."""
+"""Number of bits of the compact codes. A Hamming ball and a second scan search these codes."""
 
 STRUCTURES = ("scan", "table", "tables", "orders")
 COMPACT = ("scan", "ball")
@@ -299,7 +299,7 @@ def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
 
 
 def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
-    """Search by codes. Before that, look up the candidates once, only to time the lookup alone."""
+    """Search by codes. Before the search, look up the candidates separately, to time the lookup alone."""
     started = time.perf_counter()
     code = search.family.queries(query)[0]
     search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)
@@ -346,7 +346,7 @@ def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Items,
 def _effort(name: str, mean: Row) -> tuple[str, str, str]:
     """Return three cells of a table that describe a search effort: bits, codes compared, and candidates.
 
-    For a peer (faiss), the third cell has the peer's own search parameter, and the others are empty.
+    For a peer (faiss), the first two cells are empty, and the third has the peer's own search parameter.
     """
     if name in PEERS:
         return "", "", f"{KNOBS[name]} {mean['effort']:.0f}" if KNOBS[name] else ""
@@ -355,5 +355,5 @@ def _effort(name: str, mean: Row) -> tuple[str, str, str]:
 
 
 def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Separate the rows about structures from those about balls of fixed radius; return both."""
+    """Return the rows about structures, and the rows about balls of fixed radius."""
     return [row for row in rows if "radius" not in row], [row for row in rows if "radius" in row]

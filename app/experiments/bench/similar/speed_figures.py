@@ -59,7 +59,7 @@ def lines_by_items(rows: Sequence[Row]) -> list[Line]:
 
     The panel `LOOKUP` shows each structure at its least search effort. Peers (faiss) are left out, because
     they have no candidates. The panel `WHOLE` shows each structure and peer at its cheapest sufficient
-    effort, see `cheapest`. A pool size at which no effort suffices is left out.
+    effort; see `cheapest`. If no effort suffices at a pool size, the line has no point there.
     """
     lookups: dict[str, dict[int, list[float]]] = {}
     wholes: dict[str, dict[int, list[float]]] = {}

@@ -1,12 +1,13 @@
 """Share of the true neighbours that codes find: figures 11 and 15 of the survey [1]_.
 
 Items are ordered by the Hamming distance of their codes from the query's code (`core.experiment.retrieval`).
-The measure is the share of the query's true neighbours among the first items. It is shown against the number
-of first items, and against the code length.
+The measure is the share of the query's true neighbours that are among the first items. It is shown against
+the number of first items, and against the code length.
 
-**True neighbours** are the nearest items by Euclidean distance between features, for all families, even for
-those made for other distances. The survey does the same in figure 15. In its figure 11, true neighbours are
-images with similar histograms of the objects that people outlined in them. Pools have no such histograms.
+**True neighbours** are the nearest items by Euclidean distance between features, even for families that are
+made for other distances. Figure 15 of the survey uses the same definition. In figure 11 of the survey, true
+neighbours are images with similar histograms of the objects that people outlined. Pools have no such
+histograms.
 ``closecall bench similar --what precision`` counts items of the query's class instead.
 
 References

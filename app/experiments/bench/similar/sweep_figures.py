@@ -102,7 +102,7 @@ def _draw(curves: Sequence[Curve], R: float) -> Figure:
 def _draw_curve(axes: Axes, curve: Curve, R: float, place: int, n_lines: int) -> None:
     """Draw the mean over random draws as a line, and the mean's 95 % interval beside x = R.
 
-    The more of the draws chose the line's parameter, the wider the line.
+    The more draws chose the line's parameter, the wider the line.
     """
     mean, low, high = (100 * values for values in curve.interval)
     stroke = look_of(curve.lane).stroke if curve.figure == "2b" else ramp(place, n_lines)

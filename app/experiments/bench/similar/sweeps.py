@@ -129,8 +129,8 @@ class Sweeps(Drawn, RecallFigure):
         - ``x``: places on the x-axis, which are numbers R of retrieved items; in figure 2c, numbers of
           components;
         - ``recall``: recall@R at each R; None in figure 2c;
-        - ``y``: values on the y-axis, which are recall@R, or its difference to the figure's baseline in the
-          same draw; in figure 2c, eigenvalues divided by the largest;
+        - ``y``: values on the y-axis, which are recall@R, or recall@R minus the recall@R of the figure's
+          baseline in the same draw; in figure 2c, eigenvalues divided by the largest;
         - ``eigenvalues``: in figure 2c, the eigenvalues of the centred kernel matrix of the landmarks,
           divided by the number of landmarks; None in other figures;
         - ``recall_when_chosen``: recall@R on the queries that serve to choose parameters, with the R in the
@@ -206,7 +206,7 @@ class Sweeps(Drawn, RecallFigure):
 
 
 def _lane(form: Form) -> Lane:
-    """Return the family and the name of a form; the names are those of `core.hashing.forms`."""
+    """Return the family of a form, and the form's name as in `core.hashing.forms`."""
     if form.family is NystromLSH:
         return Lane(form.family.name, "full rank" if form.rank is None else "low rank")
     low_rank = "low rank" if form.scale is None else "low rank, transformed"

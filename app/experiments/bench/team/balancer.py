@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 class Balancer:
     """A balancer of TCP connections, used as an async context manager. It is open within the context.
 
-    It knows nothing about HTTP. If a server breaks a connection off, so does the balancer.
+    It knows nothing about HTTP. If a server ends a connection, the balancer ends the client's connection.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Balancer:
                 each.close()
 
     async def _connected(self) -> tuple[StreamReader, StreamWriter] | None:
-        """Connect to the next server in turn that accepts the connection; return None if none does."""
+        """Connect to the next server that accepts the connection; return None if no server accepts it."""
         for _ in range(len(self._ports)):
             port = self._ports.pop(0)
             self._ports.append(port)

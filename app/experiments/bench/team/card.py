@@ -2,11 +2,13 @@
 
 The rules are:
 
-- The card keeps each answer until the server acknowledges it.
+- The card keeps each answer until the server acknowledges it. Until then, the answer is pending.
 - After an answer, the card shows the next item at once if the server has sent this item in advance.
 - The server can replace the item in view only while no answer of the card's session is pending.
 
-The items that may follow come with the item in view, or later, in a part of a payload.
+A payload is a message from the server. It has the item in view and the items that may follow: one for each
+possible answer. If the items that may follow are not computed yet, the server sends them later, in a part of
+a payload.
 
 The cases in ``tests/fixtures/card.json`` test this module and ``label/flow.js``. This module leaves out undo,
 corrections, near-duplicates, full scans for comparison, and answers stored by earlier versions of the
@@ -69,7 +71,7 @@ class Queue:
         self._store[key] = json.dumps(entry)
 
     def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Remove answers that the server has stored or refused, by their ids; return the removed answers."""
+        """Remove the answers with these ids, which the server has stored or refused, and return them."""
         settled = set(ids)
         found = [(key, entry["answer"]) for key, entry in self._entries() if entry["answer"]["id"] in settled]
         for key, _ in found:
@@ -93,7 +95,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Given:
-    """An answer that was given on a card: its id, the item, the id of the item's selection, and the word."""
+    """An answer given on a card: its id, the item, the id of the item's selection, and "yes" or "no"."""
 
     id: str
     item: int
@@ -102,7 +104,7 @@ class Given:
 
 
 class Card:
-    """The labeling card of one page. Its methods never block, and polling and retries are left to the page.
+    """The labeling card of one page. The page does the polling and the retries, so no method blocks.
 
     Parameters
     ----------
@@ -141,9 +143,9 @@ class Card:
 
     @property
     def in_hand(self) -> set[int]:
-        """Items leased to this page: the item in view and those that may follow it.
+        """Items leased to this page: the item in view and the items that may follow it.
 
-        The set is empty once the item in view is answered and no next item has arrived.
+        If the item in view is answered and no next item has arrived, the set is empty.
         """
         if self.item is None or not self.can_answer:
             return set()
@@ -151,7 +153,7 @@ class Card:
 
     @property
     def awaits_ahead(self) -> bool:
-        """Whether the server computes nothing but the items that may follow the item in its last payload."""
+        """Whether the last payload lacks nothing except items that may follow."""
         return bool(self._data.get("next_is_coming")) and not self._may_still_come
 
     @property
@@ -232,7 +234,7 @@ class Card:
         self.send()
 
     def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
-        """Take the items that may follow; known ones stay, unless the server has selected one again."""
+        """Add items that may follow. If the server replaced a known item, first drop all known items."""
         assert self.item is not None
         known = self._after()
         if any(word in known and known[word].selection != views[word]["item"]["selection"] for word in views):
@@ -245,7 +247,7 @@ class Card:
         self._ahead = self.item.selection, {**known, **found}
 
     def _after(self) -> dict[str, Item]:
-        """Return, for each answer to the item in view, the item that follows, if it has arrived."""
+        """Return the items that may follow the item in view and have arrived, by answer ("yes" or "no")."""
         selection, views = self._ahead
         return views if self.item is not None and selection == self.item.selection else {}
 
@@ -254,7 +256,7 @@ POLL_SECONDS = 0.7
 """Seconds between polls while there is no item to show yet."""
 
 POLL_AHEAD_SECONDS = 0.1
-"""Seconds from a payload to the next poll while the next items are computed and can't be awaited.
+"""Seconds from a payload to the next poll, if the next items are still to come and can't be awaited.
 
 Until a payload answers the poll, further polls follow every `POLL_SECONDS`.
 """

@@ -52,7 +52,7 @@ Each attempt waits at most for the database's busy timeout.
 """
 
 SETTLED = 0.25
-"""Share of the duration after which growth is measured. Caches have filled by then."""
+"""Share of the duration that passes before growth is measured, so that caches have filled."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer items at the annotator's pace until `stop` is set or no item is left, or until `until`.
+        """Answer items at the annotator's pace until `stop` is set, no item is left, or the time is `until`.
 
         `until` is a time of `time.monotonic`.
         """
@@ -340,7 +340,7 @@ def _show_look(look: Look) -> None:
 def growth(looks: list[Look]) -> dict[str, float | None]:
     """Return the growth of memory and of the log, in 10⁶ bytes per hour, by least squares.
 
-    `Look.remembered_mb` is subtracted from the memory, because it grows only up to a fixed limit. The
+    `Look.remembered_mb` grows only up to a fixed limit, so it is subtracted from the memory. The
     measurements in the first part of the duration (the share `SETTLED`) are ignored. The growth is None if
     fewer than three measurements remain, or if one of their values is unknown.
     """

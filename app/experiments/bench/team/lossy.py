@@ -1,4 +1,4 @@
-"""Requests that meet trouble on their way: they get lost, arrive twice, or are overtaken by later ones."""
+"""Simulated network faults: requests that get lost, arrive twice, or arrive after later requests."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from closecall.app.experiments.bench.team.requests import FAILURES, Request
 from closecall.client.errors import ConnectionLost
 
 Trouble = Literal["lost", "unheard", "twice", "late"]
-"""What may happen to a request.
+"""Faults that a request can have.
 
-"lost": it never arrives. "unheard": it is done, but its reply never arrives. "twice": it arrives again after
-its reply. "late": the page takes it for lost, but it arrives after the request by which the page repeats it.
+"lost": the request never arrives. "unheard": the request is handled, but the reply never arrives. "twice":
+the request arrives a second time, after the reply. "late": the page considers the request lost and repeats
+it; later, the first request arrives.
 """
 
 TROUBLES: tuple[Trouble, ...] = get_args(Trouble)
 
 TWICE_SECONDS = (0.0, 2.0)
-"""Range of the time after which a request arrives again."""
+"""Range of the time from the reply to the second arrival of a request."""
 
 LATE_SECONDS = (2.2, 4.0)
-"""Range of the time by which a request is late.
+"""Range of the delay of a late request.
 
-A page repeats a request after two seconds. The server must have it before the leases of an annotator who
-left are judged (`app.experiments.bench.team.outcome.SLACK_SECONDS`).
+A page repeats a request after two seconds, so a late request arrives after its repetition. It must arrive
+before the leases of annotators who left are judged (`app.experiments.bench.team.outcome.SLACK_SECONDS`).
 """
 
 
 class Lossy:
-    """A `Request` of which a share meets trouble.
+    """A `Request` with network faults in a share of the requests.
 
     Parameters
     ----------
     request : Request
         Makes the requests.
     share : float
-        Probability of trouble for each request, 0 … 1. All kinds of trouble are equally likely.
+        Probability of a fault for each request, 0 … 1. All kinds of faults are equally likely.
     rng : random.Random
 
     Attributes
@@ -49,7 +50,7 @@ class Lossy:
     count : int
         Number of requests so far.
     met : Counter
-        Number of requests so far by the trouble that they met.
+        Number of requests so far with each kind of fault.
     """
 
     def __init__(self, request: Request, share: float, rng: random.Random) -> None:
@@ -69,7 +70,7 @@ class Lossy:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Make a request, which may meet trouble; see `Request`."""
+        """Make a request, perhaps with a fault; see `Request`."""
         do = partial(self._request, method, path, seconds=seconds, query=query, body=body)
         self.count += 1
         trouble = self._draw()
@@ -91,7 +92,7 @@ class Lossy:
             await asyncio.wait(self._later)
 
     def _draw(self) -> Trouble | None:
-        """Return what happens to the next request; two numbers are drawn in each case."""
+        """Return the fault of the next request, or None. Two random numbers are drawn in both cases."""
         is_met, trouble = self._rng.random() < self._share, self._rng.choice(TROUBLES)
         if not is_met:
             return None

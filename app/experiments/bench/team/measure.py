@@ -3,11 +3,11 @@
 The results are labels per second, waiting times, the server's processor time, and whether all answers arrived
 in the log.
 
-A project is created for a pool and served by a separate process, or by several over PostgreSQL. All simulated
-annotators run in this process. Each has a page, a ``localStorage`` and a token, and makes the HTTP requests
-that a browser's page makes. The servers may be killed and restarted during labeling, and requests may meet
-trouble. Finally, the log is replayed, and compared with each annotator's own record of the answers
-(`app.experiments.bench.team.person.Diary`).
+A project is created for a pool. A separate process serves the project; with PostgreSQL, several processes can
+serve it. All simulated annotators run in this process. Each annotator has a page, a ``localStorage`` and a
+token, and makes the HTTP requests that a browser's page makes. The measurement can kill and restart servers
+during labeling, and simulate network faults. Finally, the log is compared with each annotator's own record of
+the answers (`app.experiments.bench.team.person.Diary`). If requested, the log is also replayed.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class ServedTeam(TeamExperiment):
     servers : int
         Number of servers of the project; several need a PostgreSQL database.
     trouble : float
-        Share of the requests that meet trouble (`app.experiments.bench.team.lossy`), 0 … 1.
+        Share of the requests with a network fault (`app.experiments.bench.team.lossy`), 0 … 1.
     leave : int
         Number of annotators who abandon their page.
     lease : float or None
-        Seconds until a lease expires; if None, `LEASE_SHARE` of the duration, or `LEAST_LEASE_SECONDS` if
-        that is longer.
+        Seconds until a lease expires. If None, the longer of two times: `LEASE_SHARE` of the duration, and
+        `LEAST_LEASE_SECONDS`.
     verify : bool
         Whether to replay the log afterwards, with ``closecall verify``.
     """

@@ -14,7 +14,10 @@ from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
-"""Tolerance in seconds, because the server may process the last message of a page with a delay."""
+"""Tolerance for the time when a lease expires, in seconds.
+
+It is needed because the server may process the last message of a page with a delay.
+"""
 
 
 def fate(
@@ -36,7 +39,8 @@ def fate(
     dict
         ``answers``: number of answers in the log. ``lost``: answers that were given but are not in the log.
         ``duplicated``: answers in the log beyond the first one for a selection. ``misplaced``: answers in the
-        log that nobody gave, or whose item, selection, word or annotator differs from the given answer.
+        log that nobody gave, or whose item, selection, value (yes or no) or annotator differs from the given
+        answer.
     """
     given = {press.given.id: (press.given, diary.name) for diary in diaries for press in diary.presses}
     stored = {answer.id for answer in answers}
@@ -64,7 +68,7 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
     An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
     view, one after the other. An item does not count if the first annotator's lease had expired. A lease
-    expires when the annotator's page has received nothing from the server for the lease's duration.
+    expires when the annotator's page has received no whole payload (see `Page`) for the lease's duration.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -77,7 +81,7 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
 
 def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
-    """Return whether an item was given twice, see `given_twice`.
+    """Return whether an item was given twice; see `given_twice`.
 
     `having` has a pair for each period in which an annotator held the item: the annotator's diary, and the
     period.
@@ -103,9 +107,9 @@ def leases_returned(
     Returns
     -------
     dict
-        ``leases_abandoned``: number of items leased to annotators when they left. Annotators count only if
-        another session had a round after the end of their leases. ``leases_returned``: how many of these
-        leases expired.
+        ``leases_abandoned``: number of items leased to annotators when they left. An annotator is ignored if
+        no other session had a round after the end of the annotator's leases. ``leases_returned``: how many
+        of the abandoned leases expired.
     """
     # Only the first selection of a round records the leased items. Reversed order lets it overwrite others.
     leased = {(record.session_id, record.round): record.leased for record in reversed(selections)}
@@ -137,8 +141,7 @@ def leases_returned(
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
     """Return statistics of two times after an answer: until the next item, and until the acknowledgement.
 
-    Times are in ms.
-    ``waited_share`` is the share of answers after which the next item was not ready at once.
+    Times are in ms. ``waited_share`` is the share of answers after which the next item was not ready at once.
     """
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
     saving = [1000 * (press.saved_at - press.at) for press in presses if press.saved_at is not None]

@@ -8,8 +8,10 @@ The page makes the same requests as ``components/shared/line.js`` and ``componen
   grow.
 
 A browser gets its session and its first payload from Streamlit. The simulated page starts a session itself,
-unless it continues one, and gets the first payload by a request without answers. If requests fail, the
-browser's page runs its script instead. The simulated page only tries again. It listens to no events.
+unless it continues a session, and gets the first payload by a request without answers. If requests fail, a
+browser's page runs its Streamlit script, whereas the simulated page only repeats the requests. If the
+annotator waits for an item, a browser may send answers in a second request before the first request has a
+reply. The simulated page never sends two such requests at once. It does not listen to server-sent events.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from closecall.client.connection import path_of
 PATIENCE_SECONDS, PATIENCE_AHEAD_SECONDS = 15.0, 30.0
 """Seconds after which a request counts as lost.
 
-The second number is for requests that wait for the items that may follow: the server keeps them for up to
-15 seconds.
+The second number is for requests that wait for the items that may follow. The server may take up to 15
+seconds to reply to such a request.
 """
 
 VIEW = "one"
@@ -47,9 +49,9 @@ class Page:
     store : Store
         The browser's ``localStorage``.
     heard : callable
-        Called after each payload from the server, once the card has processed it. The argument tells whether
-        it is a whole payload, not only the items that may follow. The server takes a request for a whole
-        payload as a sign of activity, and renews the leases of the page.
+        Called after the card has processed a payload from the server. The argument is True for a whole
+        payload, and False for a part that has only the items that may follow. The server takes a request for
+        a whole payload as a sign of activity, and renews the leases of the page.
 
     Attributes
     ----------
@@ -93,7 +95,7 @@ class Page:
                 raise found
 
     async def _open(self) -> None:
-        """Get the first payload, for a new session if there is none; repeat this until it succeeds."""
+        """If there is no session, start one. Then get the first payload. Retry until both succeed."""
         failures = 0
         while True:
             with suppress(*FAILURES):
@@ -121,7 +123,7 @@ class Page:
         self._set_timer("poll", POLL_SECONDS, self._poll)
 
     def _exchange(self, answers: list[dict[str, Any]]) -> None:
-        """Send answers, unless another request is under way. After that one, the others are sent."""
+        """Send answers. If another request is under way, send them after that request."""
         if not self._is_busy:
             self._is_busy = True
             self._start(self._post(answers))
@@ -153,7 +155,7 @@ class Page:
         self._heard(is_whole)
 
     def _follow(self, data: Mapping[str, Any]) -> None:
-        """Get what the server has not computed yet."""
+        """Wait or poll for items that the server has not computed yet."""
         self._set_timer("poll", None)
         if self.card.awaits_ahead and data["item"]:
             self._start(self._await_ahead(data))
@@ -165,7 +167,7 @@ class Page:
             self._set_timer("poll", self.card.poll_seconds, self._poll)
 
     async def _await_ahead(self, data: Mapping[str, Any]) -> None:
-        """Wait for more items that may follow the item of a payload, and show them."""
+        """Wait for more items that may follow the item of a payload, and pass them to the card."""
         selection = data["item"]["selection"]
         if self._awaited == selection:
             return
@@ -201,7 +203,7 @@ class Page:
         return f"{self._session_path}/card"
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task, which ends with the page at the latest."""
+        """Start a task, which is cancelled if it still runs when the page is closed."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end)

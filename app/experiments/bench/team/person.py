@@ -17,13 +17,16 @@ LOOKS = (0.5, 1.5)
 """Range of the time that an annotator looks at an image, as multiples of the pace."""
 
 RELOADS = 0.25
-"""Probability that an annotator is impatient, drawn each time the annotator opens a page.
+"""Probability that an annotator is impatient on a page.
 
-An impatient annotator reloads the page if it has no item to answer for `UNANSWERED_SECONDS`.
+An impatient annotator reloads the page if there is no item to answer for `UNANSWERED_SECONDS`.
 """
 
 UNANSWERED_SECONDS = 5.0
-"""Seconds after which a page shows that it waits for the server; impatient annotators then reload it."""
+"""Seconds of waiting for the server, after which a page shows that it waits.
+
+Impatient annotators reload the page after this time.
+"""
 
 RECENT = 50
 """Number of recent key presses that `Person.has_saved_since` considers."""
@@ -112,7 +115,7 @@ class Diary:
     left : float or None
         When the annotator abandoned the page; None if that did not happen.
     left_with : frozenset of int
-        Items that were leased to the page at that time.
+        Items that were leased to the page when the annotator abandoned the page.
     session : str
         Id of the page's last session.
     """
@@ -191,7 +194,7 @@ class Person:
     async def sit(self) -> None:
         """Open the page and label until `stop` is called, then wait until all answers are saved.
 
-        An annotator with `leaves_after` abandons the page at that time, without waiting.
+        If the annotator has `leaves_after`, abandon the page at that time without waiting.
         """
         leaves_at: float | None = None
         while not (self._over.is_set() or self.diary.left):
@@ -301,9 +304,9 @@ class Person:
     async def _until(
         self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
     ) -> bool:
-        """Wait until `condition` is true; return whether it became true.
+        """Wait until `condition` is true, for at most `seconds`, or until `is_over` is set.
 
-        The condition is checked after each payload. Waiting ends after `seconds`, or once `is_over` is set.
+        Return whether the condition became true. The condition is checked after each payload.
         """
         until = None if seconds is None else time.time() + seconds
         while not (is_over.is_set() or condition()):

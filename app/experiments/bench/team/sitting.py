@@ -1,4 +1,4 @@
-"""A team at work: the simulated annotators label on running servers, which may be killed meanwhile."""
+"""A team at work: simulated annotators label on running servers. Servers may be killed during labeling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from closecall.client.connection import Connection
 from closecall.core.errors import InputError
 
 EARLY = (0.05, 0.15)
-"""Range of the times at which annotators abandon their page, as shares of the duration of labeling."""
+"""Range of the time until an annotator abandons the page, as shares of the duration of labeling."""
 
 LONGEST_SECONDS = 2.0
 """Maximum delay in seconds before a server is killed.
@@ -37,12 +37,15 @@ PATIENCE_SECONDS = 300.0
 """Maximum seconds until all annotators have a page, and until answers are accepted again after a restart."""
 
 THREADS = 4
-"""Threads per annotator: a page has at most two requests under way, and so may the page before a reload."""
+"""Threads per annotator: one for each simultaneous request.
+
+A page has at most two requests, and the page before a reload may still have two.
+"""
 
 
 @dataclass(frozen=True)
 class Team:
-    """A team, and what it does.
+    """A team of annotators, and the conditions under which it labels.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ class Team:
     kills : int
         Number of times that a server is killed and restarted.
     trouble : float
-        Share of the requests that meet trouble.
+        Share of the requests with a network fault.
     """
 
     project: str
@@ -92,7 +95,7 @@ class Sitting:
     requests : int
         Number of requests that the pages made.
     troubles : mapping
-        Number of requests by the trouble that they met.
+        Number of requests with each kind of fault.
     """
 
     diaries: Sequence[Diary]
@@ -178,7 +181,7 @@ async def _address(servers: Sequence[Server]) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def _lines(team: Team, url: str) -> AsyncIterator[dict[str, Lossy]]:
-    """Yield what makes the requests of each annotator, by name."""
+    """Yield a dict that has, for each annotator's name, the function that makes the annotator's requests."""
     threads = ThreadPoolExecutor(THREADS * len(team.tokens), thread_name_prefix="request")
     connections = {
         name: Connection(url, token, PATIENCE_AHEAD_SECONDS) for name, token in team.tokens.items()
@@ -229,7 +232,10 @@ async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.
 
 @asynccontextmanager
 async def _patience(what: str) -> AsyncIterator[None]:
-    """Raise InputError if the servers don't do `what` within `PATIENCE_SECONDS`."""
+    """Raise InputError if the context takes longer than `PATIENCE_SECONDS`.
+
+    `what` says in the message what the servers did not do, such as "take answers".
+    """
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield

@@ -115,8 +115,8 @@ def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
 def _structures(results: SimilarityResults, against: str) -> Figure:
     """Draw recall@10 of each structure against the cost of a query.
 
-    If `against` is "searched", the cost is the share of the pool that was searched. If it is "scan ratio",
-    the cost is the time of a query relative to the exact scan.
+    If `against` is "searched", the cost is the share of the pool that was searched. If `against` is "scan
+    ratio", the cost is the time of a query divided by the time of the exact scan.
     """
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)

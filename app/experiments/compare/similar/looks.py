@@ -108,7 +108,7 @@ def look_of(lane: Lane) -> Look:
 
 
 def look_at(place: int, dash: Dash = _SOLID) -> Look:
-    """Return the look of the line at `place` in a sequence; neighbours differ in colour and mark."""
+    """Return the look of line number `place`; successive lines differ in colour and mark."""
     turn, mark = divmod(place, len(MARKS))
     return Look(_HUES[place % len(_HUES)], MARKS[mark], turn % 2 == 1, dash)
 
